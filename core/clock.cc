@@ -1,0 +1,27 @@
+#include "clock.h"
+
+#include <ctime>
+
+namespace ringlet {
+namespace {
+
+int64_t Nanos(clockid_t id) {
+  timespec t;
+  clock_gettime(id, &t);
+  return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
+}
+
+class SystemClock final : public Clock {
+ public:
+  int64_t MonotonicNanos() override { return Nanos(CLOCK_MONOTONIC); }
+  int64_t WallNanos() override { return Nanos(CLOCK_REALTIME); }
+};
+
+}  // namespace
+
+Clock* Clock::System() {
+  static SystemClock clock;
+  return &clock;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,71 @@
+// Collective: what training needs from the other workers.
+//
+// Public. core trains over this interface and knows no network; net implements
+// it. The default, SoloCollective, is a job of one. Every call is made by every
+// rank in the same order with the same sizes. Sums are made in an order that
+// depends on the world alone, so a run repeats bit for bit and all ranks end
+// with the same bits.
+//
+// Called from the training thread only.
+
+#ifndef RINGLET_CORE_COLLECTIVE_H_
+#define RINGLET_CORE_COLLECTIVE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "status.h"
+
+namespace ringlet {
+
+class Collective {
+ public:
+  // Names a started operation until it was waited for.
+  using Ticket = uint64_t;
+
+  virtual ~Collective() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;  // ranks, >= 1
+
+  // data[0..count) becomes the element-wise sum over all ranks. Start returns
+  // at once; the span belongs to the operation until Wait has returned. Started
+  // operations complete in the order of their start. After an error the span's
+  // content is undefined.
+  virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
+  virtual Status Wait(Ticket ticket) = 0;
+  Status AllReduce(float* data, size_t count) {
+    Ticket ticket = 0;
+    RINGLET_RETURN_IF_ERROR(StartAllReduce(data, count, &ticket));
+    return Wait(ticket);
+  }
+
+  // Every rank's data[0..bytes) becomes the root's.
+  virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
+  // out[r * bytes ...] becomes rank r's in[0..bytes).
+  virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
+  // Returns once every rank has called it.
+  virtual Status Barrier() = 0;
+};
+
+class SoloCollective final : public Collective {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Status StartAllReduce(float*, size_t, Ticket* ticket) override {
+    *ticket = 0;
+    return Status();
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Status(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memmove(out, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Status(); }
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_COLLECTIVE_H_

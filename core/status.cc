@@ -1,0 +1,173 @@
+#include "status.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace ringlet {
+
+// Followed in memory by the message, where the record is from the heap.
+struct Status::Record {
+  std::atomic<int> references;  // 0 marks a static record, never freed
+  Code code;
+  int os_error;
+  int rank;
+  const char* message;
+};
+
+const char* CodeName(Code code) {
+  switch (code) {
+    case Code::kOk: return "OK";
+    case Code::kInvalidArgument: return "INVALID_ARGUMENT";
+    case Code::kNotFound: return "NOT_FOUND";
+    case Code::kAlreadyExists: return "ALREADY_EXISTS";
+    case Code::kCorruption: return "CORRUPTION";
+    case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
+    case Code::kUnavailable: return "UNAVAILABLE";
+    case Code::kPeerLost: return "PEER_LOST";
+    case Code::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
+    case Code::kCancelled: return "CANCELLED";
+    case Code::kUnimplemented: return "UNIMPLEMENTED";
+    case Code::kIo: return "IO";
+    case Code::kInternal: return "INTERNAL";
+  }
+  return "UNKNOWN";
+}
+
+struct StatusBuilder {
+  using Record = Status::Record;
+
+  // The record used where no memory is left for a real one.
+  static Record* Static(Code code) {
+    static Record records[static_cast<int>(Code::kInternal) + 1];
+    Record* r = &records[static_cast<int>(code)];
+    r->code = code;
+    r->rank = -1;
+    r->message = "(no memory left for the details of this error)";
+    return r;
+  }
+
+  // Message: prefix (may be ""), the formatted text, suffix (may be "").
+  static Status Make(Code code, int os_error, int rank, const char* suffix,
+                     const char* format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    const int text = std::vsnprintf(nullptr, 0, format, again);
+    va_end(again);
+    const size_t text_bytes = text < 0 ? 0 : static_cast<size_t>(text);
+    const size_t suffix_bytes = std::strlen(suffix);
+    void* memory =
+        std::malloc(sizeof(Record) + text_bytes + suffix_bytes + 1);
+    if (memory == nullptr) return Status(Static(code));
+    char* message = static_cast<char*>(memory) + sizeof(Record);
+    std::vsnprintf(message, text_bytes + 1, format, arguments);
+    std::memcpy(message + text_bytes, suffix, suffix_bytes + 1);
+    return Status(new (memory) Record{{1}, code, os_error, rank, message});
+  }
+};
+
+Status::Status(const Status& other) : record_(other.record_) {
+  if (record_ != nullptr && record_->references.load() != 0) {
+    record_->references.fetch_add(1);
+  }
+}
+
+Status::~Status() {
+  if (record_ == nullptr || record_->references.load() == 0) return;
+  if (record_->references.fetch_sub(1) == 1) std::free(record_);
+}
+
+Code Status::code() const { return ok() ? Code::kOk : record_->code; }
+const char* Status::message() const { return ok() ? "" : record_->message; }
+int Status::os_error() const { return ok() ? 0 : record_->os_error; }
+int Status::rank() const { return ok() ? -1 : record_->rank; }
+
+Status Status::Annotate(const char* format, ...) const {
+  if (ok()) return *this;
+  va_list arguments;
+  va_start(arguments, format);
+  Status prefix =
+      StatusBuilder::Make(code(), os_error(), rank(), "", format, arguments);
+  va_end(arguments);
+  Status joined = Error(code(), "%s: %s", prefix.message(), message());
+  if (joined.record_->references.load() != 0) {
+    joined.record_->os_error = os_error();
+    joined.record_->rank = rank();
+  }
+  return joined;
+}
+
+#define RINGLET_MAKE(code, os_error, rank, suffix)                          \
+  va_list arguments;                                                        \
+  va_start(arguments, format);                                              \
+  Status status = StatusBuilder::Make(code, os_error, rank, suffix, format, \
+                                      arguments);                           \
+  va_end(arguments);                                                        \
+  return status
+
+Status Error(Code code, const char* format, ...) {
+  RINGLET_MAKE(code, 0, -1, "");
+}
+Status InvalidArgument(const char* format, ...) {
+  RINGLET_MAKE(Code::kInvalidArgument, 0, -1, "");
+}
+Status NotFound(const char* format, ...) {
+  RINGLET_MAKE(Code::kNotFound, 0, -1, "");
+}
+Status Corruption(const char* format, ...) {
+  RINGLET_MAKE(Code::kCorruption, 0, -1, "");
+}
+Status ResourceExhausted(const char* format, ...) {
+  RINGLET_MAKE(Code::kResourceExhausted, 0, -1, "");
+}
+Status PeerLost(int rank, const char* format, ...) {
+  RINGLET_MAKE(Code::kPeerLost, 0, rank, "");
+}
+
+namespace {
+
+Code CodeOfErrno(int error_number) {
+  switch (error_number) {
+    case ENOENT: return Code::kNotFound;
+    case EEXIST: return Code::kAlreadyExists;
+    case EINVAL:
+    case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG: return Code::kInvalidArgument;
+    case ENOMEM:
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE: return Code::kResourceExhausted;
+    case EAGAIN:
+    case EINTR: return Code::kUnavailable;
+    case ETIMEDOUT: return Code::kDeadlineExceeded;
+    default: return Code::kIo;
+  }
+}
+
+}  // namespace
+
+Status OsError(int error_number, const char* format, ...) {
+  char suffix[128];
+  std::snprintf(suffix, sizeof(suffix), ": %s", std::strerror(error_number));
+  RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
+}
+
+int ExitCode(const Status& status) {
+  if (status.ok()) return 0;
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", status.message());
+  switch (status.code()) {
+    case Code::kInvalidArgument: return 2;
+    case Code::kPeerLost:
+    case Code::kCancelled: return 75;
+    default: return 1;
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,143 @@
+// Status and Result: how everything in ringlet reports failure.
+//
+// Public. No exceptions are thrown anywhere in the library. A Status is one
+// pointer, null when all is well, so returning OK costs nothing; an error owns
+// a reference-counted record with a code, a message, the OS (errno) or libuv
+// number, and for the failure of a peer its rank. Where the memory for a
+// record cannot be had, a static record of the code stands in, so reporting a
+// failure never fails. Copying and reading are safe from any thread.
+//
+// Codes answer "what should the caller do next?".
+
+#ifndef RINGLET_CORE_STATUS_H_
+#define RINGLET_CORE_STATUS_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "check.h"
+
+#if defined(__GNUC__)
+#define RINGLET_PRINTF(format_index, first_argument) \
+  __attribute__((format(printf, format_index, first_argument)))
+#else
+#define RINGLET_PRINTF(format_index, first_argument)
+#endif
+
+namespace ringlet {
+
+enum class Code : uint8_t {
+  kOk = 0,
+  kInvalidArgument,    // fix the input: a flag, a field, a shape
+  kNotFound,           // the named file, layer or member is not there
+  kAlreadyExists,      // held by another: a lock, a port, an index
+  kCorruption,         // look at the data: damaged or of another format
+  kResourceExhausted,  // free memory, disk or descriptors
+  kUnavailable,        // try again
+  kPeerLost,           // recover from the loss of rank()
+  kDeadlineExceeded,   // wait longer or give up
+  kCancelled,          // the caller itself asked to stop
+  kUnimplemented,      // not built in
+  kIo,                 // the OS refused a read or write: see os_error()
+  kInternal,           // a bug in ringlet
+};
+
+// "INVALID_ARGUMENT" and so on; static storage.
+const char* CodeName(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;  // OK
+  Status(const Status& other);
+  Status(Status&& other) noexcept : record_(other.record_) {
+    other.record_ = nullptr;
+  }
+  Status& operator=(Status other) noexcept {
+    std::swap(record_, other.record_);
+    return *this;
+  }
+  ~Status();
+
+  bool ok() const { return record_ == nullptr; }
+  Code code() const;
+  // What was wrong, where, and what to do. "" when OK. Lives as long as this.
+  const char* message() const;
+  // errno or a (negative) libuv number; 0 where neither is known.
+  int os_error() const;
+  // The rank that was lost, for kPeerLost; -1 otherwise.
+  int rank() const;
+
+  // The same error with "<prefix>: " before its message, so that each level
+  // adds where it was. OK stays OK.
+  Status Annotate(const char* format, ...) const RINGLET_PRINTF(2, 3);
+
+  void IgnoreError() const {}
+
+ private:
+  struct Record;
+  friend struct StatusBuilder;
+  explicit Status(Record* record) : record_(record) {}
+  Record* record_ = nullptr;
+};
+
+// Makers. The message is printf-formatted and may be of any length.
+Status Error(Code code, const char* format, ...) RINGLET_PRINTF(2, 3);
+Status InvalidArgument(const char* format, ...) RINGLET_PRINTF(1, 2);
+Status NotFound(const char* format, ...) RINGLET_PRINTF(1, 2);
+Status Corruption(const char* format, ...) RINGLET_PRINTF(1, 2);
+Status ResourceExhausted(const char* format, ...) RINGLET_PRINTF(1, 2);
+Status PeerLost(int rank, const char* format, ...) RINGLET_PRINTF(2, 3);
+// From errno: the code that fits it, and ": <strerror>" after the message.
+Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
+
+// What a program returns from main: prints "error: <message>" on stderr where
+// there is one. 0 done, 2 for kInvalidArgument (usage), 75 where the run can
+// be resumed (kPeerLost, kCancelled; EX_TEMPFAIL), 1 for everything else.
+int ExitCode(const Status& status);
+
+// A small value or the error that stands in its place.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit
+    RINGLET_CHECK(!status_.ok());
+  }
+
+  bool ok() const { return status_.ok(); }
+  const Status& status() const { return status_; }
+  // Only where ok().
+  T& value() {
+    RINGLET_CHECK(ok());
+    return value_;
+  }
+  const T& value() const {
+    RINGLET_CHECK(ok());
+    return value_;
+  }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  Status status_;
+  T value_{};
+};
+
+template <typename T>
+int ExitCode(const Result<T>& result) {
+  return ExitCode(result.status());
+}
+
+}  // namespace ringlet
+
+#define RINGLET_CONCAT_(a, b) a##b
+#define RINGLET_CONCAT(a, b) RINGLET_CONCAT_(a, b)
+
+// Returns from the enclosing function where `expression` is not OK.
+#define RINGLET_RETURN_IF_ERROR(expression)              \
+  do {                                                   \
+    ::ringlet::Status ringlet_status_ = (expression);    \
+    if (!ringlet_status_.ok()) return ringlet_status_;   \
+  } while (0)
+
+#endif  // RINGLET_CORE_STATUS_H_
