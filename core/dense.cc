@@ -1,0 +1,111 @@
+// Dense: y = activation(x W + b).
+
+#include <algorithm>
+
+#include "gemm.h"
+#include "kernels.h"
+#include "op.h"
+
+namespace ringlet {
+namespace {
+
+class DenseOp final : public Op {
+ public:
+  DenseOp(const Layer& layer, const Shape& x)
+      : activation_(layer.activation),
+        bias_(layer.use_bias),
+        inputs_(x.back()),
+        units_(layer.units),
+        rows_(x.elements() / x.back()) {
+    output_ = x;
+    output_[x.rank() - 1] = units_;
+    weights_.push_back({"kernel",
+                        {inputs_, units_},
+                        layer.kernel_initializer,
+                        layer.kernel_regularizer});
+    if (bias_) {
+      weights_.push_back({"bias",
+                          {units_},
+                          layer.bias_initializer,
+                          layer.bias_regularizer});
+    }
+  }
+
+  bool keeps_input() const override { return true; }
+  bool keeps_output() const override { return activation_ != kLinear; }
+  Activation fused_activation() const override { return activation_; }
+  int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
+
+  void Forward(const OpCall& call) const override {
+    const int64_t rows = call.batch * rows_;
+    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    // Y(B,U) = X(B,K) * W(K,U)
+    Gemm(1, x, w, 0, RowMajor(call.y, rows, units_), call.pool);
+    BiasActivation(call.without_activation ? kLinear : activation_,
+                   bias_ ? call.weights[1] : nullptr, rows, units_, call.y);
+  }
+
+  // By blocks of rows of W, from the last to the first, so that a block of W
+  // and of dW is still in cache when the sink updates it.
+  void Backward(const OpCall& call) const override {
+    const int64_t rows = call.batch * rows_;
+    if (!call.without_activation) {
+      ActivationGradient(activation_, call.y, rows, units_, call.dy);
+    }
+    if (bias_) {
+      std::fill_n(call.d_weights[1], units_, 0.0f);
+      AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
+      call.sink->Ready(call.weight_offset + inputs_ * units_);
+    }
+    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    const ConstMatrix dy =
+        RowMajor(static_cast<const float*>(call.dy), rows, units_);
+    const Matrix dw = RowMajor(call.d_weights[0], inputs_, units_);
+    const int64_t block =
+        std::max<int64_t>(1, kBlockFloats / units_ / kGrain) * kGrain;
+    for (int64_t end = inputs_; end > 0;) {
+      const int64_t begin = std::max<int64_t>(0, end - block);
+      call.pool->Run([&](int t) {
+        const Range part =
+            Split(end - begin, call.pool->threads(), t, kGrain);
+        if (part.empty()) return;
+        const int64_t from = begin + part.begin, to = begin + part.end;
+        if (call.dx[0] != nullptr) {
+          // dX(B,K) = dY(B,U) * W(K,U)^T
+          Gemm(1, dy, w.Rows(from, to).Transposed(), 0,
+               RowMajor(call.dx[0], rows, inputs_).Cols(from, to));
+        }
+        // dW(K,U) = X(B,K)^T * dY(B,U)
+        Gemm(1, x.Cols(from, to).Transposed(), dy, 0, dw.Rows(from, to));
+      });
+      call.sink->Ready(call.weight_offset + begin * units_);
+      end = begin;
+    }
+  }
+
+ private:
+  static constexpr int64_t kBlockFloats = 1 << 17;  // 512 KiB of W
+  static constexpr int64_t kGrain = 48;
+
+  const Activation activation_;
+  const bool bias_;
+  const int64_t inputs_, units_;
+  const int64_t rows_;  // rows of x in one example
+};
+
+}  // namespace
+
+Status MakeDense(const Layer& layer, const Shape& x, std::unique_ptr<Op>* op) {
+  if (layer.units < 1) return InvalidArgument("units must be at least 1");
+  if (x.rank() < 1) {
+    return InvalidArgument("Dense needs an input of at least one dimension");
+  }
+  op->reset(new DenseOp(layer, x));
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,107 @@
+#include "layers.h"
+
+namespace ringlet {
+namespace {
+
+Layer Make(Layer::Kind kind) {
+  Layer layer;
+  layer.kind = kind;
+  return layer;
+}
+
+Layer Pooling(Layer::Kind kind, int64_t height, int64_t width) {
+  Layer layer = Make(kind);
+  layer.window[0] = layer.strides[0] = height;
+  layer.window[1] = layer.strides[1] = width;
+  return layer;
+}
+
+}  // namespace
+
+const char* ActivationName(Activation activation) {
+  switch (activation) {
+    case kLinear: return "linear";
+    case kRelu: return "relu";
+    case kSigmoid: return "sigmoid";
+    case kTanh: return "tanh";
+    case kSoftmax: return "softmax";
+  }
+  return "unknown";
+}
+
+const char* ClassName(Layer::Kind kind) {
+  switch (kind) {
+    case Layer::Kind::kInput: return "InputLayer";
+    case Layer::Kind::kReshape: return "Reshape";
+    case Layer::Kind::kFlatten: return "Flatten";
+    case Layer::Kind::kDense: return "Dense";
+    case Layer::Kind::kConv2D: return "Conv2D";
+    case Layer::Kind::kActivation: return "Activation";
+    case Layer::Kind::kMaxPooling2D: return "MaxPooling2D";
+    case Layer::Kind::kAveragePooling2D: return "AveragePooling2D";
+    case Layer::Kind::kDropout: return "Dropout";
+    case Layer::Kind::kAdd: return "Add";
+    case Layer::Kind::kConcatenate: return "Concatenate";
+  }
+  return "Unknown";
+}
+
+Layer Input(const Shape& shape) {
+  Layer layer = Make(Layer::Kind::kInput);
+  layer.shape = shape;
+  return layer;
+}
+Layer Reshape(const Shape& target_shape) {
+  Layer layer = Make(Layer::Kind::kReshape);
+  layer.shape = target_shape;
+  return layer;
+}
+Layer Flatten() { return Make(Layer::Kind::kFlatten); }
+Layer Dense(int64_t units, Activation activation) {
+  Layer layer = Make(Layer::Kind::kDense);
+  layer.units = units;
+  layer.activation = activation;
+  return layer;
+}
+Layer Conv2D(int64_t filters, int64_t kernel_height, int64_t kernel_width,
+             Activation activation) {
+  Layer layer = Make(Layer::Kind::kConv2D);
+  layer.units = filters;
+  layer.window[0] = kernel_height;
+  layer.window[1] = kernel_width;
+  layer.activation = activation;
+  return layer;
+}
+Layer Conv2D(int64_t filters, int64_t kernel_size, Activation activation) {
+  return Conv2D(filters, kernel_size, kernel_size, activation);
+}
+Layer ActivationLayer(Activation activation) {
+  Layer layer = Make(Layer::Kind::kActivation);
+  layer.activation = activation;
+  return layer;
+}
+Layer ReLU() { return ActivationLayer(kRelu); }
+Layer Sigmoid() { return ActivationLayer(kSigmoid); }
+Layer Tanh() { return ActivationLayer(kTanh); }
+Layer Softmax() { return ActivationLayer(kSoftmax); }
+Layer MaxPooling2D(int64_t pool_size) {
+  return MaxPooling2D(pool_size, pool_size);
+}
+Layer MaxPooling2D(int64_t pool_height, int64_t pool_width) {
+  return Pooling(Layer::Kind::kMaxPooling2D, pool_height, pool_width);
+}
+Layer AveragePooling2D(int64_t pool_size) {
+  return AveragePooling2D(pool_size, pool_size);
+}
+Layer AveragePooling2D(int64_t pool_height, int64_t pool_width) {
+  return Pooling(Layer::Kind::kAveragePooling2D, pool_height, pool_width);
+}
+Layer Dropout(float rate) {
+  Layer layer = Make(Layer::Kind::kDropout);
+  layer.rate = rate;
+  return layer;
+}
+Layer Add() { return Make(Layer::Kind::kAdd); }
+Layer Concatenate() { return Make(Layer::Kind::kConcatenate); }
+
+}  // namespace ringlet
