@@ -29,6 +29,10 @@ class Collective {
   virtual int rank() const = 0;
   virtual int size() const = 0;  // ranks, >= 1
 
+  // Gradients are summed in pieces of about this size, each started as soon
+  // as the backward pass has produced it. The same on every rank.
+  virtual size_t bucket_bytes() const { return 1 << 20; }
+
   // data[0..count) becomes the element-wise sum over all ranks. Start returns
   // at once; the span belongs to the operation until Wait has returned. Started
   // operations complete in the order of their start. After an error the span's

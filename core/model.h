@@ -1,0 +1,212 @@
+// Model: layers in topological order, their weights, and the step.
+//
+// Public. Build a Sequential or a Functional, Compile it, and Fit (fit.h), or
+// call the pieces of a step from a loop of your own. Builders keep the first
+// error; status() and every later call that returns a Status report it.
+//
+// Memory is two blocks in one: what the model keeps (weights, gradients,
+// optimizer slots, each one contiguous span in layer order) and what a step
+// needs, placed by lifetime for a largest batch. BytesNeeded(batch) says how
+// much, by running the same placement on nothing. After the first step a step
+// allocates nothing.
+//
+// One thread uses a model at a time.
+
+#ifndef RINGLET_CORE_MODEL_H_
+#define RINGLET_CORE_MODEL_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "batch_loader.h"
+#include "collective.h"
+#include "layers.h"
+#include "losses.h"
+#include "metrics.h"
+#include "optimizers.h"
+#include "saveable.h"
+#include "status.h"
+
+namespace ringlet {
+
+struct CompileOptions {
+  CompileOptions() = default;
+  // So that a strategy can stand where the options stand.
+  CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
+
+  // Outlives the model. Null: a job of one.
+  Collective* collective = nullptr;
+  // Threads that compute, the caller's included. Same threads, same bits.
+  int threads = 1;
+  // Of initial weights and dropout.
+  uint64_t seed = 1;
+  // Caller's memory for everything, aligned to Arena::kAlignment and outliving
+  // the model; null: the model takes its own from the heap.
+  void* memory = nullptr;
+  // Bytes of `memory`; without one, the most the model may take (0: no limit).
+  size_t memory_bytes = 0;
+};
+
+// One weight of the model, a range of its weight span.
+struct Variable {
+  std::string path;  // "conv2d/kernel"
+  Shape shape;
+  int64_t offset = 0;  // in floats
+  Regularizer regularizer;
+  int64_t size() const { return shape.elements(); }
+};
+
+// Told how long each piece of a step took. See io's trace writer.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  // `what` is a layer's name or "loss", "optimizer", "all-reduce"; `phase`
+  // "forward", "backward" or "step". Monotonic nanoseconds.
+  virtual void Piece(const char* what, const char* phase, int64_t begin,
+                     int64_t end) = 0;
+};
+
+class Model {
+ public:
+  Model();
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // The first thing that was wrong while building and compiling.
+  const Status& status() const;
+  const std::string& name() const;
+  void set_name(const std::string& name);
+
+  // Shapes without batch; only after an input and a layer were added.
+  Shape input_shape() const;
+  Shape output_shape() const;
+  // Keras's table: layer, output shape, parameters.
+  std::string Summary() const;
+
+  // Checks the whole, takes the memory the model keeps and draws the initial
+  // weights. The metrics' names are resolved as Keras does ("accuracy"). A
+  // second call keeps the weights and forgets the optimizer's state.
+  void Compile(const Optimizer& optimizer, const Loss& loss,
+               const std::vector<Metric>& metrics = {},
+               const CompileOptions& options = {});
+  bool compiled() const;
+
+  // Bytes that training with batches of up to `batch` takes, to the byte.
+  // 0 where not compiled.
+  size_t BytesNeeded(int64_t batch) const;
+  // Takes the step's memory for batches of up to `batch`; without it the
+  // first step does. `training` false is enough to evaluate and predict.
+  Status Reserve(int64_t batch, bool training);
+  // Bytes taken now.
+  size_t BytesUsed() const;
+
+  // Batches of `dataset` for this model, from `start` on, in the model's own
+  // buffers. One loader at a time. Labels are checked against the model's
+  // classes. `background`: the next batch is prepared by another thread.
+  Status OpenLoader(const Dataset& dataset, const DataPosition& start,
+                    bool background, std::unique_ptr<BatchLoader>* loader);
+
+  // A whole step: forward, loss, backward, update, metrics. In a job of
+  // several workers every rank calls it, with its part of the batch.
+  Status TrainStep(const Batch& batch);
+  // Forward, loss and metrics.
+  Status TestStep(const Batch& batch);
+
+  // The pieces of a step. x is (count, input shape); the result is
+  // output() until the next Forward. With `training` true, and where the loss
+  // takes the input of a last softmax or sigmoid (see Compile), output() holds
+  // that input until ComputeLoss.
+  Status Forward(const float* x, int64_t count, bool training);
+  const float* output() const;
+  // After Forward(training = true). *loss becomes this rank's share of the
+  // step's loss: the sum over its examples divided by batch.global_count, plus
+  // its share of the regularization. Leaves the gradient for Backward.
+  Status ComputeLoss(const Batch& batch, double* loss);
+  // Gradients of the loss, summed over all ranks while they are computed.
+  Status Backward();
+  // Clips, updates the weights, counts the iteration.
+  Status ApplyGradients();
+
+  // Running values since ResetMetrics: "loss" first, then the metrics.
+  void ResetMetrics();
+  int num_metrics() const;
+  const std::string& metric_name(int i) const;
+  // True where a smaller value is better (loss and errors).
+  bool metric_decreases(int i) const;
+  MetricState* metric_states();
+  double metric_value(int i) const;
+  // Sums the states over all ranks, in order, and leaves the sums in
+  // `totals[num_metrics()]`; the running states stay.
+  Status ReduceMetrics(MetricState* totals);
+
+  const std::vector<Variable>& variables() const;
+  int64_t num_weights() const;  // floats in the span
+  float* weights();
+  const float* gradients() const;
+  // Multiply-adds of one example, forward.
+  int64_t MultiplyAdds() const;
+
+  const Optimizer& optimizer() const;
+  const Loss& loss() const;
+  int64_t iterations() const;
+  // Of the next step: the schedule's, or what SetLearningRate set.
+  float LearningRate() const;
+  void SetLearningRate(float learning_rate);
+  Collective* collective() const;
+  int threads() const;
+  uint64_t seed() const;
+
+  // Weights as "model/<layer>/<weight>"; and the optimizer's slots,
+  // iterations and learning rate as "optimizer/…".
+  Saveable* weights_state();
+  Saveable* optimizer_state();
+
+  // Null: nobody watches.
+  void set_observer(StepObserver* observer);
+
+ protected:
+  // Appends a node; inputs are numbers of earlier nodes. Returns its number.
+  int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  int num_nodes() const;
+  const Layer& layer(int node) const;
+  const std::vector<int>& inputs(int node) const;
+  void Fail(const Status& status);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Layers one after another, the first an Input.
+class Sequential final : public Model {
+ public:
+  Sequential() { set_name("sequential"); }
+  Sequential(std::initializer_list<Layer> layers) : Sequential() {
+    for (const Layer& layer : layers) Add(layer);
+  }
+  void Add(const Layer& layer);
+};
+
+// A graph: each call names the nodes it takes. The last one added is the
+// output.
+//
+//   Functional model;
+//   auto x = model.Add(Input({8, 8, 4}));
+//   auto y = model.Add(Conv2D(4, 3).Padding(kSame), {x});
+//   model.Add(Flatten(), {model.Add(Add(), {x, y})});
+class Functional final : public Model {
+ public:
+  using Node = int;
+  Functional() { set_name("functional"); }
+  Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
+    return AddNode(layer, inputs);
+  }
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_H_
