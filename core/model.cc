@@ -188,7 +188,33 @@ struct Model::Impl final : public GradientSink {
     return observer == nullptr ? 0 : Clock::System()->MonotonicNanos();
   }
 
-  // --- saveable views ---------------------------------------------------
+  Status Model::OpenLoader(const Dataset& dataset, const DataPosition& start,
+                         bool background,
+                         std::unique_ptr<BatchLoader>* loader) {
+  Impl& m = *impl_;
+  RINGLET_RETURN_IF_ERROR(m.Usable());
+  RINGLET_RETURN_IF_ERROR(dataset.status());
+  BatchLoader::Options options;
+  options.dataset = dataset;
+  options.start = start;
+  options.rank = m.collective()->rank();
+  options.world = m.collective()->size();
+  RINGLET_RETURN_IF_ERROR(
+      m.Reserve(dataset.LargestPart(options.world), /*training=*/false));
+  for (int slot = 0; slot < 2; ++slot) {
+    options.x[slot] = m.step.x[slot];
+    options.y[slot] = m.step.y[slot];
+  }
+  const Shape& output = m.output_node().output;
+  options.x_shape = m.nodes[0].output;
+  options.targets = m.loss.targets(output);
+  options.classes = m.loss.takes_classes();
+  options.num_classes = options.classes ? output.back() : 0;
+  options.background = background;
+  return BatchLoader::Open(options, loader);
+}
+
+// --- saveable views ---------------------------------------------------
   struct WeightsState final : public Saveable {
     explicit WeightsState(Impl* i) : impl(i) {}
     void AppendState(std::vector<StateSpan>* spans) override;
@@ -314,6 +340,18 @@ void Model::Impl::Compile() {
   if (options.threads < 1 || options.threads > 1024) {
     return Fail(InvalidArgument("threads must be in 1..1024, not %d",
                                 options.threads));
+  }
+  for (size_t i = 0; i + 1 < nodes.size(); ++i) {
+    const bool used = std::any_of(
+        nodes.begin(), nodes.end(), [&](const Node& node) {
+          return std::count(node.inputs.begin(), node.inputs.end(),
+                            static_cast<int>(i)) > 0;
+        });
+    if (!used) {
+      return Fail(InvalidArgument(
+          "layer '%s': nothing takes its output, and it is not the last layer",
+          nodes[i].layer.name.c_str()));
+    }
   }
   Fail(optimizer.Check());
   Fail(CheckLossShape(loss, output_node().output));
@@ -781,7 +819,9 @@ void Model::Impl::Update(int64_t begin, int64_t end) {
       for (int s = 0; s < optimizer.num_slots(); ++s) {
         slots[s] = kept.slots[s] + from;
       }
-      UpdateRange(optimizer, scalars, v.regularizer, to - from,
+      // Clip has added the regularizers' part already.
+      UpdateRange(optimizer, scalars,
+                  optimizer.clips() ? Regularizer() : v.regularizer, to - from,
                   kept.weights + from, kept.gradients + from, slots);
     }
   });
@@ -789,21 +829,15 @@ void Model::Impl::Update(int64_t begin, int64_t end) {
 }
 
 void Model::Impl::Clip() {
-  const auto add_penalty_gradients = [this] {
-    // Keras clips the gradient of the whole loss, penalties included.
-    for (const Variable& v : variables) {
-      AddRegularizationGradient(v.regularizer, v.size(),
-                                kept.weights + v.offset,
-                                kept.gradients + v.offset);
-    }
-  };
-  add_penalty_gradients();
-  std::vector<GradientSpan>& spans = clip_spans;
-  spans.clear();
+  // Keras clips the gradient of the whole loss, penalties included.
+  clip_spans.clear();
   for (const Variable& v : variables) {
-    spans.push_back({kept.gradients + v.offset, v.size()});
+    float* gradient = kept.gradients + v.offset;
+    AddRegularizationGradient(v.regularizer, v.size(),
+                              kept.weights + v.offset, gradient);
+    clip_spans.push_back({gradient, v.size()});
   }
-  ClipGradients(optimizer, spans.data(), spans.size());
+  ClipGradients(optimizer, clip_spans.data(), clip_spans.size());
 }
 
 Status Model::ApplyGradients() {
@@ -1004,6 +1038,92 @@ Saveable* Model::weights_state() { return &impl_->weights_state; }
 Saveable* Model::optimizer_state() { return &impl_->optimizer_state; }
 void Model::set_observer(StepObserver* observer) {
   impl_->observer = observer;
+}
+
+namespace {
+
+std::string WithCommas(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+// Keras's readable size: "10.58 MB".
+std::string ReadableSize(int64_t bytes) {
+  const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f %s", value, units[unit]);
+  return text;
+}
+
+// `text` cut or filled to `width` columns, on the left or the right.
+std::string Cell(const std::string& text, size_t width, bool right) {
+  if (text.size() > width) return text.substr(0, width - 1) + "…";
+  const std::string fill(width - text.size(), ' ');
+  return right ? fill + text : text + fill;
+}
+
+std::string Line(const char* left, const char* dash, const char* middle,
+                 const char* right) {
+  std::string line = left;
+  const int widths[] = {33, 24, 15};
+  for (int column = 0; column < 3; ++column) {
+    for (int i = 0; i < widths[column]; ++i) line += dash;
+    line += column < 2 ? middle : right;
+  }
+  return line + "\n";
+}
+
+std::string Row(const char* bar, const std::string& a, const std::string& b,
+                const std::string& c) {
+  return std::string(bar) + " " + Cell(a, 31, false) + " " + bar + " " +
+         Cell(b, 22, false) + " " + bar + " " + Cell(c, 13, true) + " " + bar +
+         "\n";
+}
+
+// "(None, 26, 26, 32)"
+std::string WithBatch(const Shape& shape) {
+  std::string s = "(None";
+  for (int i = 0; i < shape.rank(); ++i) s += ", " + std::to_string(shape[i]);
+  return s + ")";
+}
+
+}  // namespace
+
+std::string Model::Summary() const {
+  const Impl& m = *impl_;
+  std::string s = "Model: \"" + m.name + "\"\n";
+  s += Line("┏", "━", "┳", "┓");
+  s += Row("┃", "Layer (type)", "Output Shape", "Param #");
+  s += Line("┡", "━", "╇", "┩");
+  bool first = true;
+  for (const Node& node : m.nodes) {
+    // As Keras: the table of a Sequential begins after its Input.
+    if (node.op == nullptr && m.name == "sequential") continue;
+    if (!first) s += Line("├", "─", "┼", "┤");
+    first = false;
+    int64_t parameters = 0;
+    for (int v = 0; v < node.num_variables; ++v) {
+      parameters += m.variables[node.first_variable + v].size();
+    }
+    s += Row("│",
+             node.layer.name + " (" + ClassName(node.layer.kind) + ")",
+             WithBatch(node.output), WithCommas(parameters));
+  }
+  s += Line("└", "─", "┴", "┘");
+  const std::string total =
+      WithCommas(m.num_weights) + " (" +
+      ReadableSize(m.num_weights * int64_t{sizeof(float)}) + ")\n";
+  return s + " Total params: " + total + " Trainable params: " + total +
+         " Non-trainable params: 0 (0.00 B)\n";
 }
 
 int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {

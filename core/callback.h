@@ -1,0 +1,106 @@
+// Callback: what is told of a running fit, and may steer it.
+//
+// Public. Methods are called on the training thread, on every rank of a job, in
+// the order in which the callbacks were given. An error ends the fit with it.
+
+#ifndef RINGLET_CORE_CALLBACK_H_
+#define RINGLET_CORE_CALLBACK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset.h"
+#include "saveable.h"
+#include "status.h"
+
+namespace ringlet {
+
+class Model;
+
+// Names and values, in the order in which they were first set. Setting a known
+// name allocates nothing.
+class Logs {
+ public:
+  void Set(const std::string& name, double value) {
+    for (auto& entry : entries_) {
+      if (entry.first == name) {
+        entry.second = value;
+        return;
+      }
+    }
+    entries_.emplace_back(name, value);
+  }
+  // Null where there is no such value.
+  const double* Find(const std::string& name) const {
+    for (const auto& entry : entries_) {
+      if (entry.first == name) return &entry.second;
+    }
+    return nullptr;
+  }
+  const std::vector<std::pair<std::string, double>>& entries() const {
+    return entries_;
+  }
+  void Clear() { entries_.clear(); }
+
+ private:
+  std::vector<std::pair<std::string, double>> entries_;
+};
+
+class Callback;
+
+// A running fit: where it is, and all that a resume has to restore besides the
+// model. Its spans are the position and the running metrics.
+struct FitState : public Saveable {
+  Model* model = nullptr;
+  const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
+  int64_t epochs = 0;           // where fit ends
+  int64_t steps_per_epoch = 0;  // 0: not known
+  bool chief = true;            // prints, and writes files that all share
+
+  // Where the next step will be: after the last step of an epoch `step` is
+  // steps_per_epoch, until the epoch has ended.
+  int64_t epoch = 0;
+  int64_t step = 0;
+  DataPosition position;
+
+  bool stop_training = false;
+
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+};
+
+class Callback : public Saveable {
+ public:
+  // For state names and messages: "early_stopping".
+  virtual const char* name() const = 0;
+
+  // May restore `fit` (and its model and callbacks) to where another fit was.
+  virtual Status OnTrainBegin(FitState&) { return Status(); }
+  virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
+  // Whatever way the fit ended, an error included; after OnTrainEnd.
+  virtual void OnFitReturn(FitState&, const Status&) {}
+  virtual Status OnEpochBegin(FitState&) { return Status(); }
+  // fit.epoch is still the epoch that ended. `logs` may be added to; they go
+  // into the History.
+  virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
+  // fit.step is the number of the batch in its epoch, from 0.
+  virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
+  virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
+  virtual Status OnTestBegin(FitState&) { return Status(); }
+  virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
+  // After every step, once all callbacks have seen its end, and after every
+  // epoch likewise: `fit` names the next step, and everything saved now resumes
+  // exactly there. `epoch_ended` tells the two apart.
+  virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
+    return Status();
+  }
+
+  void AppendState(std::vector<StateSpan>*) override {}
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_CALLBACK_H_

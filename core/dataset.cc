@@ -1,0 +1,286 @@
+#include "dataset.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <limits>
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+uint64_t Mix(uint64_t v) {
+  v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9u;
+  v = (v ^ (v >> 27)) * 0x94D049BB133111EBu;
+  return v ^ (v >> 31);
+}
+
+class MemorySourceImpl final : public Source {
+ public:
+  MemorySourceImpl(const ExampleSpec& x_spec, const void* x,
+                   const ExampleSpec& y_spec, const void* y, int64_t count)
+      : x_spec_(x_spec),
+        y_spec_(y_spec),
+        x_(static_cast<const unsigned char*>(x)),
+        y_(static_cast<const unsigned char*>(y)),
+        count_(count) {
+    if (y == nullptr) y_spec_ = {DType::kFloat32, {0}};
+  }
+  int64_t size() const override { return count_; }
+  ExampleSpec x() const override { return x_spec_; }
+  ExampleSpec y() const override { return y_spec_; }
+  std::string name() const override { return "memory"; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    Copy(index, count, x_, x_spec_.bytes(), x);
+    if (y_ != nullptr && y != nullptr) {
+      Copy(index, count, y_, y_spec_.bytes(), y);
+    }
+    return Status();
+  }
+
+ private:
+  static void Copy(const int64_t* index, int count, const unsigned char* from,
+                   size_t bytes, void* to) {
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
+                  from + bytes * static_cast<size_t>(index[i]), bytes);
+    }
+  }
+
+  const ExampleSpec x_spec_;
+  ExampleSpec y_spec_;
+  const unsigned char* const x_;
+  const unsigned char* const y_;
+  const int64_t count_;
+};
+
+class ConcatenatedSource final : public Source {
+ public:
+  explicit ConcatenatedSource(
+      const std::vector<std::shared_ptr<Source>>& parts)
+      : parts_(parts) {
+    for (const auto& part : parts) {
+      starts_.push_back(size_);
+      size_ += part->size();
+    }
+  }
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override { return parts_[0]->x(); }
+  ExampleSpec y() const override { return parts_[0]->y(); }
+  std::string name() const override { return parts_[0]->name() + ", …"; }
+  std::vector<int64_t> FileStarts() const override { return starts_; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    for (int i = 0; i < count; ++i) {
+      const auto after =
+          std::upper_bound(starts_.begin(), starts_.end(), index[i]);
+      const size_t part = static_cast<size_t>(after - starts_.begin()) - 1;
+      const int64_t inner = index[i] - starts_[part];
+      void* to_y = y == nullptr
+                       ? nullptr
+                       : static_cast<unsigned char*>(y) + this->y().bytes() * i;
+      RINGLET_RETURN_IF_ERROR(parts_[part]->Read(
+          &inner, 1, static_cast<unsigned char*>(x) + this->x().bytes() * i,
+          to_y));
+    }
+    return Status();
+  }
+
+ private:
+  const std::vector<std::shared_ptr<Source>> parts_;
+  std::vector<int64_t> starts_;
+  int64_t size_ = 0;
+};
+
+}  // namespace
+
+int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
+  RINGLET_CHECK(i >= 0 && i < n);
+  // A Feistel network over the smallest even number of bits that holds n;
+  // numbers >= n are walked on until they fall below it.
+  int half = 1;
+  while (half < 31 && (int64_t{1} << (2 * half)) < n) ++half;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  const uint64_t key = Mix(seed + Mix(static_cast<uint64_t>(pass) +
+                                      0x9E3779B97F4A7C15u));
+  uint64_t v = static_cast<uint64_t>(i);
+  do {
+    uint64_t left = v >> half, right = v & mask;
+    for (uint64_t round = 0; round < 8; ++round) {
+      const uint64_t f = Mix(key ^ (right + (round << 40)));
+      const uint64_t swapped = left ^ (f & mask);
+      left = right;
+      right = swapped;
+    }
+    v = left << half | right;
+  } while (v >= static_cast<uint64_t>(n));
+  return static_cast<int64_t>(v);
+}
+
+Dataset::Dataset(std::shared_ptr<Source> source)
+    : source_(std::move(source)), size_(source_->size()) {}
+
+Dataset Dataset::With(const Status& error) const {
+  Dataset copy = *this;
+  if (copy.status_.ok()) copy.status_ = error;
+  return copy;
+}
+
+Dataset Dataset::Skip(int64_t count) const {
+  if (shuffle_) return With(InvalidArgument("call Skip before Shuffle"));
+  if (count < 0) {
+    return With(InvalidArgument("Skip(%" PRId64 "): must be >= 0", count));
+  }
+  Dataset d = *this;
+  count = std::min(count, size_);
+  d.first_ += count * stride_;
+  d.size_ -= count;
+  return d;
+}
+
+Dataset Dataset::Take(int64_t count) const {
+  if (shuffle_) return With(InvalidArgument("call Take before Shuffle"));
+  if (count < 0) {
+    return With(InvalidArgument("Take(%" PRId64 "): must be >= 0", count));
+  }
+  Dataset d = *this;
+  d.size_ = std::min(size_, count);
+  return d;
+}
+
+Dataset Dataset::Shard(int64_t n, int64_t index) const {
+  if (shuffle_) return With(InvalidArgument("call Shard before Shuffle"));
+  if (n < 1 || index < 0 || index >= n) {
+    return With(InvalidArgument("Shard(%" PRId64 ", %" PRId64
+                                "): needs 0 <= index < n",
+                                n, index));
+  }
+  Dataset d = *this;
+  d.first_ += index * stride_;
+  d.size_ = size_ > index ? (size_ - index + n - 1) / n : 0;
+  d.stride_ *= n;
+  return d;
+}
+
+Dataset Dataset::Shuffle(uint64_t seed) const {
+  Dataset d = *this;
+  d.shuffle_ = true;
+  d.seed_ = seed;
+  return d;
+}
+
+Dataset Dataset::Repeat(int64_t times) const {
+  if (times == 0 || times < -1) {
+    return With(InvalidArgument("Repeat(%" PRId64
+                                "): must be at least 1, or -1 for no end",
+                                times));
+  }
+  Dataset d = *this;
+  d.passes_ = times;
+  d.crosses_ = batch_ == 0;
+  return d;
+}
+
+Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
+  if (size < 1) {
+    return With(InvalidArgument(
+        "Batch(%" PRId64 "): a batch needs at least one example", size));
+  }
+  if (batch_ != 0) return With(InvalidArgument("Batch was called twice"));
+  Dataset d = *this;
+  d.batch_ = size;
+  d.drop_remainder_ = drop_remainder;
+  return d;
+}
+
+Dataset Dataset::Map(const Scale& scale) const {
+  Dataset d = *this;
+  d.scale_.factor = scale_.factor * scale.factor;
+  d.scale_.offset = scale_.offset * scale.factor + scale.offset;
+  return d;
+}
+
+Status Dataset::status() const {
+  RINGLET_RETURN_IF_ERROR(status_);
+  if (source_ == nullptr) return InvalidArgument("the dataset has no source");
+  const std::string name = source_->name();
+  if (batch_ == 0) {
+    return InvalidArgument("%s: call Batch on the dataset", name.c_str());
+  }
+  if (size_ == 0) return InvalidArgument("%s: no examples", name.c_str());
+  const bool enough =
+      crosses_ && passes_ < 0 ? true : Remaining({0, 0}, !crosses_) >= batch_;
+  if (drop_remainder_ && !enough) {
+    return InvalidArgument("%s: a batch of %" PRId64
+                           " is never full with %" PRId64 " examples",
+                           name.c_str(), batch_, size_);
+  }
+  return Status();
+}
+
+int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
+  const int64_t left = size_ - at.used;
+  if (of_pass) return left;
+  if (passes_ < 0) return kEndless;
+  return left + (passes_ - 1 - at.pass % passes_) * size_;
+}
+
+int64_t Dataset::steps() const {
+  if (passes_ < 0 || batch_ == 0) return -1;
+  const int64_t examples = crosses_ ? size_ * passes_ : size_;
+  const int64_t steps =
+      drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
+  return crosses_ ? steps : steps * passes_;
+}
+
+DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
+  const int64_t used = at.used + examples;
+  return {at.pass + used / size_, used % size_};
+}
+
+BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
+  RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
+  BatchPlan plan;
+  plan.global_count = std::min(batch_, Remaining(at, !crosses_));
+  const int64_t piece = (plan.global_count + world - 1) / world;
+  plan.first = std::min(plan.global_count, piece * rank);
+  plan.count = std::min(piece, plan.global_count - plan.first);
+  // What is too little for another batch is passed over.
+  const int64_t left = Remaining(at, !crosses_);
+  const int64_t after = left == kEndless ? kEndless : left - plan.global_count;
+  const bool over = after == 0 || (drop_remainder_ && after < batch_);
+  plan.next = Advance(at, over ? left : plan.global_count);
+  plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
+  return plan;
+}
+
+int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k) const {
+  const DataPosition p = Advance(at, k);
+  const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;
+  return first_ + i * stride_;
+}
+
+std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
+                                     const ExampleSpec& y_spec, const void* y,
+                                     int64_t count) {
+  return std::make_shared<MemorySourceImpl>(x_spec, x, y_spec, y, count);
+}
+
+Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources) {
+  if (sources.empty()) {
+    return Dataset(InvalidArgument("Concatenate: no sources"));
+  }
+  const ExampleSpec x = sources[0]->x(), y = sources[0]->y();
+  for (const auto& s : sources) {
+    if (s->x().dtype != x.dtype || s->x().shape != x.shape ||
+        s->y().dtype != y.dtype || s->y().shape != y.shape) {
+      return Dataset(InvalidArgument(
+          "Concatenate: %s and %s differ in type or shape",
+          sources[0]->name().c_str(), s->name().c_str()));
+    }
+  }
+  return Dataset(std::make_shared<ConcatenatedSource>(sources));
+}
+
+}  // namespace ringlet

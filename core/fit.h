@@ -1,0 +1,68 @@
+// Fit, Evaluate and Predict: Keras's loops.
+//
+// Public. The order of events is that of Keras 3's trainer. In a job of several
+// workers every rank calls the same function with the same arguments.
+
+#ifndef RINGLET_CORE_FIT_H_
+#define RINGLET_CORE_FIT_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "callback.h"
+#include "dataset.h"
+#include "model.h"
+#include "status.h"
+
+namespace ringlet {
+
+// kAuto: the bar on a terminal, the line elsewhere.
+enum class Verbose : uint8_t { kAuto, kSilent, kBar, kLine };
+
+struct FitOptions {
+  int64_t epochs = 1;
+  int64_t initial_epoch = 0;
+  // 0: an epoch is the dataset from a beginning to its end.
+  int64_t steps_per_epoch = 0;
+  Dataset validation_data;        // none: no validation
+  int64_t validation_steps = 0;   // 0: all of it
+  int64_t validation_freq = 1;    // every so many epochs …
+  std::vector<int64_t> validation_epochs;  // … or after these, from 1 on
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  Verbose verbose = Verbose::kAuto;
+  FILE* out = stdout;      // of the progress; only the chief prints
+  bool prefetch = true;    // prepare the next batch while this one computes
+};
+
+// The logs of each finished epoch.
+struct History {
+  std::vector<int64_t> epoch;
+  std::vector<Logs> logs;
+  // Values of `name` over the epochs; NaN where an epoch lacks it.
+  std::vector<double> Values(const std::string& name) const;
+};
+
+Result<History> Fit(Model* model, const Dataset& dataset,
+                    const FitOptions& options = {});
+
+struct EvaluateOptions {
+  int64_t steps = 0;  // 0: to the end of the dataset
+  Verbose verbose = Verbose::kAuto;
+  FILE* out = stdout;
+  bool prefetch = true;
+};
+
+// "loss" and the metrics over the dataset.
+Result<Logs> Evaluate(Model* model, const Dataset& dataset,
+                      const EvaluateOptions& options = {});
+
+// The outputs (examples, output shape) in the order of the dataset, on every
+// rank. Labels are not read.
+Result<std::vector<float>> Predict(Model* model, const Dataset& dataset);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_H_
