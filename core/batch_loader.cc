@@ -46,7 +46,7 @@ Status CheckOptions(const BatchLoader::Options& o) {
         o.x_shape.ToString().c_str());
   }
   const int64_t targets = source.y().shape.elements();
-  if (targets != o.targets) {
+  if (o.read_targets && targets != o.targets) {
     return InvalidArgument(
         "%s: labels of shape %s (%" PRId64
         " values), but the model's loss takes %" PRId64 " an example%s",
@@ -83,7 +83,7 @@ BatchLoader::BatchLoader(const Options& options)
       static_cast<size_t>(options.dataset.LargestPart(options.world));
   indices_.resize(most);
   if (x_spec_.dtype != DType::kFloat32) raw_x_.resize(most * x_spec_.bytes());
-  raw_y_.resize(most * y_spec_.bytes());
+  if (options.read_targets) raw_y_.resize(most * y_spec_.bytes());
   if (options.background) {
     wanted_ = 0;
     thread_ = std::thread([this] { Loop(); });
@@ -143,11 +143,14 @@ Status BatchLoader::Fill(int slot) {
   float* x = options_.x[slot];
   void* to = raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
   RINGLET_RETURN_IF_ERROR(dataset.source()->Read(
-      indices_.data(), static_cast<int>(plan.count), to, raw_y_.data()));
+      indices_.data(), static_cast<int>(plan.count), to,
+      options_.read_targets ? raw_y_.data() : nullptr));
   RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
-  RINGLET_RETURN_IF_ERROR(ConvertTargets(plan.count, options_.y[slot]));
-  batches_[slot] = {plan.count, plan.global_count, x, options_.y[slot],
-                    plan.next,  plan.last};
+  void* y = options_.read_targets ? options_.y[slot] : nullptr;
+  if (y != nullptr) {
+    RINGLET_RETURN_IF_ERROR(ConvertTargets(plan.count, y));
+  }
+  batches_[slot] = {plan.count, plan.global_count, x, y, plan.next, plan.last};
   at_ = plan.next;
   return Status();
 }

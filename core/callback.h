@@ -77,6 +77,9 @@ class Callback : public Saveable {
   // For state names and messages: "early_stopping".
   virtual const char* name() const = 0;
 
+  // Before any other call, for all callbacks: takes what it needs of the model
+  // and forgets an earlier fit. From here on AppendState gives its spans.
+  virtual Status OnSetup(FitState&) { return Status(); }
   // May restore `fit` (and its model and callbacks) to where another fit was.
   virtual Status OnTrainBegin(FitState&) { return Status(); }
   virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }

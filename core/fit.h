@@ -1,7 +1,13 @@
 // Fit, Evaluate and Predict: Keras's loops.
 //
-// Public. The order of events is that of Keras 3's trainer. In a job of several
-// workers every rank calls the same function with the same arguments.
+// Public. The options and results of Model's loops; the order of events is that
+// of Keras 3's trainer. In a job of several workers every rank calls the same
+// function with the same arguments.
+//
+//   model.Fit(dataset, options)       trains, and gives the History
+//   model.Evaluate(dataset, options)  "loss" and the metrics over the dataset
+//   model.Predict(dataset)            outputs (examples, output shape) in the
+//                                     order of the dataset, on every rank
 
 #ifndef RINGLET_CORE_FIT_H_
 #define RINGLET_CORE_FIT_H_
@@ -45,23 +51,12 @@ struct History {
   std::vector<double> Values(const std::string& name) const;
 };
 
-Result<History> Fit(Model* model, const Dataset& dataset,
-                    const FitOptions& options = {});
-
 struct EvaluateOptions {
   int64_t steps = 0;  // 0: to the end of the dataset
   Verbose verbose = Verbose::kAuto;
   FILE* out = stdout;
   bool prefetch = true;
 };
-
-// "loss" and the metrics over the dataset.
-Result<Logs> Evaluate(Model* model, const Dataset& dataset,
-                      const EvaluateOptions& options = {});
-
-// The outputs (examples, output shape) in the order of the dataset, on every
-// rank. Labels are not read.
-Result<std::vector<float>> Predict(Model* model, const Dataset& dataset);
 
 }  // namespace ringlet
 

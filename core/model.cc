@@ -188,33 +188,7 @@ struct Model::Impl final : public GradientSink {
     return observer == nullptr ? 0 : Clock::System()->MonotonicNanos();
   }
 
-  Status Model::OpenLoader(const Dataset& dataset, const DataPosition& start,
-                         bool background,
-                         std::unique_ptr<BatchLoader>* loader) {
-  Impl& m = *impl_;
-  RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(dataset.status());
-  BatchLoader::Options options;
-  options.dataset = dataset;
-  options.start = start;
-  options.rank = m.collective()->rank();
-  options.world = m.collective()->size();
-  RINGLET_RETURN_IF_ERROR(
-      m.Reserve(dataset.LargestPart(options.world), /*training=*/false));
-  for (int slot = 0; slot < 2; ++slot) {
-    options.x[slot] = m.step.x[slot];
-    options.y[slot] = m.step.y[slot];
-  }
-  const Shape& output = m.output_node().output;
-  options.x_shape = m.nodes[0].output;
-  options.targets = m.loss.targets(output);
-  options.classes = m.loss.takes_classes();
-  options.num_classes = options.classes ? output.back() : 0;
-  options.background = background;
-  return BatchLoader::Open(options, loader);
-}
-
-// --- saveable views ---------------------------------------------------
+  // --- saveable views ---------------------------------------------------
   struct WeightsState final : public Saveable {
     explicit WeightsState(Impl* i) : impl(i) {}
     void AppendState(std::vector<StateSpan>* spans) override;
@@ -889,6 +863,33 @@ Status Model::TestStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, false, &loss_sum));
   m.UpdateMetrics(batch, loss_sum);
   return Status();
+}
+
+Status Model::OpenLoader(const Dataset& dataset,
+                         const LoaderOptions& loader_options,
+                         std::unique_ptr<BatchLoader>* loader) {
+  Impl& m = *impl_;
+  RINGLET_RETURN_IF_ERROR(m.Usable());
+  RINGLET_RETURN_IF_ERROR(dataset.status());
+  BatchLoader::Options options;
+  options.dataset = dataset;
+  options.start = loader_options.start;
+  options.rank = m.collective()->rank();
+  options.world = m.collective()->size();
+  RINGLET_RETURN_IF_ERROR(
+      m.Reserve(dataset.LargestPart(options.world), /*training=*/false));
+  for (int slot = 0; slot < 2; ++slot) {
+    options.x[slot] = m.step.x[slot];
+    options.y[slot] = m.step.y[slot];
+  }
+  const Shape& output = m.output_node().output;
+  options.x_shape = m.nodes[0].output;
+  options.targets = m.loss.targets(output);
+  options.classes = m.loss.takes_classes();
+  options.num_classes = options.classes ? output.back() : 0;
+  options.read_targets = loader_options.targets;
+  options.background = loader_options.background;
+  return BatchLoader::Open(options, loader);
 }
 
 // --- saveable views -------------------------------------------------------

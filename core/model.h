@@ -32,6 +32,11 @@
 
 namespace ringlet {
 
+class Logs;
+struct EvaluateOptions;
+struct FitOptions;
+struct History;
+
 struct CompileOptions {
   CompileOptions() = default;
   // So that a strategy can stand where the options stand.
@@ -57,6 +62,12 @@ struct Variable {
   int64_t offset = 0;  // in floats
   Regularizer regularizer;
   int64_t size() const { return shape.elements(); }
+};
+
+struct LoaderOptions {
+  DataPosition start;
+  bool background = true;  // the next batch is prepared by another thread
+  bool targets = true;     // false: labels are not read
 };
 
 // Told how long each piece of a step took. See io's trace writer.
@@ -95,6 +106,12 @@ class Model {
                const CompileOptions& options = {});
   bool compiled() const;
 
+  // Keras's loops: see fit.h, which declares their options and results.
+  Result<History> Fit(const Dataset& dataset, const FitOptions& options);
+  Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
+  Result<Logs> Evaluate(const Dataset& dataset);
+  Result<std::vector<float>> Predict(const Dataset& dataset);
+
   // Bytes that training with batches of up to `batch` takes, to the byte.
   // 0 where not compiled.
   size_t BytesNeeded(int64_t batch) const;
@@ -104,11 +121,11 @@ class Model {
   // Bytes taken now.
   size_t BytesUsed() const;
 
-  // Batches of `dataset` for this model, from `start` on, in the model's own
-  // buffers. One loader at a time. Labels are checked against the model's
-  // classes. `background`: the next batch is prepared by another thread.
-  Status OpenLoader(const Dataset& dataset, const DataPosition& start,
-                    bool background, std::unique_ptr<BatchLoader>* loader);
+  // Batches of `dataset` for this model in the model's own buffers. One loader
+  // at a time, closed before Reserve takes more memory. Labels are checked
+  // against the model's classes.
+  Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
+                    std::unique_ptr<BatchLoader>* loader);
 
   // A whole step: forward, loss, backward, update, metrics. In a job of
   // several workers every rank calls it, with its part of the batch.

@@ -1,0 +1,343 @@
+#include "fit.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <limits>
+
+#include "model.h"
+#include "progress.h"
+
+namespace ringlet {
+namespace {
+
+// A rank's wish to stop becomes everybody's.
+Status AgreeToStop(Collective* collective, bool* stop) {
+  if (collective->size() == 1) return Status();
+  const unsigned char mine = *stop ? 1 : 0;
+  std::vector<unsigned char> all(collective->size());
+  RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, all.data()));
+  *stop = std::count(all.begin(), all.end(), 1) > 0;
+  return Status();
+}
+
+void SetMetrics(const Model& model, const MetricState* states,
+                const char* prefix, Logs* logs) {
+  for (int i = 0; i < model.num_metrics(); ++i) {
+    logs->Set(prefix + model.metric_name(i), states[i].Result());
+  }
+}
+
+// One pass of TestSteps; the sums over all ranks go to `logs`, under `prefix`.
+// The model's running metrics are used up.
+Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
+                     bool prefetch, Progress* progress, const char* prefix,
+                     Logs* logs) {
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions loading;
+  loading.background = prefetch;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
+  model->ResetMetrics();
+  Logs running;
+  Batch batch;
+  for (int64_t step = 0; (steps == 0 || step < steps) && !batch.last;
+       ++step) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
+    if (progress == nullptr) continue;
+    SetMetrics(*model, model->metric_states(), "", &running);
+    progress->Update(step + 1, running);
+  }
+  std::vector<MetricState> totals(model->num_metrics());
+  RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
+  SetMetrics(*model, totals.data(), prefix, logs);
+  return Status();
+}
+
+Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
+  if (steps < 0) return InvalidArgument("%s must be >= 0", what);
+  if (dataset.endless() && steps == 0) {
+    return InvalidArgument("the dataset repeats without end: set %s", what);
+  }
+  return Status();
+}
+
+// One call of Fit.
+class Fitter {
+ public:
+  Fitter(Model* model, const Dataset& dataset, const FitOptions& options)
+      : model_(model), dataset_(dataset), options_(options) {}
+
+  Status Run(History* history) {
+    RINGLET_RETURN_IF_ERROR(Check());
+    const Status status = Train(history);
+    for (const auto& callback : options_.callbacks) {
+      callback->OnFitReturn(fit_, status);
+    }
+    return status;
+  }
+
+ private:
+  Status Check() {
+    RINGLET_RETURN_IF_ERROR(model_->status());
+    if (!model_->compiled()) return InvalidArgument("Fit: call Compile first");
+    RINGLET_RETURN_IF_ERROR(dataset_.status());
+    if (options_.epochs < 0 || options_.initial_epoch < 0) {
+      return InvalidArgument("epochs and initial_epoch must be >= 0");
+    }
+    if (options_.validation_freq < 1) {
+      return InvalidArgument("validation_freq must be at least 1");
+    }
+    RINGLET_RETURN_IF_ERROR(CheckEndless(dataset_, options_.steps_per_epoch,
+                                         "steps_per_epoch"));
+    const Dataset& validation = options_.validation_data;
+    if (validation.empty()) return Status();
+    RINGLET_RETURN_IF_ERROR(
+        validation.status().Annotate("validation_data"));
+    return CheckEndless(validation, options_.validation_steps,
+                        "validation_steps");
+  }
+
+  // Calls `method` of every callback.
+  template <typename... Parameters, typename... Arguments>
+  Status Tell(Status (Callback::*method)(FitState&, Parameters...),
+              Arguments&&... arguments) {
+    for (const auto& callback : options_.callbacks) {
+      RINGLET_RETURN_IF_ERROR(((*callback).*method)(fit_, arguments...)
+                                  .Annotate("%s", callback->name()));
+    }
+    return Status();
+  }
+
+  Status Train(History* history) {
+    fit_.model = model_;
+    fit_.callbacks = &options_.callbacks;
+    fit_.epochs = options_.epochs;
+    fit_.epoch = options_.initial_epoch;
+    fit_.steps_per_epoch = options_.steps_per_epoch > 0
+                               ? options_.steps_per_epoch
+                               : dataset_.steps();
+    fit_.chief = model_->collective()->rank() == 0;
+    // All the memory now, so that what is too large fails before it starts.
+    const int world = model_->collective()->size();
+    int64_t largest = dataset_.LargestPart(world);
+    if (!options_.validation_data.empty()) {
+      largest = std::max(largest, options_.validation_data.LargestPart(world));
+    }
+    RINGLET_RETURN_IF_ERROR(model_->Reserve(largest, /*training=*/true));
+    model_->ResetMetrics();
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
+    while (fit_.epoch < fit_.epochs && !fit_.stop_training) {
+      Logs logs;
+      RINGLET_RETURN_IF_ERROR(Epoch(&logs));
+      history->epoch.push_back(fit_.epoch - 1);
+      history->logs.push_back(logs);
+      last_ = logs;
+    }
+    return Tell(&Callback::OnTrainEnd, last_);
+  }
+
+  Status Epoch(Logs* logs) {
+    const bool prints = fit_.chief;
+    if (fit_.step == 0) {
+      model_->ResetMetrics();
+      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
+    }
+    const Verbose verbose = prints ? options_.verbose : Verbose::kSilent;
+    if (Progress::Resolve(verbose, options_.out) != Verbose::kSilent &&
+        fit_.epochs > 1) {
+      std::fprintf(options_.out, "Epoch %" PRId64 "/%" PRId64 "\n",
+                   fit_.epoch + 1, fit_.epochs);
+    }
+    Progress progress(verbose, options_.out, fit_.steps_per_epoch);
+    RINGLET_RETURN_IF_ERROR(Steps(&progress));
+
+    std::vector<MetricState> totals(model_->num_metrics());
+    RINGLET_RETURN_IF_ERROR(model_->ReduceMetrics(totals.data()));
+    SetMetrics(*model_, totals.data(), "", logs);
+    if (Validates()) RINGLET_RETURN_IF_ERROR(Validate(logs));
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
+    progress.Finish(fit_.step, *logs);
+    RINGLET_RETURN_IF_ERROR(
+        AgreeToStop(model_->collective(), &fit_.stop_training));
+    ++fit_.epoch;
+    fit_.step = 0;
+    return Tell(&Callback::OnSavePoint, true);
+  }
+
+  // The rest of the epoch's steps.
+  Status Steps(Progress* progress) {
+    if (fit_.step >= fit_.steps_per_epoch) return Status();
+    std::unique_ptr<BatchLoader> loader;
+    LoaderOptions loading;
+    loading.start = fit_.position;
+    loading.background = options_.prefetch;
+    RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
+    Logs logs;
+    Batch batch;
+    while (fit_.step < fit_.steps_per_epoch && !fit_.stop_training) {
+      if (RanOut()) return Status();
+      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
+      RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch).Annotate(
+          "epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1, fit_.step + 1));
+      SetMetrics(*model_, model_->metric_states(), "", &logs);
+      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs));
+      progress->Update(fit_.step + 1, logs);
+      RINGLET_RETURN_IF_ERROR(
+          AgreeToStop(model_->collective(), &fit_.stop_training));
+      ++fit_.step;
+      fit_.position = batch.next;
+      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, false));
+    }
+    return Status();
+  }
+
+  // With steps_per_epoch set, a dataset with an end is read once over all
+  // epochs.
+  bool RanOut() {
+    if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
+    const int64_t used = fit_.epoch * options_.steps_per_epoch + fit_.step;
+    if (used < dataset_.steps()) return false;
+    if (fit_.chief) {
+      std::fprintf(
+          stderr,
+          "warning: Your input ran out of data; interrupting training. Make "
+          "sure that the dataset can give at least `steps_per_epoch * epochs` "
+          "batches (%" PRId64 "); Repeat() lets it begin again.\n",
+          options_.steps_per_epoch * fit_.epochs);
+    }
+    fit_.stop_training = true;
+    return true;
+  }
+
+  bool Validates() const {
+    if (options_.validation_data.empty()) return false;
+    const int64_t number = fit_.epoch + 1;
+    const std::vector<int64_t>& listed = options_.validation_epochs;
+    if (!listed.empty()) {
+      return std::find(listed.begin(), listed.end(), number) != listed.end();
+    }
+    return number % options_.validation_freq == 0;
+  }
+
+  Status Validate(Logs* logs) {
+    const int n = model_->num_metrics();
+    const std::vector<MetricState> running(model_->metric_states(),
+                                           model_->metric_states() + n);
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestBegin));
+    Logs test;
+    RINGLET_RETURN_IF_ERROR(RunEvaluation(
+        model_, options_.validation_data, options_.validation_steps,
+        options_.prefetch, nullptr, "", &test));
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
+    for (const auto& entry : test.entries()) {
+      logs->Set("val_" + entry.first, entry.second);
+    }
+    std::copy(running.begin(), running.end(), model_->metric_states());
+    return Status();
+  }
+
+  Model* const model_;
+  const Dataset& dataset_;
+  const FitOptions& options_;
+  FitState fit_;
+  Logs last_;
+};
+
+}  // namespace
+
+void FitState::AppendState(std::vector<StateSpan>* spans) {
+  spans->push_back({"fit/epoch", DType::kInt64, {}, &epoch});
+  spans->push_back({"fit/step", DType::kInt64, {}, &step});
+  spans->push_back({"fit/pass", DType::kInt64, {}, &position.pass});
+  spans->push_back({"fit/used", DType::kInt64, {}, &position.used});
+  // A MetricState is two doubles.
+  static_assert(sizeof(MetricState) == 2 * sizeof(double));
+  for (int i = 0; i < model->num_metrics(); ++i) {
+    spans->push_back({"metric/" + model->metric_name(i), DType::kFloat64, {2},
+                      &model->metric_states()[i]});
+  }
+}
+
+Status FitState::StateLoaded() {
+  if (epoch < 0 || step < 0 || position.pass < 0 || position.used < 0) {
+    return Corruption("the saved position of the fit is negative");
+  }
+  return Status();
+}
+
+std::vector<double> History::Values(const std::string& name) const {
+  std::vector<double> values;
+  for (const Logs& log : logs) {
+    const double* value = log.Find(name);
+    values.push_back(value != nullptr
+                         ? *value
+                         : std::numeric_limits<double>::quiet_NaN());
+  }
+  return values;
+}
+
+Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
+  History history;
+  RINGLET_RETURN_IF_ERROR(Fitter(this, dataset, options).Run(&history));
+  return history;
+}
+
+Result<Logs> Model::Evaluate(const Dataset& dataset,
+                             const EvaluateOptions& options) {
+  RINGLET_RETURN_IF_ERROR(status());
+  RINGLET_RETURN_IF_ERROR(dataset.status());
+  RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
+  const int64_t steps = options.steps > 0 ? options.steps : dataset.steps();
+  const bool chief = collective()->rank() == 0;
+  Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
+                    steps);
+  Logs logs;
+  RINGLET_RETURN_IF_ERROR(RunEvaluation(this, dataset, steps, options.prefetch,
+                                        &progress, "", &logs));
+  progress.Finish(steps, logs);
+  return logs;
+}
+
+Result<Logs> Model::Evaluate(const Dataset& dataset) {
+  return Evaluate(dataset, EvaluateOptions());
+}
+
+Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
+  RINGLET_RETURN_IF_ERROR(status());
+  RINGLET_RETURN_IF_ERROR(dataset.status());
+  if (dataset.endless()) {
+    return InvalidArgument("Predict: the dataset repeats without end");
+  }
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions loading;
+  loading.targets = false;
+  RINGLET_RETURN_IF_ERROR(OpenLoader(dataset, loading, &loader));
+  const int world = collective()->size();
+  const int64_t width = output_shape().elements();
+  std::vector<float> outputs;
+  std::vector<float> mine(dataset.LargestPart(world) * width);
+  std::vector<float> all(mine.size() * world);
+  Batch batch;
+  while (!batch.last) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+    RINGLET_RETURN_IF_ERROR(
+        Forward(batch.x, batch.count, /*training=*/false));
+    std::copy_n(output(), batch.count * width, mine.data());
+    RINGLET_RETURN_IF_ERROR(collective()->AllGather(
+        mine.data(), mine.size() * sizeof(float), all.data()));
+    // Rank after rank, in the pieces that Dataset::Plan cuts.
+    const int64_t piece = (batch.global_count + world - 1) / world;
+    for (int r = 0; r < world; ++r) {
+      const int64_t first = std::min(batch.global_count, piece * r);
+      const int64_t count = std::min(piece, batch.global_count - first);
+      const float* from = all.data() + mine.size() * r;
+      outputs.insert(outputs.end(), from, from + count * width);
+    }
+  }
+  return outputs;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,94 @@
+#include "input_file.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+
+namespace ringlet {
+
+InputFile::~InputFile() {
+  if (file_ != nullptr) gzclose_r(static_cast<gzFile>(file_));
+}
+
+Status InputFile::Open(const std::string& path) {
+  path_ = path;
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return OsError(errno, "%s", path.c_str());
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return InvalidArgument("%s: not a regular file", path.c_str());
+  }
+  file_bytes_ = info.st_size;
+  errno = 0;
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    return OsError(errno != 0 ? errno : ENOMEM, "%s", path.c_str());
+  }
+  file_ = file;
+  gzbuffer(file, 64 << 10);
+  compressed_ = gzdirect(file) == 0;
+  return Status();
+}
+
+int64_t InputFile::MostLeft() const {
+  constexpr int64_t kDeflateLimit = 1032;
+  return (compressed_ ? file_bytes_ * kDeflateLimit : file_bytes_) - offset_;
+}
+
+Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
+  *got = 0;
+  const gzFile file = static_cast<gzFile>(file_);
+  while (*got < bytes) {
+    const unsigned want =
+        static_cast<unsigned>(std::min<size_t>(bytes - *got, 1 << 30));
+    errno = 0;
+    const int n = gzread(file, static_cast<char*>(data) + *got, want);
+    if (n < 0) {
+      int code = 0;
+      const char* text = gzerror(file, &code);
+      if (code == Z_ERRNO) {
+        return OsError(errno, "%s: reading at offset %" PRId64, path_.c_str(),
+                       offset_);
+      }
+      return Corruption("%s: damaged gzip data at offset %" PRId64
+                        " of the content (%s); fetch the file again",
+                        path_.c_str(), offset_, text);
+    }
+    *got += static_cast<size_t>(n);
+    offset_ += n;
+    if (n == 0) break;
+  }
+  int code = 0;
+  gzerror(file, &code);
+  if (*got < bytes && code == Z_BUF_ERROR) {
+    return Corruption("%s: the gzip data end early, at offset %" PRId64
+                      " of the content; fetch the file again",
+                      path_.c_str(), offset_);
+  }
+  return Status();
+}
+
+Status InputFile::Read(void* data, size_t bytes, const char* what) {
+  const int64_t begin = offset_;
+  size_t got = 0;
+  RINGLET_RETURN_IF_ERROR(ReadSome(data, bytes, &got));
+  if (got == bytes) return Status();
+  return Corruption("%s: ends at offset %" PRId64 ", within %s (%zu bytes from "
+                    "offset %" PRId64 "); fetch the file again",
+                    path_.c_str(), offset_, what, bytes, begin);
+}
+
+Status InputFile::ExpectEnd() {
+  char more;
+  size_t got = 0;
+  RINGLET_RETURN_IF_ERROR(ReadSome(&more, 1, &got));
+  if (got == 0) return Status();
+  return Corruption("%s: more data than its header says, from offset %" PRId64,
+                    path_.c_str(), offset_ - 1);
+}
+
+}  // namespace ringlet

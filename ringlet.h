@@ -1,0 +1,16 @@
+// ringlet: trains neural networks on small machines.
+//
+// Public. The umbrella: every public header of what is built in.
+
+#ifndef RINGLET_RINGLET_H_
+#define RINGLET_RINGLET_H_
+
+#define RINGLET_VERSION "0.1.0"
+
+#include "core/callback.h"
+#include "core/fit.h"
+#include "core/model.h"
+#include "core/status.h"
+#include "io/idx.h"
+
+#endif  // RINGLET_RINGLET_H_
