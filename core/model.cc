@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "clock.h"
+#include "flush_denormals.h"
 #include "gemm.h"
 #include "kernels.h"
 #include "op.h"
@@ -625,6 +626,7 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
     return InvalidArgument("a batch of %" PRId64 " examples", examples);
   }
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
+  const FlushDenormals flush;
   count = examples;
   without_activation = for_loss && loss_takes_logits;
   have_gradient_of_loss = have_gradients = false;
@@ -721,6 +723,7 @@ Status Model::Impl::Backward(bool update) {
     return InvalidArgument(
         "Backward needs Forward(training) and ComputeLoss before it");
   }
+  const FlushDenormals flush;
   have_gradient_of_loss = false;
   apply_when_ready = update;
   ready = started = num_weights;
@@ -819,6 +822,7 @@ Status Model::ApplyGradients() {
   if (!m.have_gradients) {
     return InvalidArgument("ApplyGradients needs Backward before it");
   }
+  const FlushDenormals flush;
   m.have_gradients = false;
   RINGLET_RETURN_IF_ERROR(m.FinishReduction());
   if (!m.apply_when_ready) {

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   std::printf("%s", model.Summary().c_str());
 
   FitOptions options;
-  options.epochs = 5;
+  options.epochs = 2;
   const auto history = model.Fit(
       MnistDataset(folder, "train").Shuffle(/*seed=*/1).Batch(64), options);
   if (!history.ok()) return ExitCode(history);
