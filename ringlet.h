@@ -8,6 +8,7 @@
 #define RINGLET_VERSION "0.1.0"
 
 #include "core/callback.h"
+#include "core/callbacks.h"
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"

@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "array_source.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -69,63 +70,28 @@ void ToNative(DType dtype, std::vector<unsigned char>* data) {
   }
 }
 
-Status CheckPair(const std::string& images, const Shape& x,
-                 const std::string& labels, const Shape& y) {
-  if (x[0] != y[0]) {
-    return InvalidArgument("%s has %" PRId64 " examples, but %s has %" PRId64
-                           " labels; they are not of one set",
-                           images.c_str(), x[0], labels.c_str(), y[0]);
-  }
-  return Status();
-}
-
-Shape WithoutFirst(const Shape& shape) {
-  Shape rest;
-  for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
-  return rest;
-}
-
-std::string BaseName(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
-
-class IdxSource final : public Source {
+// Images are read when they are asked for; labels are in memory.
+class IdxFileSource final : public Source {
  public:
-  // The images are in `x`, or with an empty x.data in `file` from `offset` on.
-  IdxSource(const std::string& path, IdxArray x, IdxArray y, int file,
-            int64_t offset)
-      : name_(BaseName(path)),
-        path_(path),
-        x_(std::move(x)),
-        y_(std::move(y)),
-        x_spec_{x_.dtype, WithoutFirst(x_.shape)},
-        y_spec_{y_.dtype, WithoutFirst(y_.shape)},
-        file_(file),
-        offset_(offset) {}
-  ~IdxSource() override {
-    if (file_ >= 0) close(file_);
-  }
+  // Owns `file`; the images begin at `offset`.
+  IdxFileSource(const std::string& path, int file, int64_t offset,
+                int64_t size, const ExampleSpec& x, ExampleArray y)
+      : path_(path), file_(file), offset_(offset), size_(size), x_(x),
+        y_(std::move(y)) {}
+  ~IdxFileSource() override { close(file_); }
 
-  int64_t size() const override { return x_.shape[0]; }
-  ExampleSpec x() const override { return x_spec_; }
-  ExampleSpec y() const override { return y_spec_; }
-  std::string name() const override { return name_; }
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override { return x_; }
+  ExampleSpec y() const override { return y_.spec; }
+  std::string name() const override { return BaseName(path_); }
 
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    const size_t x_bytes = x_spec_.bytes(), y_bytes = y_spec_.bytes();
+    const size_t bytes = x_.bytes();
     for (int i = 0; i < count; ++i) {
-      const size_t from = static_cast<size_t>(index[i]);
-      unsigned char* to = static_cast<unsigned char*>(x) + x_bytes * i;
-      if (file_ >= 0) {
-        RINGLET_RETURN_IF_ERROR(ReadAt(index[i], x_bytes, to));
-      } else {
-        std::memcpy(to, x_.data.data() + from * x_bytes, x_bytes);
-      }
-      if (y != nullptr) {
-        std::memcpy(static_cast<unsigned char*>(y) + y_bytes * i,
-                    y_.data.data() + from * y_bytes, y_bytes);
-      }
+      RINGLET_RETURN_IF_ERROR(
+          ReadAt(index[i], bytes, static_cast<unsigned char*>(x) + bytes * i));
     }
+    if (y != nullptr) y_.Copy(index, count, y);
     return Status();
   }
 
@@ -151,15 +117,15 @@ class IdxSource final : public Source {
     return Status();
   }
 
-  const std::string name_, path_;
-  const IdxArray x_, y_;
-  const ExampleSpec x_spec_, y_spec_;
-  const int file_;  // -1: in memory
-  const int64_t offset_;
+  const std::string path_;
+  const int file_;
+  const int64_t offset_, size_;
+  const ExampleSpec x_;
+  const ExampleArray y_;
 };
 
-Status OpenOnDisk(const std::string& images, IdxArray y,
-                  std::shared_ptr<Source>* source) {
+Status OpenOnDisk(const std::string& images, ExampleArray labels,
+                  int64_t size, std::shared_ptr<Source>* source) {
   InputFile header;
   RINGLET_RETURN_IF_ERROR(header.Open(images));
   if (header.compressed()) {
@@ -168,21 +134,24 @@ Status OpenOnDisk(const std::string& images, IdxArray y,
         "in_memory",
         images.c_str());
   }
-  IdxArray x;
-  RINGLET_RETURN_IF_ERROR(ReadHeader(&header, &x.dtype, &x.shape));
-  if (x.dtype != DType::kUint8) {
+  DType dtype;
+  Shape shape;
+  RINGLET_RETURN_IF_ERROR(ReadHeader(&header, &dtype, &shape));
+  if (dtype != DType::kUint8) {
     return InvalidArgument("%s: only uint8 files are read from disk",
                            images.c_str());
   }
-  if (x.shape.elements() != header.MostLeft()) {
+  if (shape.elements() != header.MostLeft()) {
     return Corruption("%s: %" PRId64 " bytes follow the header, but %" PRId64
                       " elements were promised",
-                      images.c_str(), header.MostLeft(), x.shape.elements());
+                      images.c_str(), header.MostLeft(), shape.elements());
   }
+  RINGLET_RETURN_IF_ERROR(CheckPair(images, shape[0], labels.name, size));
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return OsError(errno, "%s", images.c_str());
-  *source = std::make_shared<IdxSource>(images, std::move(x), std::move(y),
-                                        file, header.offset());
+  *source = std::make_shared<IdxFileSource>(
+      images, file, header.offset(), size,
+      ExampleSpec{dtype, ExampleShape(shape)}, std::move(labels));
   return Status();
 }
 
@@ -192,25 +161,9 @@ Status ReadIdx(const std::string& path, IdxArray* array) {
   InputFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RINGLET_RETURN_IF_ERROR(ReadHeader(&file, &array->dtype, &array->shape));
-  const uint64_t bytes = static_cast<uint64_t>(array->shape.elements()) *
-                         SizeOf(array->dtype);
-  if (bytes > SIZE_MAX / 2) {
-    return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
-                             path.c_str(), bytes);
-  }
-  // A compressed file may promise a thousand times its size: grow with what
-  // is really there.
-  constexpr size_t kPiece = size_t{64} << 20;
-  array->data.clear();
-  for (size_t done = 0; done < bytes;) {
-    const size_t piece = std::min<size_t>(kPiece, bytes - done);
-    if (done == 0) array->data.reserve(piece);
-    array->data.resize(done + piece);
-    RINGLET_RETURN_IF_ERROR(
-        file.Read(array->data.data() + done, piece, "the elements"));
-    done += piece;
-  }
-  RINGLET_RETURN_IF_ERROR(file.ExpectEnd());
+  RINGLET_RETURN_IF_ERROR(file.ReadArray(
+      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
+      &array->data));
   ToNative(array->dtype, &array->data);
   return Status();
 }
@@ -219,16 +172,21 @@ Status OpenIdx(const std::string& images, const std::string& labels,
                const IdxOptions& options, std::shared_ptr<Source>* source) {
   IdxArray x, y;
   RINGLET_RETURN_IF_ERROR(ReadIdx(labels, &y));
+  ExampleArray targets = {labels,
+                          {y.dtype, ExampleShape(y.shape)},
+                          std::move(y.data)};
   if (!options.in_memory) {
-    const Shape y_shape = y.shape;
-    RINGLET_RETURN_IF_ERROR(OpenOnDisk(images, std::move(y), source));
-    Shape x_shape = {(*source)->size()};
-    return CheckPair(images, x_shape, labels, y_shape);
+    return OpenOnDisk(images, std::move(targets), y.shape[0], source);
   }
   RINGLET_RETURN_IF_ERROR(ReadIdx(images, &x));
-  RINGLET_RETURN_IF_ERROR(CheckPair(images, x.shape, labels, y.shape));
-  *source = std::make_shared<IdxSource>(images, std::move(x), std::move(y), -1,
-                                        0);
+  RINGLET_RETURN_IF_ERROR(
+      CheckPair(images, x.shape[0], labels, y.shape[0]));
+  *source = std::make_shared<ArraySource>(
+      x.shape[0],
+      ExampleArray{images,
+                   {x.dtype, ExampleShape(x.shape)},
+                   std::move(x.data)},
+      std::move(targets));
   return Status();
 }
 

@@ -82,6 +82,24 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
                     path_.c_str(), offset_, what, bytes, begin);
 }
 
+Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
+  if (bytes > SIZE_MAX / 2) {
+    return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
+                             path_.c_str(), bytes);
+  }
+  constexpr size_t kPiece = size_t{64} << 20;
+  data->clear();
+  for (size_t done = 0; done < bytes;) {
+    const size_t piece =
+        std::min(kPiece, static_cast<size_t>(bytes) - done);
+    data->resize(done + piece);
+    RINGLET_RETURN_IF_ERROR(
+        Read(data->data() + done, piece, "the elements"));
+    done += piece;
+  }
+  return ExpectEnd();
+}
+
 Status InputFile::ExpectEnd() {
   char more;
   size_t got = 0;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "../core/status.h"
 
@@ -29,6 +30,9 @@ class InputFile {
   Status Read(void* data, size_t bytes, const char* what);
   // Up to `bytes`; *got < bytes only at the end.
   Status ReadSome(void* data, size_t bytes, size_t* got);
+  // The last `bytes` of the file into `data`, in pieces, so that a file which
+  // promises more than it holds costs no more than it holds.
+  Status ReadArray(uint64_t bytes, std::vector<unsigned char>* data);
   // OK where nothing follows.
   Status ExpectEnd();
 

@@ -1,0 +1,75 @@
+// ArraySource: examples in two arrays in memory that it owns.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_ARRAY_SOURCE_H_
+#define RINGLET_IO_ARRAY_SOURCE_H_
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "../core/source.h"
+
+namespace ringlet {
+
+// "a.npy" of "data/a.npy".
+inline std::string BaseName(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+// The shape of one example: without the first dimension.
+inline Shape ExampleShape(const Shape& shape) {
+  Shape rest;
+  for (int i = 1; i < shape.rank(); ++i) rest.Append(shape[i]);
+  return rest;
+}
+
+// Whole bytes of `data` as examples of `spec`.
+struct ExampleArray {
+  std::string name;  // the file's path
+  ExampleSpec spec;
+  std::vector<unsigned char> data;
+
+  void Copy(const int64_t* index, int count, void* to) const {
+    const size_t bytes = spec.bytes();
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
+                  data.data() + bytes * static_cast<size_t>(index[i]), bytes);
+    }
+  }
+};
+
+// Files of one set have as many examples each.
+inline Status CheckPair(const std::string& x, int64_t x_count,
+                        const std::string& y, int64_t y_count) {
+  if (x_count == y_count) return Status();
+  return InvalidArgument(
+      "%s has %lld examples, but %s has %lld labels; they are not of one set",
+      x.c_str(), static_cast<long long>(x_count), y.c_str(),
+      static_cast<long long>(y_count));
+}
+
+class ArraySource final : public Source {
+ public:
+  ArraySource(int64_t size, ExampleArray x, ExampleArray y)
+      : size_(size), x_(std::move(x)), y_(std::move(y)) {}
+
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override { return x_.spec; }
+  ExampleSpec y() const override { return y_.spec; }
+  std::string name() const override { return BaseName(x_.name); }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    x_.Copy(index, count, x);
+    if (y != nullptr) y_.Copy(index, count, y);
+    return Status();
+  }
+
+ private:
+  const int64_t size_;
+  const ExampleArray x_, y_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_ARRAY_SOURCE_H_

@@ -1,0 +1,216 @@
+#include "npy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "array_source.h"
+#include "input_file.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kMostHeader = 64 << 10;
+constexpr char kMagic[] = "\x93NUMPY";
+
+bool LittleEndianMachine() {
+  const uint16_t probe = 1;
+  unsigned char first;
+  std::memcpy(&first, &probe, 1);
+  return first == 1;
+}
+
+void ReverseElements(size_t size, std::vector<unsigned char>* data) {
+  for (size_t i = 0; i + size <= data->size(); i += size) {
+    std::reverse(data->begin() + i, data->begin() + i + size);
+  }
+}
+
+// What stands behind 'key': in the header's dictionary, up to the next key.
+std::string Value(const std::string& header, const char* key) {
+  const size_t at = header.find(std::string("'") + key + "'");
+  if (at == std::string::npos) return "";
+  const size_t colon = header.find(':', at);
+  if (colon == std::string::npos) return "";
+  const size_t begin = header.find_first_not_of(' ', colon + 1);
+  if (begin == std::string::npos) return "";
+  const char closing = header[begin] == '(' ? ')' : ',';
+  const size_t end = header.find(closing, begin);
+  return header.substr(begin, end == std::string::npos
+                                  ? end
+                                  : end - begin + (closing == ')'));
+}
+
+// "'<f4'" -> the type and whether its bytes are the other way round.
+bool ParseDescr(const std::string& descr, DType* dtype, bool* reversed) {
+  if (descr.size() != 5 || descr[0] != '\'' || descr[4] != '\'') return false;
+  const std::string type = descr.substr(2, 2);
+  if (type == "u1") {
+    *dtype = DType::kUint8;
+  } else if (type == "i4") {
+    *dtype = DType::kInt32;
+  } else if (type == "i8") {
+    *dtype = DType::kInt64;
+  } else if (type == "f4") {
+    *dtype = DType::kFloat32;
+  } else if (type == "f8") {
+    *dtype = DType::kFloat64;
+  } else {
+    return false;
+  }
+  const char order = descr[1];
+  *reversed = order == (LittleEndianMachine() ? '>' : '<');
+  return order == '<' || order == '>' || order == '|' || order == '=';
+}
+
+// "(3, 4)" -> a shape; false where it is none, or more than `most` elements.
+bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
+  if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
+    return false;
+  }
+  int64_t elements = 1;
+  const char* p = text.c_str() + 1;
+  while (*p != ')') {
+    char* end;
+    if (*p < '0' || *p > '9') return false;
+    errno = 0;
+    const long long dim = std::strtoll(p, &end, 10);
+    if (errno != 0 || shape->rank() == Shape::kMaxRank) return false;
+    if (dim > 0 && elements > most / dim) return false;
+    elements *= std::max<long long>(dim, 1);
+    shape->Append(dim);
+    for (p = end; *p == ',' || *p == ' '; ++p) {
+    }
+  }
+  return true;
+}
+
+Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
+  const char* path = file->path().c_str();
+  unsigned char start[8];
+  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
+  if (std::memcmp(start, kMagic, 6) != 0) {
+    return Corruption("%s: offset 0: not the magic number of an NPY file",
+                      path);
+  }
+  if (start[6] < 1 || start[6] > 3) {
+    return Corruption("%s: offset 6: NPY version %d; ringlet reads 1 to 3",
+                      path, start[6]);
+  }
+  const size_t length_bytes = start[6] == 1 ? 2 : 4;
+  unsigned char b[4] = {};
+  RINGLET_RETURN_IF_ERROR(
+      file->Read(b, length_bytes, "the length of the NPY header"));
+  const size_t length =
+      b[0] | b[1] << 8 | b[2] << 16 | static_cast<size_t>(b[3]) << 24;
+  if (length > kMostHeader) {
+    return Corruption("%s: offset 8: a header of %zu bytes is more than an "
+                      "array needs",
+                      path, length);
+  }
+  std::string header(length, '\0');
+  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
+  const std::string descr = Value(header, "descr");
+  if (!ParseDescr(descr, &array->dtype, reversed)) {
+    return Corruption("%s: header: elements of type %s; ringlet reads u1, i4, "
+                      "i8, f4 and f8",
+                      path, descr.empty() ? "(none)" : descr.c_str());
+  }
+  if (Value(header, "fortran_order") != "False") {
+    return InvalidArgument("%s: header: fortran_order must be False; save "
+                           "numpy.ascontiguousarray(a)",
+                           path);
+  }
+  const std::string shape = Value(header, "shape");
+  const int64_t most =
+      file->MostLeft() / static_cast<int64_t>(SizeOf(array->dtype));
+  if (!ParseShape(shape, most, &array->shape)) {
+    return Corruption("%s: header: shape %s is none, or more than the file can "
+                      "hold (%" PRId64 " elements)",
+                      path, shape.c_str(), most);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status ReadNpy(const std::string& path, NpyArray* array) {
+  *array = NpyArray();
+  InputFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(path));
+  bool reversed = false;
+  RINGLET_RETURN_IF_ERROR(ReadHeader(&file, array, &reversed));
+  RINGLET_RETURN_IF_ERROR(file.ReadArray(
+      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
+      &array->data));
+  if (reversed) ReverseElements(SizeOf(array->dtype), &array->data);
+  return Status();
+}
+
+Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
+                const void* data) {
+  const char* type = dtype == DType::kUint8     ? "u1"
+                     : dtype == DType::kInt32   ? "i4"
+                     : dtype == DType::kInt64   ? "i8"
+                     : dtype == DType::kFloat32 ? "f4"
+                                                : "f8";
+  std::string header = std::string("{'descr': '") +
+                       (SizeOf(dtype) == 1 ? "|" : "<") + type +
+                       "', 'fortran_order': False, 'shape': " +
+                       shape.ToString() + ", }";
+  // Magic, version and length take 10 bytes; the data begin at a multiple of
+  // 64.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  const size_t n = header.size();
+  const std::string start =
+      std::string(kMagic, 6) + std::string("\1\0", 2) +
+      static_cast<char>(n & 255) + static_cast<char>(n >> 8);
+  std::vector<unsigned char> bytes(
+      static_cast<const unsigned char*>(data),
+      static_cast<const unsigned char*>(data) +
+          SizeOf(dtype) * static_cast<size_t>(shape.elements()));
+  if (!LittleEndianMachine()) ReverseElements(SizeOf(dtype), &bytes);
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return OsError(errno, "%s", path.c_str());
+  const bool written =
+      std::fwrite(start.data(), 1, start.size(), file) == start.size() &&
+      std::fwrite(header.data(), 1, n, file) == n &&
+      std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  const int error = errno;
+  if (std::fclose(file) != 0 || !written) {
+    return OsError(written ? errno : error, "%s: writing", path.c_str());
+  }
+  return Status();
+}
+
+Dataset NpyDataset(const std::string& x, const std::string& y) {
+  NpyArray arrays[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::string& path = i == 0 ? x : y;
+    const Status status = ReadNpy(path, &arrays[i]);
+    if (!status.ok()) return Dataset(status);
+    if (arrays[i].shape.rank() < 1) {
+      return Dataset(InvalidArgument("%s: a single value, not an array of "
+                                     "examples",
+                                     path.c_str()));
+    }
+  }
+  const int64_t size = arrays[0].shape[0];
+  const Status pair = CheckPair(x, size, y, arrays[1].shape[0]);
+  if (!pair.ok()) return Dataset(pair);
+  return Dataset(std::make_shared<ArraySource>(
+      size,
+      ExampleArray{x,
+                   {arrays[0].dtype, ExampleShape(arrays[0].shape)},
+                   std::move(arrays[0].data)},
+      ExampleArray{y,
+                   {arrays[1].dtype, ExampleShape(arrays[1].shape)},
+                   std::move(arrays[1].data)}));
+}
+
+}  // namespace ringlet
