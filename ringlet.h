@@ -12,6 +12,8 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
+#include "io/csv.h"
 #include "io/idx.h"
+#include "io/npy.h"
 
 #endif  // RINGLET_RINGLET_H_

@@ -48,6 +48,8 @@ class BatchLoader {
     bool classes = true;      // targets are class numbers
     int64_t num_classes = 0;  // > 0: they are below it
     bool background = true;
+    // Held as long as the loader lives, so that the owner of the buffers knows.
+    std::shared_ptr<void> lease;
   };
 
   static Status Open(const Options& options,

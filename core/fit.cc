@@ -36,6 +36,7 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = prefetch;
+  loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
   model->ResetMetrics();
   Logs running;
@@ -314,6 +315,7 @@ Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.targets = false;
+  loading.training = false;
   RINGLET_RETURN_IF_ERROR(OpenLoader(dataset, loading, &loader));
   const int world = collective()->size();
   const int64_t width = output_shape().elements();

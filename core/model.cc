@@ -122,6 +122,7 @@ struct Model::Impl final : public GradientSink {
   size_t step_bytes = 0;
   int64_t step_batch = 0;
   bool step_training = false;
+  std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
   int64_t iterations = 0;
   float learning_rate = -1;  // < 0: the schedule's
@@ -526,6 +527,12 @@ Status Model::Impl::CheckLimit(size_t bytes, const char* what) const {
 
 Status Model::Impl::Reserve(int64_t batch, bool training) {
   if (batch <= step_batch && (step_training || !training)) return Status();
+  if (!lease.expired()) {
+    return InvalidArgument(
+        "model '%s': a step of %" PRId64 " examples%s needs more memory than "
+        "the open loader has seen to; close it first",
+        name.c_str(), batch, training ? " with training" : "");
+  }
   batch = std::max(batch, step_batch);
   training = training || step_training;
   LifetimePlan counted;
@@ -880,8 +887,14 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.start = loader_options.start;
   options.rank = m.collective()->rank();
   options.world = m.collective()->size();
-  RINGLET_RETURN_IF_ERROR(
-      m.Reserve(dataset.LargestPart(options.world), /*training=*/false));
+  RINGLET_RETURN_IF_ERROR(m.Reserve(dataset.LargestPart(options.world),
+                                    loader_options.training));
+  if (!m.lease.expired()) {
+    return InvalidArgument("model '%s': close the other loader first",
+                           m.name.c_str());
+  }
+  options.lease = std::make_shared<int>(0);
+  m.lease = options.lease;
   for (int slot = 0; slot < 2; ++slot) {
     options.x[slot] = m.step.x[slot];
     options.y[slot] = m.step.y[slot];

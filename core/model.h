@@ -68,6 +68,7 @@ struct LoaderOptions {
   DataPosition start;
   bool background = true;  // the next batch is prepared by another thread
   bool targets = true;     // false: labels are not read
+  bool training = true;    // false: the model will not train on these batches
 };
 
 // Told how long each piece of a step took. See io's trace writer.
@@ -122,8 +123,8 @@ class Model {
   size_t BytesUsed() const;
 
   // Batches of `dataset` for this model in the model's own buffers. One loader
-  // at a time, closed before Reserve takes more memory. Labels are checked
-  // against the model's classes.
+  // at a time; while it lives the model's memory does not grow (an error).
+  // Labels are checked against the model's classes.
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 

@@ -1,0 +1,190 @@
+#include "csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <memory>
+#include <vector>
+
+#include "array_source.h"
+#include "input_file.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kLongestLine = 16 << 20;  // bytes
+constexpr size_t kMostColumns = 1 << 20;
+
+// Lines of a file, without their ends.
+class LineReader {
+ public:
+  explicit LineReader(InputFile* file) : file_(file) {}
+
+  // *more is false at the end of the file.
+  Status Next(std::string* line, bool* more) {
+    line->clear();
+    *more = true;
+    for (;;) {
+      const size_t end = buffer_.find('\n', at_);
+      if (end != std::string::npos) {
+        line->append(buffer_, at_, end - at_);
+        at_ = end + 1;
+        break;
+      }
+      line->append(buffer_, at_, std::string::npos);
+      if (line->size() > kLongestLine) {
+        return Corruption("%s: line %" PRId64 " is longer than %zu bytes",
+                          file_->path().c_str(), number_ + 1, kLongestLine);
+      }
+      buffer_.resize(64 << 10);
+      at_ = 0;
+      size_t got = 0;
+      RINGLET_RETURN_IF_ERROR(
+          file_->ReadSome(&buffer_[0], buffer_.size(), &got));
+      buffer_.resize(got);
+      if (got > 0) continue;
+      if (line->empty()) {
+        *more = false;
+        return Status();
+      }
+      break;
+    }
+    ++number_;
+    if (!line->empty() && line->back() == '\r') line->pop_back();
+    return Status();
+  }
+
+  int64_t number() const { return number_; }  // of the last line, from 1
+
+ private:
+  InputFile* const file_;
+  std::string buffer_;
+  size_t at_ = 0;
+  int64_t number_ = 0;
+};
+
+// [begin, end) without blanks and quotes around it.
+std::string_view Trim(std::string_view field) {
+  const auto outside = [](char c) { return c == ' ' || c == '\t' || c == '"'; };
+  while (!field.empty() && outside(field.front())) field.remove_prefix(1);
+  while (!field.empty() && outside(field.back())) field.remove_suffix(1);
+  return field;
+}
+
+void SplitFields(std::string_view line, char separator,
+                 std::vector<std::string_view>* fields) {
+  fields->clear();
+  for (;;) {
+    const size_t end = line.find(separator);
+    fields->push_back(Trim(line.substr(0, end)));
+    if (end == std::string_view::npos) return;
+    line.remove_prefix(end + 1);
+  }
+}
+
+class CsvReader {
+ public:
+  CsvReader(const std::string& path, const CsvOptions& options)
+      : path_(path), options_(options) {}
+
+  Status Read(std::shared_ptr<Source>* source) {
+    InputFile file;
+    RINGLET_RETURN_IF_ERROR(file.Open(path_));
+    LineReader lines(&file);
+    std::string line;
+    bool more = true;
+    std::vector<std::string_view> fields;
+    while (true) {
+      RINGLET_RETURN_IF_ERROR(lines.Next(&line, &more));
+      if (!more) break;
+      if (Trim(line).empty()) continue;
+      SplitFields(line, options_.separator, &fields);
+      if (columns_ == 0) {
+        RINGLET_RETURN_IF_ERROR(Begin(fields, lines.number()));
+        if (options_.header) continue;
+      }
+      RINGLET_RETURN_IF_ERROR(Row(fields, lines.number()));
+    }
+    if (rows_ == 0) {
+      return Corruption("%s: no rows of numbers", path_.c_str());
+    }
+    *source = std::make_shared<ArraySource>(
+        rows_,
+        ExampleArray{path_,
+                     {DType::kFloat32, {static_cast<int64_t>(columns_) - 1}},
+                     std::move(x_)},
+        ExampleArray{path_, {DType::kFloat32, {}}, std::move(y_)});
+    return Status();
+  }
+
+ private:
+  // The first line says how many columns there are and which is the label.
+  Status Begin(const std::vector<std::string_view>& fields, int64_t line) {
+    columns_ = fields.size();
+    if (columns_ < 2 || columns_ > kMostColumns) {
+      return Corruption("%s: line %" PRId64
+                        ": %zu columns; needs a label and at least one value "
+                        "(is '%c' the separator?)",
+                        path_.c_str(), line, columns_, options_.separator);
+    }
+    const int64_t n = static_cast<int64_t>(columns_);
+    if (options_.label_name.empty()) {
+      const int64_t column = options_.label_column;
+      label_ = column < 0 ? column + n : column;
+      if (label_ >= 0 && label_ < n) return Status();
+      return InvalidArgument("%s: label_column %d of %zu columns",
+                             path_.c_str(), options_.label_column, columns_);
+    }
+    const auto found =
+        std::find(fields.begin(), fields.end(), options_.label_name);
+    if (!options_.header || found == fields.end()) {
+      return InvalidArgument("%s: line %" PRId64 ": no column named '%s'",
+                             path_.c_str(), line, options_.label_name.c_str());
+    }
+    label_ = found - fields.begin();
+    return Status();
+  }
+
+  Status Row(const std::vector<std::string_view>& fields, int64_t line) {
+    if (fields.size() != columns_) {
+      return Corruption("%s: line %" PRId64 " has %zu fields, the first had %zu",
+                        path_.c_str(), line, fields.size(), columns_);
+    }
+    for (size_t i = 0; i < columns_; ++i) {
+      const std::string_view field = fields[i];
+      float value = 0;
+      const auto parsed = std::from_chars(
+          field.data(), field.data() + field.size(), value);
+      if (parsed.ec != std::errc() ||
+          parsed.ptr != field.data() + field.size()) {
+        return Corruption("%s: line %" PRId64 ", column %zu: '%.40s' is not a "
+                          "number",
+                          path_.c_str(), line, i + 1,
+                          std::string(field).c_str());
+      }
+      std::vector<unsigned char>& to =
+          static_cast<int64_t>(i) == label_ ? y_ : x_;
+      const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
+      to.insert(to.end(), bytes, bytes + sizeof(value));
+    }
+    ++rows_;
+    return Status();
+  }
+
+  const std::string path_;
+  const CsvOptions options_;
+  size_t columns_ = 0;
+  int64_t label_ = 0;
+  int64_t rows_ = 0;
+  std::vector<unsigned char> x_, y_;
+};
+
+}  // namespace
+
+Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
+  std::shared_ptr<Source> source;
+  const Status status = CsvReader(path, options).Read(&source);
+  return status.ok() ? Dataset(std::move(source)) : Dataset(status);
+}
+
+}  // namespace ringlet
