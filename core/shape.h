@@ -38,7 +38,7 @@ class Shape {
   int64_t& operator[](int i) { return dims_[i]; }
   int64_t back() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
   void Append(int64_t dim) {
-    RINGLET_CHECK(rank_ < kMaxRank);
+    RINGLET_CHECK(rank_ >= 0 && rank_ < kMaxRank);
     dims_[rank_++] = dim;
   }
 
