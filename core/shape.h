@@ -1,6 +1,6 @@
 // Shapes and element types.
 //
-// Public. A Shape is a plain value of at most six dimensions. Where a layer or
+// Public. A Shape is a plain value of at most eight dimensions. Where a layer or
 // a data set speaks of the shape of one example, the batch dimension is left
 // out, as in Keras's Input(shape).
 
@@ -26,7 +26,7 @@ constexpr size_t SizeOf(DType dtype) {
 
 class Shape {
  public:
-  static constexpr int kMaxRank = 6;
+  static constexpr int kMaxRank = 8;
 
   Shape() = default;  // a scalar
   Shape(std::initializer_list<int64_t> dims) {

@@ -1,0 +1,246 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/model.h"
+#include "core/random.h"
+#include "core/thread_pool.h"
+
+// Counts what the library allocates. BLIS takes its packing buffers from malloc
+// and is not seen here; it keeps them.
+static std::atomic<long> allocations{0};
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  void* p = std::malloc(bytes);
+  if (p == nullptr) std::abort();
+  return p;
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+
+namespace ringlet {
+namespace {
+
+TEST(ArenaTest, CountingPlacesAsTheRealOneDoes) {
+  Arena counting;
+  EXPECT_EQ(counting.Allocate<float>(3), nullptr);
+  EXPECT_EQ(counting.Allocate<double>(100), nullptr);
+  EXPECT_EQ(counting.used(), 64u + 832u);
+  alignas(64) unsigned char memory[1024];
+  Arena arena(memory, sizeof(memory));
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(arena.Allocate<float>(3)),
+            memory);
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(arena.Allocate<double>(100)),
+            memory + 64);
+  EXPECT_EQ(arena.used(), counting.used());
+}
+
+TEST(LifetimePlanTest, BuffersThatLiveTogetherShareNoByte) {
+  const Philox random(9, 9);
+  for (uint64_t round = 0; round < 200; ++round) {
+    LifetimePlan plan;
+    struct B {
+      size_t bytes;
+      int first, last;
+    };
+    std::vector<B> buffers;
+    size_t sum = 0;
+    for (uint64_t i = 0; i < 20; ++i) {
+      const Philox::Block r = random.At(round * 20 + i);
+      const int first = static_cast<int>(r[1] % 15);
+      buffers.push_back({r[0] % 1000, first, first + static_cast<int>(r[2] % 6)});
+      plan.Add(buffers[i].bytes, buffers[i].first, buffers[i].last);
+      sum += Arena::RoundUp(buffers[i].bytes);
+    }
+    const size_t total = plan.Place();
+    EXPECT_LE(total, sum);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_EQ(plan.offset(i) % Arena::kAlignment, 0u);
+      ASSERT_LE(plan.offset(i) + buffers[i].bytes, total);
+      for (int j = 0; j < i; ++j) {
+        const bool together = buffers[i].first <= buffers[j].last &&
+                              buffers[j].first <= buffers[i].last;
+        const bool apart =
+            plan.offset(i) + buffers[i].bytes <= plan.offset(j) ||
+            plan.offset(j) + buffers[j].bytes <= plan.offset(i);
+        ASSERT_TRUE(!together || apart || buffers[i].bytes == 0 ||
+                    buffers[j].bytes == 0);
+      }
+    }
+  }
+}
+
+TEST(LifetimePlanTest, AChainTakesTwoBuffersNotFive) {
+  LifetimePlan plan;
+  for (int i = 0; i < 5; ++i) plan.Add(640, i, i + 1);
+  EXPECT_EQ(plan.Place(), 1280u);
+}
+
+TEST(ThreadPoolTest, EveryThreadWorksOnceARound) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    std::vector<int> calls(threads);
+    for (int round = 0; round < 2000; ++round) {
+      pool.Run([&](int t) { ++calls[t]; });
+    }
+    for (int count : calls) EXPECT_EQ(count, 2000);
+  }
+}
+
+TEST(ThreadPoolTest, PartsCoverEverythingOnce) {
+  for (int64_t n : {0, 1, 7, 48, 100}) {
+    for (int parts : {1, 2, 3, 8}) {
+      for (int64_t grain : {1, 16}) {
+        int64_t at = 0;
+        for (int p = 0; p < parts; ++p) {
+          const Range r = Split(n, parts, p, grain);
+          EXPECT_EQ(r.begin, at);
+          at = r.end;
+        }
+        EXPECT_EQ(at, n);
+      }
+    }
+  }
+}
+
+// The examples of every model below.
+struct Data {
+  std::vector<unsigned char> x;
+  std::vector<unsigned char> y;
+  Dataset dataset;
+  explicit Data(const Shape& shape, int64_t n = 50) {
+    const Philox random(4, 4);
+    x.resize(static_cast<size_t>(n * shape.elements()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<unsigned char>(random.At(i)[0]);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      y.push_back(static_cast<unsigned char>(i % 3));
+    }
+    dataset = Dataset(MemorySource({DType::kUint8, shape}, x.data(),
+                                   {DType::kUint8, {}}, y.data(), n))
+                  .Map(Scale(1 / 255.f))
+                  .Shuffle(3)
+                  .Repeat();
+  }
+};
+
+std::vector<std::unique_ptr<Model>> Models() {
+  std::vector<std::unique_ptr<Model>> models;
+  const auto add = [&](std::initializer_list<Layer> layers) {
+    models.emplace_back(new Sequential(layers));
+  };
+  add({Input({8, 8, 2}), Flatten(), Dense(3)});
+  add({Input({8, 8, 2}), Conv2D(4, 3, kRelu), MaxPooling2D(2), Flatten(),
+       Dense(3, kSoftmax)});
+  add({Input({8, 8, 2}), Conv2D(5, 3, kTanh).Padding(kSame),
+       AveragePooling2D(2), Dropout(0.3f), Conv2D(2, 1), ReLU(), Flatten(),
+       Dense(7, kSigmoid), Dense(3)});
+  auto graph = std::make_unique<Functional>();
+  const int x = graph->Add(Input({8, 8, 2}));
+  const int a = graph->Add(Conv2D(2, 3, kRelu).Padding(kSame), {x});
+  const int b = graph->Add(Conv2D(2, 3).Padding(kSame), {a});
+  const int sum = graph->Add(Add(), {a, b});
+  const int both = graph->Add(Concatenate(), {sum, a});
+  graph->Add(Dense(3), {graph->Add(Flatten(), {both})});
+  models.push_back(std::move(graph));
+  return models;
+}
+
+TEST(ModelMemoryTest, BytesNeededIsWhatIsUsedToTheByte) {
+  for (int threads : {1, 3}) {
+    for (const auto& model : Models()) {
+      for (int64_t batch : {1, 6, 17}) {
+        CompileOptions options;
+        options.threads = threads;
+        model->Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits),
+                       {Accuracy()}, options);
+        ASSERT_TRUE(model->status().ok()) << model->status().message();
+        const size_t needed = model->BytesNeeded(batch);
+        ASSERT_TRUE(model->Reserve(batch, true).ok());
+        EXPECT_EQ(model->BytesUsed(), needed);
+      }
+    }
+  }
+}
+
+// Trains inside a block of exactly BytesNeeded, between two guards.
+TEST(ModelMemoryTest, TheCallersBlockIsEnoughAndNothingElseIsTouched) {
+  const int64_t batch = 6;
+  for (const auto& model : Models()) {
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+                   SparseCategoricalCrossentropy(kFromLogits));
+    const size_t needed = model->BytesNeeded(batch);
+    const size_t guard = 4096;
+    unsigned char* memory = static_cast<unsigned char*>(
+        std::aligned_alloc(64, (needed + 2 * guard + 63) / 64 * 64));
+    std::fill_n(memory, needed + 2 * guard, 0xA5);
+    CompileOptions options;
+    options.memory = memory + guard;
+    options.memory_bytes = needed;
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+                   SparseCategoricalCrossentropy(kFromLogits), {}, options);
+    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    const Data data(model->input_shape());
+    {
+      std::unique_ptr<BatchLoader> loader;
+      ASSERT_TRUE(
+          model->OpenLoader(data.dataset.Batch(batch), {}, &loader).ok());
+      for (int step = 0; step < 3; ++step) {
+        Batch b;
+        ASSERT_TRUE(loader->Next(&b).ok());
+        ASSERT_TRUE(model->TrainStep(b).ok());
+      }
+    }
+    for (size_t i = 0; i < guard; ++i) {
+      ASSERT_EQ(memory[i], 0xA5);
+      ASSERT_EQ(memory[guard + needed + i], 0xA5);
+    }
+    options.memory_bytes = needed - 1;
+    model->Compile(RMSprop(0.001f, 0.9f, 0.5f, 1e-7f, true),
+                   SparseCategoricalCrossentropy(kFromLogits), {}, options);
+    const Status small = model->Reserve(batch, true);
+    EXPECT_EQ(small.code(), Code::kResourceExhausted);
+    // Off the block before it goes.
+    model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+    std::free(memory);
+  }
+}
+
+TEST(ModelMemoryTest, StepsAllocateNothingAfterTheFirst) {
+  for (int threads : {1, 2}) {
+    for (const auto& model : Models()) {
+      CompileOptions options;
+      options.threads = threads;
+      for (const Optimizer& optimizer :
+           {SGD(0.01f, 0.9f), Adam().GlobalClipNorm(1)}) {
+        model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
+                       {Accuracy()}, options);
+        const Data data(model->input_shape());
+        std::unique_ptr<BatchLoader> loader;
+        ASSERT_TRUE(
+            model->OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
+        Batch batch;
+        for (int step = 0; step < 2; ++step) {
+          ASSERT_TRUE(loader->Next(&batch).ok());
+          ASSERT_TRUE(model->TrainStep(batch).ok());
+        }
+        const long before = allocations;
+        for (int step = 0; step < 20; ++step) {
+          ASSERT_TRUE(loader->Next(&batch).ok());
+          ASSERT_TRUE(model->TrainStep(batch).ok());
+          ASSERT_TRUE(model->TestStep(batch).ok());
+        }
+        EXPECT_EQ(allocations - before, 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
