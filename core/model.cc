@@ -95,7 +95,7 @@ struct StepMemory {
 }  // namespace
 
 struct Model::Impl final : public GradientSink {
-  std::string name = "model";
+  std::string class_name, name;
   Status status;
   std::vector<Node> nodes;
   std::vector<Variable> variables;
@@ -942,11 +942,15 @@ Status Model::Impl::OptimizerState::StateLoaded() {
 
 // --- the public face ------------------------------------------------------
 
-Model::Model() : impl_(new Impl) {}
+Model::Model(const char* class_name, const char* name) : impl_(new Impl) {
+  impl_->class_name = class_name;
+  impl_->name = name;
+}
 Model::~Model() = default;
 
 const Status& Model::status() const { return impl_->status; }
 const std::string& Model::name() const { return impl_->name; }
+const char* Model::class_name() const { return impl_->class_name.c_str(); }
 void Model::set_name(const std::string& name) { impl_->name = name; }
 
 Shape Model::input_shape() const {
@@ -1125,7 +1129,7 @@ std::string Model::Summary() const {
   bool first = true;
   for (const Node& node : m.nodes) {
     // As Keras: the table of a Sequential begins after its Input.
-    if (node.op == nullptr && m.name == "sequential") continue;
+    if (node.op == nullptr && m.class_name == "Sequential") continue;
     if (!first) s += Line("├", "─", "┼", "┤");
     first = false;
     int64_t parameters = 0;

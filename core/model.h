@@ -83,13 +83,13 @@ class StepObserver {
 
 class Model {
  public:
-  Model();
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
   // The first thing that was wrong while building and compiling.
   const Status& status() const;
+  const char* class_name() const;  // "Sequential" or "Functional"
   const std::string& name() const;
   void set_name(const std::string& name);
 
@@ -187,6 +187,7 @@ class Model {
   void set_observer(StepObserver* observer);
 
  protected:
+  Model(const char* class_name, const char* name);
   // Appends a node; inputs are numbers of earlier nodes. Returns its number.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   int num_nodes() const;
@@ -202,7 +203,7 @@ class Model {
 // Layers one after another, the first an Input.
 class Sequential final : public Model {
  public:
-  Sequential() { set_name("sequential"); }
+  Sequential() : Model("Sequential", "sequential") {}
   Sequential(std::initializer_list<Layer> layers) : Sequential() {
     for (const Layer& layer : layers) Add(layer);
   }
@@ -219,7 +220,7 @@ class Sequential final : public Model {
 class Functional final : public Model {
  public:
   using Node = int;
-  Functional() { set_name("functional"); }
+  Functional() : Model("Functional", "functional") {}
   Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
     return AddNode(layer, inputs);
   }

@@ -45,28 +45,26 @@ void Progress::Append(const char* format, ...) {
   columns_ += std::min<int>(n, sizeof(text) - 1);
 }
 
-// What is seen of a piece is less than its bytes: escapes take no column, and
-// the bar's character three bytes.
+// Escapes take no column, and the bar's character of three bytes takes one.
 void Progress::AppendBar(int64_t done) {
-  const int before = columns_;
-  int seen = 0;
-  if (target_ > 0) {
-    line_ += "\x1b[1m";
-    Append("%*" PRId64 "/%" PRId64, Digits(target_), done, target_);
-    seen += columns_ - before;
-    line_ += "\x1b[0m \x1b[32m";
-    const int64_t full =
-        std::min<int64_t>(kBarWidth, kBarWidth * done / target_);
-    for (int64_t i = 0; i < full; ++i) line_ += "\u2501";
-    line_ += "\x1b[0m\x1b[37m";
-    for (int64_t i = full; i < kBarWidth; ++i) line_ += "\u2501";
-    line_ += "\x1b[0m";
-    seen += 1 + kBarWidth;
-  } else {
+  if (target_ == 0) {
     Append("%7" PRId64 "/Unknown", done);
-    seen += columns_ - before;
+    return;
   }
-  columns_ = before + seen;
+  const int64_t full =
+      std::min<int64_t>(kBarWidth, kBarWidth * done / target_);
+  line_ += "\x1b[1m";
+  Append("%*" PRId64 "/%" PRId64, Digits(target_), done, target_);
+  line_ += "\x1b[0m ";
+  if (full > 0) {
+    line_ += "\x1b[32m";
+    for (int64_t i = 0; i < full; ++i) line_ += "\u2501";
+    line_ += "\x1b[0m";
+  }
+  line_ += "\x1b[37m";
+  for (int64_t i = full; i < kBarWidth; ++i) line_ += "\u2501";
+  line_ += "\x1b[0m";
+  columns_ += 1 + kBarWidth;
 }
 
 void Progress::AppendLogs(const Logs& logs) {
@@ -85,8 +83,7 @@ void Progress::AppendLogs(const Logs& logs) {
     const double size =
         verbose_ == Verbose::kLine ? next->second : std::fabs(next->second);
     Append(" - %s:", next->first.c_str());
-    Append(size > 1e-3 ? " %.4f" : " %.4e",
-           next->second);
+    Append(size > 1e-3 ? " %.4f" : " %.4e", next->second);
   }
 }
 
@@ -115,50 +112,60 @@ void Progress::Finish(int64_t done, const Logs& logs) {
   Draw(done, logs, /*final=*/true);
 }
 
+// As Keras: the first step, which pays for set-up, counts only while it is the
+// only one.
+double Progress::StepSeconds(int64_t done, int64_t now) const {
+  if (done < 1) return 0;
+  const bool first_known = first_step_ != 0 && done > 1;
+  return static_cast<double>(now - (first_known ? first_step_ : start_)) *
+         1e-9 / static_cast<double>(first_known ? done - 1 : done);
+}
+
+void Progress::AppendTime(double elapsed, double remaining, bool final) {
+  line_ += " \x1b[1m";
+  ++columns_;
+  const auto eta = static_cast<int64_t>(remaining);
+  const int second = static_cast<int>(eta % 60);
+  if (final || target_ == 0) {
+    Append("%.0fs", elapsed);
+  } else if (remaining > 3600) {
+    Append("%" PRId64 ":%02d:%02d", eta / 3600,
+           static_cast<int>(eta % 3600 / 60), second);
+  } else if (remaining > 60) {
+    Append("%" PRId64 ":%02d", eta / 60, second);
+  } else {
+    Append("%ds", static_cast<int>(eta));
+  }
+  line_ += "\x1b[0m";
+}
+
 void Progress::Draw(int64_t done, const Logs& logs, bool final) {
   const int64_t now = clock_->MonotonicNanos();
+  const double elapsed = static_cast<double>(now - start_) * 1e-9;
+  const double step_seconds = StepSeconds(done, now);
   line_.clear();
   columns_ = 0;
   if (verbose_ == Verbose::kBar) {
     line_.append(static_cast<size_t>(width_), '\b');
     line_ += '\r';
     AppendBar(done);
-  } else if (target_ > 0) {
-    Append("%" PRId64 "/%" PRId64, done, target_);
-  } else {
-    Append("%" PRId64 "/Unknown", done);
-  }
-  // The first step pays for set-up and is left out, as in Keras.
-  const int64_t since = first_step_ == 0 || done <= 1 ? start_ : first_step_;
-  const int64_t steps = std::max<int64_t>(1, done <= 1 ? done : done - 1);
-  const double step_seconds =
-      static_cast<double>(now - since) * 1e-9 / static_cast<double>(steps);
-  const char* dash = verbose_ == Verbose::kLine ? " - " : " ";
-  if (final || target_ == 0) {
-    Append("%s%.0fs", dash, static_cast<double>(now - start_) * 1e-9);
-  } else {
-    const int64_t eta = std::llround(
-        step_seconds * static_cast<double>(std::max<int64_t>(0, target_ - done)));
-    line_ += "\x1b[1m";
-    if (eta > 3600) {
-      Append("%s%" PRId64 ":%02d:%02d", dash, eta / 3600,
-             static_cast<int>(eta % 3600 / 60), static_cast<int>(eta % 60));
-    } else if (eta > 60) {
-      Append("%s%" PRId64 ":%02d", dash, eta / 60, static_cast<int>(eta % 60));
-    } else {
-      Append("%s%" PRId64 "s", dash, eta);
-    }
-    line_ += "\x1b[0m";
-  }
-  if (verbose_ == Verbose::kLine) Append(" -");
-  AppendStepTime(step_seconds);
-  AppendLogs(logs);
-  const int drawn = columns_;
-  if (verbose_ == Verbose::kBar) {
+    AppendTime(elapsed, step_seconds * static_cast<double>(target_ - done),
+               final);
+    AppendStepTime(step_seconds);
+    AppendLogs(logs);
     // What a longer line has left behind.
-    for (; columns_ < width_; ++columns_) line_ += ' ';
+    if (width_ > columns_) line_.append(width_ - columns_, ' ');
+    width_ = columns_;
+  } else {
+    if (target_ > 0) {
+      Append("%*" PRId64 "/%" PRId64, Digits(target_), done, target_);
+    } else {
+      Append("%" PRId64 "/Unknown", done);
+    }
+    Append(" - %.0fs -", elapsed);
+    AppendStepTime(step_seconds);
+    AppendLogs(logs);
   }
-  width_ = drawn;
   if (final) line_ += '\n';
   std::fwrite(line_.data(), 1, line_.size(), out_);
   std::fflush(out_);

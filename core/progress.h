@@ -36,6 +36,8 @@ class Progress {
   void AppendBar(int64_t done);
   void AppendLogs(const Logs& logs);
   void AppendStepTime(double seconds);
+  void AppendTime(double elapsed, double remaining, bool final);
+  double StepSeconds(int64_t done, int64_t now) const;
   void Append(const char* format, ...) RINGLET_PRINTF(2, 3);
 
   const Verbose verbose_;

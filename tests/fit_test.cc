@@ -1,0 +1,496 @@
+#include "core/fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/callbacks.h"
+#include "tiny_model.h"
+
+namespace ringlet {
+namespace {
+
+// Writes down every call.
+class Recorder : public Callback {
+ public:
+  const char* name() const override { return "recorder"; }
+  Status OnSetup(FitState&) override { return Note("setup"); }
+  Status OnTrainBegin(FitState&) override { return Note("train("); }
+  Status OnTrainEnd(FitState&, const Logs&) override { return Note(")train"); }
+  void OnFitReturn(FitState&, const Status& s) override {
+    (void)Note(s.ok() ? "returned" : "failed");
+  }
+  Status OnEpochBegin(FitState& f) override { return Note("epoch(", f.epoch); }
+  Status OnEpochEnd(FitState& f, Logs*) override {
+    return Note(")epoch", f.epoch);
+  }
+  Status OnTrainBatchBegin(FitState& f) override {
+    return Note("batch(", f.step);
+  }
+  Status OnTrainBatchEnd(FitState& f, const Logs&) override {
+    return Note(")batch", f.step);
+  }
+  Status OnTestBegin(FitState&) override { return Note("test("); }
+  Status OnTestEnd(FitState&, const Logs&) override { return Note(")test"); }
+  Status OnSavePoint(FitState& f, bool epoch_ended) override {
+    return Note(epoch_ended ? "saved epoch" : "saved", f.step);
+  }
+
+  std::string events;
+
+ private:
+  Status Note(const std::string& what, int64_t number = -1) {
+    events += (events.empty() ? "" : " ") + what;
+    if (number >= 0) events += std::to_string(number);
+    return Status();
+  }
+};
+
+TEST(FitTest, EventsComeInKerasOrder) {
+  auto model = TinyModel();
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(2);
+  options.callbacks = {recorder};
+  options.validation_data = Points(4).Batch(4);
+  options.validation_freq = 2;
+  ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+  EXPECT_EQ(recorder->events,
+            "setup train( "
+            "epoch(0 batch(0 )batch0 saved1 batch(1 )batch1 saved2 "
+            ")epoch0 saved epoch0 "
+            "epoch(1 batch(0 )batch0 saved1 batch(1 )batch1 saved2 "
+            "test( )test )epoch1 saved epoch0 "
+            ")train returned");
+}
+
+TEST(FitTest, HistoryHoldsTheLogsOfEachEpoch) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(5);
+  options.initial_epoch = 2;
+  options.validation_data = Points(30, 8).Batch(30);
+  options.validation_epochs = {4};
+  auto history = model->Fit(Points(60).Shuffle(1).Batch(10), options);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3, 4}));
+  const auto loss = history->Values("loss");
+  ASSERT_EQ(loss.size(), 3u);
+  EXPECT_LT(loss[2], loss[0]);
+  const auto val = history->Values("val_accuracy");
+  EXPECT_TRUE(std::isnan(val[0]));
+  EXPECT_FALSE(std::isnan(val[1]));  // epoch number 4, counted from one
+  EXPECT_TRUE(std::isnan(val[2]));
+}
+
+TEST(FitTest, LossOfAnEpochIsTheMeanOverItsExamples) {
+  // With a learning rate of 0 every epoch sees the same weights, so Fit,
+  // Evaluate and a mean over single examples must agree, a short last batch
+  // included.
+  auto model = TinyModel(SGD(0.0f));
+  auto history = model->Fit(Points(10).Batch(4), Quiet(1));
+  ASSERT_TRUE(history.ok());
+  EvaluateOptions silent;
+  silent.verbose = Verbose::kSilent;
+  auto whole = model->Evaluate(Points(10).Batch(10), silent);
+  auto single = model->Evaluate(Points(10).Batch(1), silent);
+  ASSERT_TRUE(whole.ok() && single.ok());
+  EXPECT_NEAR(history->Values("loss")[0], *whole->Find("loss"), 1e-6);
+  EXPECT_NEAR(*single->Find("loss"), *whole->Find("loss"), 1e-6);
+  EXPECT_DOUBLE_EQ(history->Values("accuracy")[0], *whole->Find("accuracy"));
+  EXPECT_DOUBLE_EQ(*single->Find("accuracy"), *whole->Find("accuracy"));
+}
+
+TEST(FitTest, StepsPerEpochCutsAnEndlessDataset) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(3);
+  EXPECT_EQ(model->Fit(Points(10).Repeat().Batch(4), options).status().code(),
+            Code::kInvalidArgument);
+  options.steps_per_epoch = 5;
+  ASSERT_TRUE(model->Fit(Points(10).Repeat().Batch(4), options).ok());
+  EXPECT_EQ(model->iterations(), 15);
+}
+
+TEST(FitTest, DataThatRunOutEndTheFitWithKerasWarning) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 4;
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(24).Batch(4), options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(model->iterations(), 6);
+  EXPECT_EQ(history->epoch.size(), 2u);
+  EXPECT_NE(said.find("Your input ran out of data; interrupting training"),
+            std::string::npos);
+}
+
+TEST(FitTest, SameSeedSameBits) {
+  auto run = [](uint64_t seed, bool prefetch) {
+    CompileOptions compile;
+    compile.seed = seed;
+    compile.threads = 2;
+    auto model = TinyModel(Adam(), /*dropout=*/0.3f, compile);
+    FitOptions options = Quiet(3);
+    options.prefetch = prefetch;
+    EXPECT_TRUE(model->Fit(Points(50).Shuffle(seed).Batch(8), options).ok());
+    return WeightsOf(model.get());
+  };
+  const auto first = run(3, true);
+  EXPECT_EQ(first, run(3, true));
+  EXPECT_EQ(first, run(3, false));
+  EXPECT_NE(first, run(4, true));
+}
+
+TEST(FitTest, PiecesOfAStepAreTheStep) {
+  const Dataset data = Points(64).Shuffle(5).Batch(8);
+  auto whole = TinyModel(RMSprop(), 0.2f);
+  auto pieces = TinyModel(RMSprop(), 0.2f);
+  for (Model* model : {static_cast<Model*>(whole.get()),
+                       static_cast<Model*>(pieces.get())}) {
+    std::unique_ptr<BatchLoader> loader;
+    ASSERT_TRUE(model->OpenLoader(data, {}, &loader).ok());
+    Batch batch;
+    while (!batch.last) {
+      ASSERT_TRUE(loader->Next(&batch).ok());
+      if (model == whole.get()) {
+        ASSERT_TRUE(model->TrainStep(batch).ok());
+        continue;
+      }
+      double loss = 0;
+      ASSERT_TRUE(model->Forward(batch.x, batch.count, true).ok());
+      ASSERT_TRUE(model->ComputeLoss(batch, &loss).ok());
+      ASSERT_TRUE(model->Backward().ok());
+      ASSERT_TRUE(model->ApplyGradients().ok());
+    }
+  }
+  EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
+}
+
+TEST(FitTest, PiecesOutOfOrderAreErrors) {
+  auto model = TinyModel();
+  EXPECT_FALSE(model->Backward().ok());
+  EXPECT_FALSE(model->ApplyGradients().ok());
+  Batch batch;
+  double loss;
+  EXPECT_FALSE(model->ComputeLoss(batch, &loss).ok());
+}
+
+// What a backup does: all spans, copied at a save point, put back at the
+// beginning of another run.
+class Rewinder : public Callback {
+ public:
+  const char* name() const override { return "rewinder"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    if (fit.model->iterations() == save_at) bytes_ = Copy(fit);
+    if (fit.model->iterations() == die_at) {
+      return Error(Code::kInternal, "the power went");
+    }
+    return Status();
+  }
+  Status OnTrainBegin(FitState& fit) override {
+    if (bytes_.empty()) return Status();
+    size_t at = 0;
+    for (const StateSpan& span : Spans(fit)) {
+      std::memcpy(span.data, bytes_.data() + at, span.bytes());
+      at += span.bytes();
+    }
+    EXPECT_EQ(at, bytes_.size());
+    for (Saveable* saveable : All(fit)) {
+      RINGLET_RETURN_IF_ERROR(saveable->StateLoaded());
+    }
+    return Status();
+  }
+  int64_t save_at = -1, die_at = -1;
+
+ private:
+  static std::vector<Saveable*> All(FitState& fit) {
+    std::vector<Saveable*> all = {fit.model->weights_state(),
+                                  fit.model->optimizer_state(), &fit};
+    for (const auto& callback : *fit.callbacks) all.push_back(callback.get());
+    return all;
+  }
+  static std::vector<StateSpan> Spans(FitState& fit) {
+    std::vector<StateSpan> spans;
+    for (Saveable* saveable : All(fit)) saveable->AppendState(&spans);
+    return spans;
+  }
+  static std::string Copy(FitState& fit) {
+    std::string bytes;
+    for (const StateSpan& span : Spans(fit)) {
+      bytes.append(static_cast<const char*>(span.data), span.bytes());
+    }
+    return bytes;
+  }
+  std::string bytes_;
+};
+
+TEST(FitTest, RestoredAtAnyStepItEndsWithTheBitsOfTheUndisturbedRun) {
+  const Dataset data = Points(40).Shuffle(2).Repeat().Batch(6);
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 5;
+  options.validation_data = Points(20, 9).Batch(7);
+  auto undisturbed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
+  auto expected = undisturbed->Fit(data, options);
+  ASSERT_TRUE(expected.ok());
+  for (int64_t step = 1; step <= 15; ++step) {
+    auto rewinder = std::make_shared<Rewinder>();
+    rewinder->save_at = step;
+    rewinder->die_at = std::min<int64_t>(15, step + 2);
+    options.callbacks = {rewinder};
+    auto killed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
+    ASSERT_FALSE(killed->Fit(data, options).ok());
+    rewinder->die_at = -1;
+    CompileOptions other;
+    other.seed = 1;
+    auto resumed = TinyModel(SGD(0.1f, 0.9f), 0.25f, other);
+    for (float& w : WeightsOf(resumed.get())) w = 0;
+    auto history = resumed->Fit(data, options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    EXPECT_EQ(WeightsOf(resumed.get()), WeightsOf(undisturbed.get())) << step;
+    for (const char* name : {"loss", "accuracy", "val_loss"}) {
+      EXPECT_EQ(history->Values(name).back(), expected->Values(name).back())
+          << step << " " << name;
+    }
+  }
+}
+
+TEST(FitTest, AnErrorOfACallbackEndsTheFitAndNamesIt) {
+  class Failing : public Callback {
+   public:
+    const char* name() const override { return "failing"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      return NotFound("nothing here");
+    }
+  };
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(1);
+  options.callbacks = {std::make_shared<Failing>(), recorder};
+  auto model = TinyModel();
+  const auto history = model->Fit(Points(8).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kNotFound);
+  EXPECT_NE(std::string(history.status().message()).find("failing"),
+            std::string::npos);
+  EXPECT_EQ(recorder->events.substr(recorder->events.rfind(' ') + 1),
+            "failed");
+}
+
+TEST(FitTest, PredictGivesOutputsInTheOrderOfTheDataset) {
+  auto model = TinyModel();
+  auto all = model->Predict(Points(11).Batch(11));
+  auto parts = model->Predict(Points(11).Batch(4));
+  ASSERT_TRUE(all.ok() && parts.ok());
+  ASSERT_EQ(all->size(), 33u);
+  ASSERT_EQ(parts->size(), 33u);
+  for (size_t i = 0; i < 33; ++i) {
+    EXPECT_NEAR(all.value()[i], parts.value()[i], 1e-6) << i;
+  }
+  EXPECT_FALSE(model->Predict(Points(11).Repeat().Batch(4)).ok());
+}
+
+TEST(FitTest, WrongArgumentsAreNamed) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.validation_freq = 0;
+  EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
+  options = Quiet(-1);
+  EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
+  options = Quiet(1);
+  options.validation_data = Points(8);  // no Batch
+  const auto no_batch = model->Fit(Points(8).Batch(4), options);
+  EXPECT_NE(std::string(no_batch.status().message()).find("validation_data"),
+            std::string::npos);
+  EXPECT_FALSE(model->Fit(Points(8).Batch(0), Quiet(1)).ok());
+  EXPECT_FALSE(model->Fit(Points(8), Quiet(1)).ok());
+  Sequential raw({Input({2}), Dense(3)});
+  EXPECT_FALSE(raw.Fit(Points(8).Batch(4), Quiet(1)).ok());
+  EXPECT_FALSE(raw.Evaluate(Points(8).Batch(4)).ok());
+}
+
+TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
+  const float x[4] = {1, 2, 3, 4};
+  const int32_t y[2] = {0, 3};
+  auto model = TinyModel();
+  const auto label = model->Fit(
+      Dataset(MemorySource({DType::kFloat32, {2}}, x, {DType::kInt32, {}}, y,
+                           2))
+          .Batch(2),
+      Quiet(1));
+  EXPECT_EQ(label.status().code(), Code::kCorruption);
+  const std::string message = label.status().message();
+  EXPECT_NE(message.find('3'), std::string::npos) << message;
+  EXPECT_NE(message.find('1'), std::string::npos) << message;
+
+  const float nan[4] = {1, 2, std::nanf(""), 4};
+  const int32_t fine[2] = {0, 1};
+  const auto bad = model->Fit(
+      Dataset(MemorySource({DType::kFloat32, {2}}, nan, {DType::kInt32, {}},
+                           fine, 2))
+          .Batch(2),
+      Quiet(1));
+  EXPECT_EQ(bad.status().code(), Code::kCorruption)
+      << bad.status().message();
+  EXPECT_NE(std::string(bad.status().message()).find("example 1"),
+            std::string::npos)
+      << bad.status().message();
+}
+
+TEST(FitTest, EpochLineIsPrintedOnlyForMoreThanOneEpoch) {
+  for (int epochs : {1, 2}) {
+    FILE* out = std::tmpfile();
+    FitOptions options;
+    options.epochs = epochs;
+    options.out = out;
+    auto model = TinyModel();
+    ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+    std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+    std::rewind(out);
+    ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+    std::fclose(out);
+    EXPECT_EQ(text.find("Epoch 1/2\n2/2 - ") == 0, epochs == 2) << text;
+    EXPECT_EQ(text.find("Epoch") == std::string::npos, epochs == 1) << text;
+  }
+}
+
+TEST(ModelTest, SummaryIsKerasTable) {
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
+                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
+                    Dense(10)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  const std::string summary = model.Summary();
+  EXPECT_EQ(summary.find("Model: \"sequential\"\n"), 0u);
+  for (const char* row :
+       {"│ reshape (Reshape)               │ (None, 28, 28, 1)      │",
+        "│ conv2d (Conv2D)                 │ (None, 26, 26, 32)     │"
+        "           320 │\n",
+        "│ dense_1 (Dense)                 │ (None, 10)             │"
+        "         1,290 │\n",
+        " Total params: 2,770,634 (10.57 MB)\n",
+        " Trainable params: 2,770,634 (10.57 MB)\n"}) {
+    EXPECT_NE(summary.find(row), std::string::npos) << row << "\n" << summary;
+  }
+  EXPECT_EQ(summary.find("InputLayer"), std::string::npos);
+  Functional graph;
+  graph.Add(Dense(3), {graph.Add(Input({2}))});
+  EXPECT_NE(graph.Summary().find("InputLayer"), std::string::npos);
+}
+
+TEST(ModelTest, ShapesThatDoNotChainNameTheLayer) {
+  auto error = [](std::initializer_list<Layer> layers) {
+    Sequential model(layers);
+    model.Compile(SGD(), MeanSquaredError());
+    return std::string(model.status().message());
+  };
+  EXPECT_NE(error({Input({4}), Conv2D(2, 3).Name("c1")}).find("c1"),
+            std::string::npos);
+  EXPECT_NE(error({Input({4, 4, 1}), Conv2D(2, 5).Name("wide")}).find("wide"),
+            std::string::npos);
+  EXPECT_NE(error({Input({4}), Reshape({3}).Name("r")}).find("r"),
+            std::string::npos);
+  EXPECT_NE(error({Dense(3)}), "");
+  EXPECT_NE(error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")})
+                .find("a"),
+            std::string::npos);
+  EXPECT_NE(error({}), "");
+  EXPECT_EQ(error({Input({4}), Dense(3)}), "");
+}
+
+TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {
+  CompileOptions compile;
+  compile.memory_bytes = 1 << 20;
+  Sequential model({Input({1000}), Dense(1000), Dense(3)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {},
+                compile);
+  Status status = model.status();
+  if (status.ok()) status = model.Reserve(8, true);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  EXPECT_NE(std::string(status.message()).find("1048576"), std::string::npos)
+      << status.message();
+}
+
+TEST(ModelTest, LayerThatLeadsNowhereIsAnError) {
+  Functional model;
+  const auto x = model.Add(Input({4}));
+  model.Add(Dense(3).Name("unused"), {x});
+  model.Add(Dense(2), {x});
+  model.Compile(SGD(), MeanSquaredError());
+  EXPECT_NE(std::string(model.status().message()).find("unused"),
+            std::string::npos);
+}
+
+TEST(ModelTest, ResidualGradientsAgreeWithFiniteDifferences) {
+  Functional model;
+  auto x = model.Add(Input({4, 4, 2}));
+  auto a = model.Add(Conv2D(2, 3, kTanh).Padding(kSame), {x});
+  auto sum = model.Add(Add(), {x, a});
+  auto b = model.Add(Conv2D(2, 1, kTanh), {sum});
+  auto joined = model.Add(Concatenate(), {sum, b});
+  model.Add(Dense(3), {model.Add(Flatten(), {joined})});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+
+  std::vector<float> inputs(2 * 32), targets = {.1f, .5f, -.3f, 1, 0, .7f};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = std::sin(static_cast<float>(i));
+  }
+  const Dataset data =
+      Dataset(MemorySource({DType::kFloat32, {4, 4, 2}}, inputs.data(),
+                           {DType::kFloat32, {3}}, targets.data(), 2))
+          .Batch(2);
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  auto loss = [&] {
+    double value = 0;
+    EXPECT_TRUE(model.Forward(batch.x, batch.count, true).ok());
+    EXPECT_TRUE(model.ComputeLoss(batch, &value).ok());
+    return value;
+  };
+  loss();
+  ASSERT_TRUE(model.Backward().ok());
+  const std::vector<float> gradients(
+      model.gradients(), model.gradients() + model.num_weights());
+  for (int64_t i = 0; i < model.num_weights(); i += 3) {
+    const float kept = model.weights()[i], h = 1e-2f;
+    model.weights()[i] = kept + h;
+    const double up = loss();
+    model.weights()[i] = kept - h;
+    const double down = loss();
+    model.weights()[i] = kept;
+    EXPECT_NEAR(gradients[i], (up - down) / (2 * h), 2e-4) << i;
+  }
+}
+
+TEST(ModelTest, SoftmaxBeforeTheLossEqualsLogits) {
+  auto weights = [](bool softmax) {
+    Sequential model({Input({2}), Dense(8, kTanh), Dense(3)});
+    if (softmax) model.Add(Softmax());
+    model.Compile(SGD(0.5f), SparseCategoricalCrossentropy(
+                                 softmax ? kFromProbabilities : kFromLogits));
+    EXPECT_TRUE(model.Fit(Points(30).Batch(10), Quiet(3)).ok());
+    return WeightsOf(&model);
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
+TEST(ModelTest, SecondCompileKeepsTheWeightsAndForgetsTheOptimizer) {
+  auto model = TinyModel(Adam());
+  ASSERT_TRUE(model->Fit(Points(30).Batch(10), Quiet(1)).ok());
+  const auto weights = WeightsOf(model.get());
+  model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  ASSERT_TRUE(model->status().ok());
+  EXPECT_EQ(WeightsOf(model.get()), weights);
+  EXPECT_EQ(model->iterations(), 0);
+}
+
+TEST(ModelTest, LearningRateFollowsTheScheduleUntilItIsSet) {
+  auto model = TinyModel(SGD(ExponentialDecay(1, 1, 0.5f)));
+  EXPECT_FLOAT_EQ(model->LearningRate(), 1);
+  ASSERT_TRUE(model->Fit(Points(8).Batch(4), Quiet(1)).ok());
+  EXPECT_FLOAT_EQ(model->LearningRate(), 0.25f);
+  model->SetLearningRate(0.125f);
+  EXPECT_FLOAT_EQ(model->LearningRate(), 0.125f);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,144 @@
+// Real data, real sizes: the tutorials' run, and programs run as users run
+// them.
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "ringlet.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+std::string Shared(const std::string& name) {
+  return EnvironmentOr("RINGLET_SHARED", "../shared") + "/" + name;
+}
+std::string Source(const std::string& name) {
+  return EnvironmentOr("RINGLET_SOURCE", ".") + "/" + name;
+}
+std::string Built(const std::string& name) {
+  return EnvironmentOr("RINGLET_BUILD", "build") + "/" + name;
+}
+
+struct Ran {
+  int code = -1;  // exit code; 128 + signal as a shell says it
+  std::string text;  // stdout and stderr
+};
+
+Ran Execute(const std::string& command) {
+  Ran ran;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  char buffer[4096];
+  for (size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) {
+    ran.text.append(buffer, n);
+  }
+  const int status = pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+// PyTorch with Keras's initialisers ends epoch 3 in 2.10-2.20 and 0.47-0.62.
+TEST(TrainingTest, TutorialsRunLearnsAsItDoesElsewhere) {
+  const std::string images = Shared("data/mnist/t10k-images-idx3-ubyte.gz");
+  const std::string labels = Shared("data/mnist/t10k-labels-idx1-ubyte.gz");
+  if (!std::filesystem::exists(images)) GTEST_SKIP() << "no " << images;
+  const Dataset data = IdxDataset(images, labels).Map(Scale(1 / 255.f));
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
+                      Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
+                      Dense(10)});
+    CompileOptions compile;
+    compile.seed = seed;
+    compile.threads = 2;
+    model.Compile(SGD(0.001f), SparseCategoricalCrossentropy(kFromLogits),
+                  {Accuracy()}, compile);
+    FitOptions options;
+    options.epochs = 3;
+    options.steps_per_epoch = 70;
+    options.verbose = Verbose::kSilent;
+    const auto history =
+        model.Fit(data.Shuffle(seed).Repeat().Batch(64), options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    const double loss = history->Values("loss")[2];
+    const double accuracy = history->Values("accuracy")[2];
+    std::printf("seed %d: loss %.4f, accuracy %.4f\n", static_cast<int>(seed),
+                loss, accuracy);
+    EXPECT_GE(loss, 2.05) << seed;
+    EXPECT_LE(loss, 2.25) << seed;
+    EXPECT_GE(accuracy, 0.42) << seed;
+    EXPECT_LE(accuracy, 0.66) << seed;
+  }
+}
+
+TEST(SampleTest, MnistFitPrintsKerasLines) {
+  const Ran ran = Execute(Built("samples/mnist_fit ") +
+                      Source("data/fashion-mnist-mini"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex line(
+      "Epoch 3/3\n70/70 - [0-9]+s - [0-9]+ms/step - accuracy: 0\\.[0-9]{4} - "
+      "loss: [12]\\.[0-9]{4}\n$");
+  EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
+}
+
+TEST(SampleTest, MnistCustomLoopLearns) {
+  const Ran ran = Execute(Built("samples/mnist_custom_loop ") +
+                      Source("data/fashion-mnist-mini"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex line("Epoch: 2, accuracy: 0\\.[89][0-9]+, train_loss: ");
+  EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
+}
+
+TEST(SampleTest, FashionMnistLearnsTheSmallSet) {
+  const Ran ran = Execute(Built("samples/fashion_mnist ") +
+                      Source("data/fashion-mnist-mini"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex line("test accuracy: 0\\.[89][0-9]+\n$");
+  EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
+}
+
+// One clear line, and an exit code that scripts can tell from a crash.
+TEST(SampleTest, WrongInputEndsWithOneErrorThatNamesTheFile) {
+  namespace fs = std::filesystem;
+  const std::string mini = Source("data/fashion-mnist-mini/");
+  const std::string images = "train-images-idx3-ubyte.gz";
+  const std::string labels = "train-labels-idx1-ubyte.gz";
+  const std::string whole = ReadWhole(mini + images);
+  struct Case {
+    const char* what;
+    std::string images, labels, named;
+  };
+  std::string damaged = whole;
+  damaged[damaged.size() / 2] ^= 0x55;
+  for (const Case& wrong :
+       {Case{"truncated", whole.substr(0, whole.size() / 2),
+             ReadWhole(mini + labels), images},
+        Case{"damaged", damaged, ReadWhole(mini + labels), images},
+        Case{"empty", "", ReadWhole(mini + labels), images},
+        Case{"labels for images", ReadWhole(mini + labels),
+             ReadWhole(mini + labels), images},
+        Case{"images for labels", whole, whole, labels},
+        Case{"another set's labels", whole,
+             ReadWhole(mini + "t10k-labels-idx1-ubyte.gz"), labels}}) {
+    TempFolder folder;
+    WriteWhole(folder / images, wrong.images);
+    WriteWhole(folder / labels, wrong.labels);
+    const Ran ran = Execute(Built("samples/mnist_fit ") + folder.path());
+    EXPECT_TRUE(ran.code == 1 || ran.code == 2)
+        << wrong.what << ": " << ran.code << "\n" << ran.text;
+    EXPECT_NE(ran.text.find(wrong.named), std::string::npos)
+        << wrong.what << "\n" << ran.text;
+    EXPECT_EQ(std::count(ran.text.begin(), ran.text.end(), '\n'), 1)
+        << wrong.what << "\n" << ran.text;
+  }
+  const Ran missing = Execute(Built("samples/mnist_fit /nowhere"));
+  EXPECT_EQ(missing.code, 1) << missing.text;
+  EXPECT_NE(missing.text.find("/nowhere/" + images), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""Prints what failed and was skipped, and last `N passed, N failed`.
+
+Reads the JUnit file that `meson test` writes. Exits 1 where a test failed or
+none ran.
+"""
+import sys
+import xml.etree.ElementTree as ET
+
+passed = failed = skipped = 0
+for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
+    name = f"{case.get('classname', '')}.{case.get('name', '')}"
+    if case.find("failure") is not None or case.find("error") is not None:
+        failed += 1
+        print(f"FAILED  {name}")
+    elif case.find("skipped") is not None:
+        skipped += 1
+        reason = (case.find("skipped").get("message") or "").strip()
+        print(f"skipped {name}: {reason.splitlines()[-1] if reason else ''}")
+    else:
+        passed += 1
+line = f"{passed} passed, {failed} failed"
+print(line + (f", {skipped} skipped" if skipped else ""))
+sys.exit(1 if failed or not passed else 0)
