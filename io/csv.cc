@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -82,6 +83,24 @@ void SplitFields(std::string_view line, char separator,
   }
 }
 
+// The whole of `field` as a float32; a float64 too small for it becomes zero.
+// False where it is no number, or too large.
+bool ParseNumber(std::string_view field, float* value) {
+  if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
+    field.remove_prefix(1);
+  }
+  const char* const end = field.data() + field.size();
+  auto parsed = std::from_chars(field.data(), end, *value);
+  if (parsed.ec == std::errc::result_out_of_range) {
+    // Too small or too large; a float64 tells.
+    double wide = 0;
+    parsed = std::from_chars(field.data(), end, wide);
+    if (std::fabs(wide) > 1) return false;
+    *value = static_cast<float>(wide);
+  }
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
 class CsvReader {
  public:
   CsvReader(const std::string& path, const CsvOptions& options)
@@ -153,12 +172,9 @@ class CsvReader {
     for (size_t i = 0; i < columns_; ++i) {
       const std::string_view field = fields[i];
       float value = 0;
-      const auto parsed = std::from_chars(
-          field.data(), field.data() + field.size(), value);
-      if (parsed.ec != std::errc() ||
-          parsed.ptr != field.data() + field.size()) {
+      if (!ParseNumber(field, &value)) {
         return Corruption("%s: line %" PRId64 ", column %zu: '%.40s' is not a "
-                          "number",
+                          "number that fits float32",
                           path_.c_str(), line, i + 1,
                           std::string(field).c_str());
       }

@@ -45,14 +45,19 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
     unsigned char b[4];
     RINGLET_RETURN_IF_ERROR(file->Read(b, 4, "the IDX dimensions"));
     const int64_t dim = int64_t{b[0]} << 24 | b[1] << 16 | b[2] << 8 | b[3];
+    if (dim == 0) {
+      return Corruption("%s: offset %" PRId64 ": dimension %d is 0; the file "
+                        "holds no elements",
+                        path, file->offset() - 4, i);
+    }
     most = file->MostLeft() / static_cast<int64_t>(SizeOf(*dtype));
-    if (dim > 0 && left > most / dim) {
+    if (left > most / dim) {
       return Corruption("%s: offset %" PRId64 ": dimension %d is %" PRId64
                         ", but no more than %" PRId64
                         " elements can follow; the file is cut or mislabelled",
                         path, file->offset() - 4, i, dim, most);
     }
-    left *= std::max<int64_t>(dim, 1);
+    left *= dim;
     shape->Append(dim);
   }
   return Status();
@@ -142,9 +147,11 @@ Status OpenOnDisk(const std::string& images, ExampleArray labels,
                            images.c_str());
   }
   if (shape.elements() != header.MostLeft()) {
-    return Corruption("%s: %" PRId64 " bytes follow the header, but %" PRId64
+    return Corruption("%s: offset %" PRId64 ": %" PRId64
+                      " bytes follow the header, but %" PRId64
                       " elements were promised",
-                      images.c_str(), header.MostLeft(), shape.elements());
+                      images.c_str(), header.offset(), header.MostLeft(),
+                      shape.elements());
   }
   RINGLET_RETURN_IF_ERROR(CheckPair(images, shape[0], labels.name, size));
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);

@@ -38,11 +38,14 @@ std::string Value(const std::string& header, const char* key) {
   if (colon == std::string::npos) return "";
   const size_t begin = header.find_first_not_of(' ', colon + 1);
   if (begin == std::string::npos) return "";
-  const char closing = header[begin] == '(' ? ')' : ',';
-  const size_t end = header.find(closing, begin);
-  return header.substr(begin, end == std::string::npos
-                                  ? end
-                                  : end - begin + (closing == ')'));
+  if (header[begin] == '(') {
+    const size_t end = header.find(')', begin);
+    return header.substr(begin, end == std::string::npos ? end
+                                                         : end - begin + 1);
+  }
+  const size_t end = std::min(header.find_first_of(",}", begin), header.size());
+  const size_t last = header.find_last_not_of(' ', end - 1);
+  return last < begin ? "" : header.substr(begin, last - begin + 1);
 }
 
 // "'<f4'" -> the type and whether its bytes are the other way round.
@@ -68,25 +71,30 @@ bool ParseDescr(const std::string& descr, DType* dtype, bool* reversed) {
 }
 
 // "(3, 4)" -> a shape; false where it is none, or more than `most` elements.
+// One with a zero has no elements, but shapes cut from it may: they are bounded.
 bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
     return false;
   }
+  constexpr int64_t kLargest = int64_t{1} << 56;
   int64_t elements = 1;
+  bool none = false;
   const char* p = text.c_str() + 1;
+  while (*p == ' ') ++p;
   while (*p != ')') {
     char* end;
     if (*p < '0' || *p > '9') return false;
     errno = 0;
     const long long dim = std::strtoll(p, &end, 10);
     if (errno != 0 || shape->rank() == Shape::kMaxRank) return false;
-    if (dim > 0 && elements > most / dim) return false;
+    if (dim > 0 && elements > kLargest / dim) return false;
+    none = none || dim == 0;
     elements *= std::max<long long>(dim, 1);
     shape->Append(dim);
     for (p = end; *p == ',' || *p == ' '; ++p) {
     }
   }
-  return true;
+  return none || elements <= most;
 }
 
 Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
@@ -116,8 +124,8 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
   RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
   const std::string descr = Value(header, "descr");
   if (!ParseDescr(descr, &array->dtype, reversed)) {
-    return Corruption("%s: header: elements of type %s; ringlet reads u1, i4, "
-                      "i8, f4 and f8",
+    return Corruption("%s: header: elements of type %.40s; ringlet reads u1, "
+                      "i4, i8, f4 and f8",
                       path, descr.empty() ? "(none)" : descr.c_str());
   }
   if (Value(header, "fortran_order") != "False") {
@@ -129,8 +137,8 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
   const int64_t most =
       file->MostLeft() / static_cast<int64_t>(SizeOf(array->dtype));
   if (!ParseShape(shape, most, &array->shape)) {
-    return Corruption("%s: header: shape %s is none, or more than the file can "
-                      "hold (%" PRId64 " elements)",
+    return Corruption("%s: header: shape %.200s is none, or more than the file "
+                      "can hold (%" PRId64 " elements)",
                       path, shape.c_str(), most);
   }
   return Status();
@@ -180,7 +188,8 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
   const bool written =
       std::fwrite(start.data(), 1, start.size(), file) == start.size() &&
       std::fwrite(header.data(), 1, n, file) == n &&
-      std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+      (bytes.empty() ||
+       std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
   const int error = errno;
   if (std::fclose(file) != 0 || !written) {
     return OsError(written ? errno : error, "%s: writing", path.c_str());
