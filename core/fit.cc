@@ -126,6 +126,11 @@ class Fitter {
       largest = std::max(largest, options_.validation_data.LargestPart(world));
     }
     RINGLET_RETURN_IF_ERROR(model_->Reserve(largest, /*training=*/true));
+    RINGLET_RETURN_IF_ERROR(TryData(dataset_));
+    if (!options_.validation_data.empty()) {
+      RINGLET_RETURN_IF_ERROR(
+          TryData(options_.validation_data).Annotate("validation_data"));
+    }
     model_->ResetMetrics();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
@@ -137,6 +142,15 @@ class Fitter {
       last_ = logs;
     }
     return Tell(&Callback::OnTrainEnd, last_);
+  }
+
+  // Data that do not fit the model are refused before anything was printed,
+  // restored or written.
+  Status TryData(const Dataset& dataset) {
+    std::unique_ptr<BatchLoader> loader;
+    LoaderOptions loading;
+    loading.background = false;
+    return model_->OpenLoader(dataset, loading, &loader);
   }
 
   Status Epoch(Logs* logs) {

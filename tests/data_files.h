@@ -7,39 +7,24 @@
 #include <zlib.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <numeric>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "core/source.h"
 #include "core/status.h"
+#include "temp_folder.h"
 
 namespace ringlet {
 
 // A fresh directory, removed with all it holds at the end.
 class DataFiles {
  public:
-  DataFiles() {
-    const char* base = std::getenv("TMPDIR");
-    root_ = base == nullptr || *base == '\0' ? "/tmp" : base;
-    root_ += "/ringlet_test_XXXXXX";
-    if (mkdtemp(&root_[0]) == nullptr) std::abort();
-  }
-  ~DataFiles() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
-  }
-  DataFiles(const DataFiles&) = delete;
-  DataFiles& operator=(const DataFiles&) = delete;
-
-  const std::string& root() const { return root_; }
-  std::string Path(const std::string& name) const { return root_ + "/" + name; }
+  const std::string& root() const { return folder_.path(); }
+  std::string Path(const std::string& name) const { return folder_ / name; }
   // The path of a file with these contents.
   std::string Write(const std::string& name, const std::string& bytes) const {
     std::ofstream file(Path(name), std::ios::binary | std::ios::trunc);
@@ -50,7 +35,7 @@ class DataFiles {
   }
 
  private:
-  std::string root_;
+  TempFolder folder_;
 };
 
 // `bytes` as gzip(1) would store them, without a name or time.
