@@ -57,7 +57,7 @@ install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-asan \
-	  MESON_OPTIONS='-Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized'
+	  MESON_OPTIONS='-Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fno-sanitize=vptr --buildtype=debugoptimized'
 
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-tsan \

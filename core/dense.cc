@@ -34,6 +34,12 @@ class DenseOp final : public Op {
   bool keeps_input() const override { return true; }
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
+  bool replaces_input() const override { return true; }
+  // dY^T, and each thread's block of dX^T.
+  size_t backward_scratch(int64_t batch, int threads) const override {
+    const int64_t rows = batch * rows_;
+    return static_cast<size_t>(rows * (units_ + threads * Block(rows)));
+  }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
 
   void Forward(const OpCall& call) const override {
@@ -47,8 +53,9 @@ class DenseOp final : public Op {
                    bias_ ? call.weights[1] : nullptr, rows, units_, call.y);
   }
 
-  // By blocks of rows of W, from the last to the first, so that a block of W
-  // and of dW is still in cache when the sink updates it.
+  // By blocks of rows of W, from the last to the first, so that a block of W,
+  // of dW and of X is still in cache when it is used again: by the sink, which
+  // updates W, and by dX.
   void Backward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
     if (!call.without_activation) {
@@ -59,28 +66,21 @@ class DenseOp final : public Op {
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
       call.sink->Ready(call.weight_offset + inputs_ * units_);
     }
-    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
-    const ConstMatrix w =
-        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
-    const ConstMatrix dy =
-        RowMajor(static_cast<const float*>(call.dy), rows, units_);
-    const Matrix dw = RowMajor(call.d_weights[0], inputs_, units_);
-    const int64_t block =
-        std::max<int64_t>(1, kBlockFloats / units_ / kGrain) * kGrain;
+    float* const dy_t = call.scratch;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < units_; ++j) {
+        dy_t[j * rows + i] = call.dy[i * units_ + j];
+      }
+    }
+    const int64_t block = Block(rows) * call.pool->threads();
     for (int64_t end = inputs_; end > 0;) {
       const int64_t begin = std::max<int64_t>(0, end - block);
       call.pool->Run([&](int t) {
         const Range part =
             Split(end - begin, call.pool->threads(), t, kGrain);
         if (part.empty()) return;
-        const int64_t from = begin + part.begin, to = begin + part.end;
-        if (call.dx[0] != nullptr) {
-          // dX(B,K) = dY(B,U) * W(K,U)^T
-          Gemm(1, dy, w.Rows(from, to).Transposed(), 0,
-               RowMajor(call.dx[0], rows, inputs_).Cols(from, to));
-        }
-        // dW(K,U) = X(B,K)^T * dY(B,U)
-        Gemm(1, x.Cols(from, to).Transposed(), dy, 0, dw.Rows(from, to));
+        BackwardRows(call, {begin + part.begin, begin + part.end},
+                     dy_t + rows * (units_ + t * Block(rows)));
       });
       call.sink->Ready(call.weight_offset + begin * units_);
       end = begin;
@@ -88,7 +88,34 @@ class DenseOp final : public Op {
   }
 
  private:
-  static constexpr int64_t kBlockFloats = 1 << 17;  // 512 KiB of W
+  // Rows `part` of dW and columns `part` of dX.
+  void BackwardRows(const OpCall& call, Range part, float* dx_t) const {
+    const int64_t rows = call.batch * rows_;
+    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    const ConstMatrix dy =
+        RowMajor(static_cast<const float*>(call.dy), rows, units_);
+    const Matrix dw = RowMajor(call.d_weights[0], inputs_, units_);
+    // dW(K,U) = X(B,K)^T * dY(B,U)
+    Gemm(1, x.Cols(part.begin, part.end).Transposed(), dy, 0,
+         dw.Rows(part.begin, part.end));
+    if (call.dx[0] == nullptr) return;
+    // dX(B,K)^T = W(K,U) * dY(B,U)^T: both in the order in which BLIS is
+    // fastest at a small B.
+    Gemm(1, w.Rows(part.begin, part.end),
+         RowMajor(static_cast<const float*>(call.scratch), units_, rows), 0,
+         RowMajor(dx_t, part.size(), rows));
+    TransposedGradientOver(call.x_activation, dx_t, rows, part.size(),
+                           inputs_, call.dx[0] + part.begin);
+  }
+
+  // Rows of W that a thread works on at a time: dX^T in 192 KiB.
+  static int64_t Block(int64_t rows) {
+    constexpr int64_t kFloats = 48 * 1024;
+    return std::clamp<int64_t>(kFloats / std::max<int64_t>(1, rows) / kGrain,
+                               1, 16) * kGrain;
+  }
   static constexpr int64_t kGrain = 48;
 
   const Activation activation_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <cstring>
 
 namespace ringlet {
 namespace {
@@ -78,6 +79,71 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
       }
       break;
   }
+}
+
+namespace {
+
+using Vector = float __attribute__((vector_size(16), aligned(4)));
+using Mask = int32_t __attribute__((vector_size(16)));
+
+template <Activation kActivation>
+Vector TimesGradient(Vector d, Vector y) {
+  switch (kActivation) {
+    case kRelu: return reinterpret_cast<Vector>(
+        reinterpret_cast<Mask>(d) & (y > 0.0f));
+    case kSigmoid: return d * (y * (1.0f - y));
+    case kTanh: return d * (1.0f - y * y);
+    default: return d;
+  }
+}
+
+template <Activation kActivation>
+void Transposed(const float* s, int64_t rows, int64_t width, int64_t stride,
+                float* x) {
+  const auto one = [&](int64_t i, int64_t j) {
+    float* to = x + i * stride + j;
+    const Vector y = {*to}, d = {s[j * rows + i]};
+    *to = TimesGradient<kActivation>(d, y)[0];
+  };
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    int64_t j = 0;
+    for (; j + 4 <= width; j += 4) {
+      Vector a[4];
+      for (int k = 0; k < 4; ++k) {
+        std::memcpy(&a[k], s + (j + k) * rows + i, sizeof(Vector));
+      }
+      float* const to = x + i * stride + j;
+      for (int k = 0; k < 4; ++k) {
+        Vector y;
+        std::memcpy(&y, to + k * stride, sizeof(Vector));
+        const Vector column = {a[0][k], a[1][k], a[2][k], a[3][k]};
+        const Vector d = TimesGradient<kActivation>(column, y);
+        std::memcpy(to + k * stride, &d, sizeof(Vector));
+      }
+    }
+    for (; j < width; ++j) {
+      for (int k = 0; k < 4; ++k) one(i + k, j);
+    }
+  }
+  for (; i < rows; ++i) {
+    for (int64_t j = 0; j < width; ++j) one(i, j);
+  }
+}
+
+}  // namespace
+
+void TransposedGradientOver(Activation activation, const float* s,
+                            int64_t rows, int64_t width, int64_t stride,
+                            float* x) {
+  switch (activation) {
+    case kLinear: return Transposed<kLinear>(s, rows, width, stride, x);
+    case kRelu: return Transposed<kRelu>(s, rows, width, stride, x);
+    case kSigmoid: return Transposed<kSigmoid>(s, rows, width, stride, x);
+    case kTanh: return Transposed<kTanh>(s, rows, width, stride, x);
+    case kSoftmax: break;
+  }
+  RINGLET_CHECK(false);
 }
 
 void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums) {

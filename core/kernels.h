@@ -22,6 +22,13 @@ void BiasActivation(Activation activation, const float* bias, int64_t rows,
 void ActivationGradient(Activation activation, const float* y, int64_t rows,
                         int64_t width, float* dy);
 
+// x(i, j) = s(j, i) * activation'(.), from the activation's output x, which it
+// replaces: x is `rows` rows of `width` floats, `stride` apart, and s its
+// gradient, transposed and packed. Not for softmax.
+void TransposedGradientOver(Activation activation, const float* s,
+                            int64_t rows, int64_t width, int64_t stride,
+                            float* x);
+
 // sums[j] += the sum over rows of m(., j).
 void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums);
 

@@ -62,6 +62,9 @@ struct Node {
   Shape output;
   int root = 0;              // the node whose bytes these are
   bool needs_gradient = false;  // has weights, or comes after one that has
+  // The number of the only node that takes this root's bytes, if that one
+  // writes the gradient over them; else -1.
+  int replaced_by = -1;
   int first_variable = 0;
   int num_variables = 0;
 
@@ -168,6 +171,7 @@ struct Model::Impl final : public GradientSink {
                  std::vector<NodeMemory>* memory) const;
   void Bind(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
   Status Reserve(int64_t batch, bool training);
+  int ReplacedBy(int root) const;
   size_t LabelBytes() const;
   Status CheckLimit(size_t bytes, const char* what) const;
 
@@ -403,6 +407,9 @@ void Model::Impl::Compile() {
       node.d_weights.push_back(kept.gradients + offset);
     }
   }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].replaced_by = ReplacedBy(static_cast<int>(i));
+  }
   compiled = true;
 }
 
@@ -423,6 +430,28 @@ size_t Model::Impl::LabelBytes() const {
   return sizeof(float) *
          static_cast<size_t>(
              loss.takes_classes() ? 1 : nodes.back().output.elements());
+}
+
+// The node that writes the gradient of `root` over its output; -1: none.
+int Model::Impl::ReplacedBy(int root) const {
+  const Node& made = nodes[root];
+  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+      nodes.back().root == root) {
+    return -1;
+  }
+  const Activation activation = made.op->fused_activation();
+  if (activation == kSoftmax) return -1;
+  if (activation == kLinear && made.op->keeps_output()) return -1;
+  int taker = -1;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op == nullptr || nodes[i].op->is_view()) continue;
+    for (int input : nodes[i].inputs) {
+      if (nodes[input].root != root) continue;
+      if (taker >= 0) return -1;
+      taker = static_cast<int>(i);
+    }
+  }
+  return taker >= 0 && nodes[taker].op->replaces_input() ? taker : -1;
 }
 
 // Time runs 0..n-1 through the forward pass, n at the loss, and 2n - i at the
@@ -452,6 +481,9 @@ void Model::Impl::PlanNodes(int64_t batch, bool training, LifetimePlan* plan,
     if (backward && node.op->keeps_output()) {
       last_read[i] = std::max(last_read[i], 2 * n - i);
     }
+  }
+  for (int i = 0; i < n && training; ++i) {
+    if (nodes[i].replaced_by >= 0) last_read[i] = 2 * n - i;
   }
   const int output_root = nodes[n - 1].root;
   last_read[output_root] = 2 * n + 1;  // the caller reads it after the step
@@ -494,6 +526,10 @@ void Model::Impl::PlanNodes(int64_t batch, bool training, LifetimePlan* plan,
   for (int i = 0; i < n; ++i) {
     const Node& node = nodes[i];
     if (node.op == nullptr || node.root != i || !node.needs_gradient) continue;
+    if (node.replaced_by >= 0) {
+      (*memory)[i].dy = (*memory)[i].y;
+      continue;
+    }
     // A node that nobody takes gets a gradient of zero.
     const int first = std::min(first_written[i], 2 * n - i);
     (*memory)[i].dy = plan->Add(bytes_of(i), first, 2 * n - i);
@@ -716,11 +752,14 @@ void Model::Impl::BackwardNode(int i) {
   OpCall call = CallOf(i);
   call.training = true;
   call.scratch = node.backward_scratch;
+  if (node.replaced_by >= 0) call.without_activation = true;
+  const Node& input = nodes[nodes[node.inputs[0]].root];
+  if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
   node.op->Backward(call);
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     if (node.extra_dx[k] == nullptr) continue;
-    const Node& input = nodes[node.inputs[k]];
-    AddTo(node.extra_dx[k], count * input.output.elements(), input.dy);
+    const Node& to = nodes[node.inputs[k]];
+    AddTo(node.extra_dx[k], count * to.output.elements(), to.dy);
   }
   Observe(node.layer.name.c_str(), "backward", begin);
 }

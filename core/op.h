@@ -48,17 +48,21 @@ struct OpCall {
   float* const* weights = nullptr;
   float* scratch = nullptr;  // forward_scratch() or backward_scratch() floats
   bool training = false;
-  // The last activation is left out, forward and backward: the loss takes its
-  // input (see Model). Only for an op with fused_activation().
+  // The activation is left out: forward and backward of the last one, where
+  // the loss takes its input (see Model); backward, where dy holds its gradient
+  // already. Only for an op with fused_activation().
   bool without_activation = false;
   uint64_t seed = 0;     // for this op's random numbers …
   uint64_t counter = 0;  // … at this step
   ThreadPool* pool = nullptr;
 
   // Backward only. dy may be overwritten. Entries of dx are null where nobody
-  // asks for them; others are written, not added to.
+  // asks for them; others are written, not added to. Where the op
+  // replaces_input() dx[0] may be x[0], the output of `x_activation`, whose
+  // gradient is then a factor of dx.
   float* dy = nullptr;
   float* const* dx = nullptr;
+  Activation x_activation = kLinear;
   float* const* d_weights = nullptr;
   int64_t weight_offset = 0;  // of the op's first weight in the weight span
   GradientSink* sink = nullptr;
@@ -81,6 +85,9 @@ class Op {
   virtual bool keeps_input() const { return false; }
   virtual bool keeps_output() const { return false; }
   virtual Activation fused_activation() const { return kLinear; }
+  // Backward can write dx over x, with the gradient of the activation that
+  // made x: a pass over memory less, and a buffer less.
+  virtual bool replaces_input() const { return false; }
   // In floats.
   virtual size_t forward_scratch(int64_t, int) const { return 0; }
   virtual size_t backward_scratch(int64_t, int) const { return 0; }

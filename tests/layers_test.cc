@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "core/model.h"
 #include "naive_layers.h"
 #include "op_runner.h"
 
@@ -162,7 +164,53 @@ TEST(LayersTest, GradientsOfALargeDenseDoNotDependOnThreads) {
     ExpectClose(run.dx[0], one.dx[0], 1e-5);
     ExpectClose(run.d_weights[0], one.d_weights[0], 1e-5);
     EXPECT_EQ(run.d_weights[1], one.d_weights[1]);
-    EXPECT_EQ(run.ready, one.ready);
+    // Blocks grow with the threads; all come, from the end backwards.
+    EXPECT_TRUE(std::is_sorted(run.ready.rbegin(), run.ready.rend()));
+    EXPECT_EQ(run.ready.front(), one.ready.front());
+    EXPECT_EQ(run.ready.back(), one.ready.back());
+  }
+}
+
+// The gradient written over the input, with that of the activation that made
+// it, is what the two ops make one after the other.
+TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
+  for (Activation activation : {kLinear, kRelu, kSigmoid, kTanh}) {
+    for (int64_t units : {1, 5, 16}) {
+      for (int64_t inputs : {1, 3, 4, 50, 1003}) {
+        Sequential fused({Input({2}), Dense(inputs, activation),
+                          Dense(units)});
+        Functional apart;  // the sum with a copy forbids it
+        auto x = apart.Add(Dense(inputs, activation), {apart.Add(Input({2}))});
+        auto y = apart.Add(Dense(units), {x});
+        auto none = apart.Add(Dropout(0), {x});
+        apart.Add(Add(), {y, apart.Add(Dense(units).KernelInitializer(Zeros()),
+                                       {none})});
+        for (Model* model : {static_cast<Model*>(&fused),
+                             static_cast<Model*>(&apart)}) {
+          CompileOptions options;
+          options.threads = 2;
+          model->Compile(SGD(), MeanSquaredError(), {}, options);
+          ASSERT_TRUE(model->status().ok()) << model->status().message();
+        }
+        for (int64_t batch : {1, 4, 7}) {
+          const Floats inputs_x = RandomFloats(2 * batch, 3);
+          const Floats targets = RandomFloats(units * batch, 4);
+          Batch b;
+          b.count = b.global_count = batch;
+          b.y = targets.data();
+          double loss;
+          for (Model* model : {static_cast<Model*>(&fused),
+                               static_cast<Model*>(&apart)}) {
+            ASSERT_TRUE(model->Forward(inputs_x.data(), batch, true).ok());
+            ASSERT_TRUE(model->ComputeLoss(b, &loss).ok());
+            ASSERT_TRUE(model->Backward().ok());
+          }
+          const int64_t n = 3 * inputs;  // the first layer's gradients
+          ExpectClose(Floats(fused.gradients(), fused.gradients() + n),
+                      Floats(apart.gradients(), apart.gradients() + n), 2e-5);
+        }
+      }
+    }
   }
 }
 

@@ -1,0 +1,148 @@
+// The training step of the tutorials' model, asked for by tools/bench.py.
+//
+//   step_bench        reads one command a line from stdin, answers with a line:
+//     gemm            GFLOP/s of one 512 x 512 x 512 product on one thread
+//     step T          milliseconds of a training step, batch 64, T threads
+//     layers T        "name phase milliseconds" for each piece, in one line
+//     bytes           of the model's memory at batch 64
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/gemm.h"
+#include "core/random.h"
+#include "ringlet.h"
+
+namespace ringlet {
+namespace {
+
+double Milliseconds(int64_t nanos) { return static_cast<double>(nanos) * 1e-6; }
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double GemmRate() {
+  constexpr int64_t kSize = 512;
+  static std::vector<float> a(kSize * kSize, 0.5f), b(a), c(a);
+  const auto matrix = [](const std::vector<float>& m) {
+    return RowMajor(m.data(), kSize, kSize);
+  };
+  const int64_t begin = Clock::System()->MonotonicNanos();
+  Gemm(1, matrix(a), matrix(b), 0, RowMajor(c.data(), kSize, kSize));
+  const int64_t end = Clock::System()->MonotonicNanos();
+  return 2.0 * kSize * kSize * kSize / static_cast<double>(end - begin);
+}
+
+class Layers final : public StepObserver {
+ public:
+  void Piece(const char* what, const char* phase, int64_t begin,
+             int64_t end) override {
+    times_[std::string(what) + " " + phase].push_back(
+        Milliseconds(end - begin));
+  }
+  void Print() const {
+    for (const auto& entry : times_) {
+      std::printf("%s %.3f ", entry.first.c_str(), Median(entry.second));
+    }
+    std::printf("\n");
+  }
+
+ private:
+  std::map<std::string, std::vector<double>> times_;
+};
+
+// A model at work on noise, which takes as long as images.
+class Trainer {
+ public:
+  explicit Trainer(int threads)
+      : images_(1024 * 784), labels_(1024),
+        model_({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                Flatten(), Dense(128, kRelu), Dense(10)}) {
+    const Philox random(1, 0);
+    for (size_t i = 0; i < images_.size(); ++i) {
+      images_[i] = static_cast<unsigned char>(random.At(i)[0]);
+    }
+    for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = i % 10;
+    CompileOptions options;
+    options.threads = threads;
+    model_.Compile(SGD(0.001f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()}, options);
+    Check(model_.OpenLoader(
+        Dataset(MemorySource({DType::kUint8, {28, 28}}, images_.data(),
+                             {DType::kUint8, {}}, labels_.data(), 1024))
+            .Map(Scale(1 / 255.f))
+            .Repeat()
+            .Batch(64),
+        {}, &loader_));
+  }
+
+  double Step() {
+    Batch batch;
+    Check(loader_->Next(&batch));
+    const int64_t begin = Clock::System()->MonotonicNanos();
+    Check(model_.TrainStep(batch));
+    return Milliseconds(Clock::System()->MonotonicNanos() - begin);
+  }
+
+  void PrintLayers() {
+    Layers layers;
+    model_.set_observer(&layers);
+    for (int i = 0; i < 20; ++i) Step();
+    model_.set_observer(nullptr);
+    layers.Print();
+  }
+
+  size_t Bytes() const { return model_.BytesUsed(); }
+
+ private:
+  static void Check(const Status& status) {
+    if (!status.ok()) std::exit(ExitCode(status));
+  }
+
+  std::vector<unsigned char> images_, labels_;
+  Sequential model_;
+  std::unique_ptr<BatchLoader> loader_;
+};
+
+int Main() {
+  std::map<int, std::unique_ptr<Trainer>> trainers;
+  char word[16] = "";
+  while (std::scanf("%15s", word) == 1) {
+    if (std::strcmp(word, "gemm") == 0) {
+      std::printf("%.3f\n", GemmRate());
+    } else {
+      int threads = 1;
+      if (std::strcmp(word, "bytes") != 0 && std::scanf("%d", &threads) != 1) {
+        return 2;
+      }
+      std::unique_ptr<Trainer>& trainer = trainers[threads];
+      if (trainer == nullptr) {
+        trainer = std::make_unique<Trainer>(threads);
+        for (int i = 0; i < 5; ++i) trainer->Step();
+      }
+      if (std::strcmp(word, "step") == 0) {
+        std::printf("%.4f\n", trainer->Step());
+      } else if (std::strcmp(word, "layers") == 0) {
+        trainer->PrintLayers();
+      } else {
+        std::printf("%zu\n", trainer->Bytes());
+      }
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ringlet
+
+int main() { return ringlet::Main(); }

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""`make bench`: speeds as ratios to a limit or a peer of the same run.
+
+    tools/bench.py BUILD
+
+Every round measures each contestant once, so that a busy machine disturbs all
+alike; what is printed are medians. PyTorch takes part where it is installed
+for /usr/bin/python3.
+"""
+import json
+import os
+import pathlib
+import pty
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+ROUNDS = int(os.environ.get("RINGLET_BENCH_ROUNDS", "15"))
+GFLOP = 1.11  # of a step of the tutorials' model at batch 64
+MINI = ROOT / "data/fashion-mnist-mini"
+BIG = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+TORCH = r"""
+import math, sys, time
+import torch
+def trainer():
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.Linear(21632, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=.001)
+    x, y = torch.rand(64, 1, 28, 28), torch.arange(64) % 10
+    def step():
+        begin = time.perf_counter()
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        return (time.perf_counter() - begin) * 1e3
+    return step
+step = trainer()
+for line in sys.stdin:
+    torch.set_num_threads(int(line.split()[1]))
+    step()  # the threads' first step is not theirs alone
+    print(step(), flush=True)
+"""
+
+
+class Contestant:
+    """A process that answers one line with one line."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"bench: '{line}' got no answer")
+        return answer
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def machine():
+    model = next((line.split(":")[1].strip()
+                  for line in open("/proc/cpuinfo")
+                  if line.startswith("model name")), "unknown processor")
+    print(f"machine: {model}, {os.cpu_count()} cores, "
+          f"load {os.getloadavg()[0]:.1f}")
+
+
+def steps():
+    ringlet = Contestant(str(BUILD / "tests/step_bench"))
+    has_torch = subprocess.run(
+        ["/usr/bin/python3", "-c", "import torch"],
+        stderr=subprocess.DEVNULL).returncode == 0
+    torch = Contestant("/usr/bin/python3", "-c", TORCH) if has_torch else None
+    times = {}
+    for _ in range(ROUNDS):
+        for _ in range(3):
+            times.setdefault("gemm", []).append(float(ringlet.ask("gemm")))
+        for threads in (1, 2):
+            for _ in range(3):
+                times.setdefault(("ringlet", threads), []).append(
+                    float(ringlet.ask(f"step {threads}")))
+            if torch:
+                times.setdefault(("torch", threads), []).append(
+                    float(torch.ask(f"step {threads}")))
+    median = {key: statistics.median(values) for key, values in times.items()}
+    limit = GFLOP / median["gemm"] * 1e3
+    print(f"\ntraining step of the tutorials' model, batch 64 "
+          f"(medians of {ROUNDS} rounds)")
+    print(f"  limit on one core: {GFLOP} GFLOP at {median['gemm']:.1f} "
+          f"GFLOP/s of bli_sgemm 512^3 = {limit:.2f} ms")
+    one, two = median["ringlet", 1], median["ringlet", 2]
+    print(f"  1 thread : {one:6.2f} ms = {one / limit:.2f} x the limit"
+          f"   (goal 1.15)")
+    print(f"  2 threads: {two:6.2f} ms = {two / one:.3f} x one thread"
+          f" (goal 0.62)")
+    for threads in (1, 2) if torch else ():
+        peer = median["torch", threads]
+        print(f"  PyTorch, {threads} thread(s): {peer:6.2f} ms = "
+              f"{peer / median['ringlet', threads]:.2f} x ringlet's time "
+              f"(goal 1.6)")
+    if not torch:
+        print("  PyTorch: not installed (apt-get install python3-torch)")
+    for threads in (1, 2):
+        words = ringlet.ask(f"layers {threads}").split()
+        print(f"  pieces, {threads} thread(s), milliseconds:")
+        for name, phase, value in zip(*[iter(words)] * 3):
+            print(f"    {name + ' ' + phase:24} {value}")
+    print(f"  model's memory at batch 64: "
+          f"{int(ringlet.ask('bytes')) / 1e6:.1f} MB")
+    ringlet.close()
+    if torch:
+        torch.close()
+
+
+def until(command, text):
+    """Seconds from exec until the program's terminal shows `text`."""
+    begin = time.perf_counter()
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(command[0], command)
+    seen = b""
+    while text not in seen:
+        try:
+            chunk = os.read(fd, 4096)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            sys.exit(f"bench: {command[0]} never showed {text!r}")
+        seen += chunk
+    seconds = time.perf_counter() - begin
+    os.close(fd)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return seconds
+
+
+def peak(command):
+    """Peak resident bytes of a program run to its end."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"bench: {command[0]} failed")
+    return usage.ru_maxrss * 1024
+
+
+def start_and_memory():
+    demo = str(BUILD / "samples/fashion_mnist")
+    first = [until([demo, str(MINI)], b" 1/32") for _ in range(ROUNDS)]
+    print(f"\nfrom exec to the first step finished, shipped data: "
+          f"{statistics.median(first) * 1e3:.0f} ms (goal 100)")
+    data = sum(len_unpacked(path) for path in sorted(MINI.glob("*.gz")))
+    used = peak([demo, str(MINI)])
+    print(f"peak memory of the demo, shipped data: {used / 1e6:.1f} MB = "
+          f"{(used - data) / 1e6:.1f} MB + the data set (goal 60)")
+
+
+def len_unpacked(path):
+    import gzip
+    return len(gzip.decompress(path.read_bytes()))
+
+
+def micro():
+    program = BUILD / "tests/micro_bench"
+    if not program.exists():
+        return
+    out = subprocess.run(
+        [str(program), "--benchmark_format=json",
+         "--benchmark_min_time=0.2"],
+        check=True, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL).stdout
+    print("\nmicrobenchmarks")
+    for b in json.loads(out)["benchmarks"]:
+        extra = ""
+        if "GFLOP/s" in b:
+            extra = f"{b['GFLOP/s']:8.1f} GFLOP/s"
+        if "bytes_per_second" in b:
+            extra = f"{b['bytes_per_second'] / 1e6:8.0f} MB/s"
+        print(f"  {b['name']:28} {b['real_time']:14.1f} {b['time_unit']} "
+              f"{extra}")
+
+
+machine()
+steps()
+start_and_memory()
+micro()
