@@ -12,8 +12,13 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
+#include "io/checkpoint.h"
+#include "io/checkpoint_directory.h"
+#include "io/checkpoint_manager.h"
 #include "io/csv.h"
+#include "io/file_system.h"
 #include "io/idx.h"
 #include "io/npy.h"
+#include "io/safetensors.h"
 
 #endif  // RINGLET_RINGLET_H_

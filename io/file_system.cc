@@ -1,0 +1,138 @@
+#include "file_system.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cinttypes>
+
+namespace ringlet {
+
+namespace {
+
+constexpr char kTemporarySuffix[] = ".tmp";
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// "<name>.<process>-<count>.tmp": no two writers share one.
+std::string TemporaryName(const std::string& path) {
+  static std::atomic<unsigned> count{0};
+  return path + "." + std::to_string(getpid()) + "-" +
+         std::to_string(count.fetch_add(1)) + kTemporarySuffix;
+}
+
+}  // namespace
+
+Status File::Write(const void* data, size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    size_t written = 0;
+    const Status status = WriteSome(at, bytes, &written);
+    if (!status.ok() && status.os_error() != EINTR) return status;
+    RINGLET_CHECK(written <= bytes);
+    at += written;
+    bytes -= written;
+  }
+  return Status();
+}
+
+Status File::Read(int64_t offset, void* data, size_t bytes) {
+  char* to = static_cast<char*>(data);
+  while (bytes > 0) {
+    size_t got = 0;
+    const Status status = ReadSome(offset, to, bytes, &got);
+    if (status.os_error() == EINTR) continue;
+    RINGLET_RETURN_IF_ERROR(status);
+    if (got == 0) {
+      return Corruption("%s: ends at offset %" PRId64 ", %zu bytes early",
+                        path().c_str(), offset, bytes);
+    }
+    offset += static_cast<int64_t>(got);
+    to += got;
+    bytes -= got;
+  }
+  return Status();
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string FileNameOf(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
+                     std::string* bytes) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file->Size(&size));
+  if (size > limit) {
+    return Corruption("%s: %" PRId64 " bytes, more than the %" PRId64
+                      " that such a file may have",
+                      path.c_str(), size, limit);
+  }
+  bytes->resize(static_cast<size_t>(size));
+  return file->Read(0, &(*bytes)[0], bytes->size());
+}
+
+std::string AtomicFile::TargetOf(const std::string& name) {
+  if (!EndsWith(name, kTemporarySuffix)) return "";
+  size_t at = name.size() - (sizeof(kTemporarySuffix) - 1);
+  const auto digits_after = [&](char mark) {
+    const size_t end = at;
+    while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') --at;
+    if (at == end || at == 0 || name[at - 1] != mark) return false;
+    --at;
+    return true;
+  };
+  return digits_after('-') && digits_after('.') ? name.substr(0, at) : "";
+}
+
+AtomicFile::~AtomicFile() {
+  file_.reset();
+  if (!temporary_.empty()) files_->Remove(temporary_).IgnoreError();
+}
+
+Status AtomicFile::Open(FileSystem* files, const std::string& path,
+                        int64_t bytes) {
+  RINGLET_CHECK(file_ == nullptr);
+  files_ = files;
+  path_ = path;
+  const std::string folder = FolderOf(path), name = FileNameOf(path);
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(files->List(folder, &names));
+  for (const std::string& other : names) {
+    if (TargetOf(other) == name) {
+      RINGLET_RETURN_IF_ERROR(files->Remove(folder + "/" + other));
+    }
+  }
+  const std::string temporary = TemporaryName(path);
+  RINGLET_RETURN_IF_ERROR(files->Create(temporary, &file_));
+  temporary_ = temporary;
+  return file_->Preallocate(bytes);
+}
+
+Status AtomicFile::SyncAndClose() {
+  RINGLET_RETURN_IF_ERROR(file_->Sync());
+  return file_->Close();
+}
+
+Status AtomicFile::Commit(bool* renamed) {
+  if (renamed != nullptr) *renamed = false;
+  const Status written = SyncAndClose();
+  file_.reset();
+  RINGLET_RETURN_IF_ERROR(written);
+  RINGLET_RETURN_IF_ERROR(files_->Rename(temporary_, path_));
+  temporary_.clear();
+  if (renamed != nullptr) *renamed = true;
+  return files_->SyncDirectory(FolderOf(path_));
+}
+
+}  // namespace ringlet

@@ -1,0 +1,92 @@
+// Json: the one reader of JSON in io, over cJSON; and a writer.
+//
+// Internal to io/. Text comes from files and is not trusted: nesting, syntax
+// and keys that stand twice are found before a value is handed out.
+
+#ifndef RINGLET_IO_JSON_H_
+#define RINGLET_IO_JSON_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../core/status.h"
+
+struct cJSON;
+
+namespace ringlet {
+
+// A value within a parsed text, which lives as long as any of its values. A
+// value that is not there is of kind kNone, and so are its members.
+class Json {
+ public:
+  static constexpr int kMaxDepth = 16;
+  enum class Kind { kNone, kNull, kBool, kNumber, kString, kArray, kObject };
+
+  Json() = default;
+  // Errors begin with "<where>: line 3, column 7: ".
+  static Status Parse(const std::string& text, const std::string& where,
+                      Json* json);
+
+  Kind kind() const;
+  bool is_string() const { return kind() == Kind::kString; }
+  bool is_array() const { return kind() == Kind::kArray; }
+  bool is_object() const { return kind() == Kind::kObject; }
+
+  // false, 0 or "" where it is of another kind.
+  bool truth() const;
+  double number() const;
+  std::string text() const;
+  // Whether it is a whole number of at most 2^53, which *value then is.
+  bool ToInt64(int64_t* value) const;
+
+  // Of an object, in steps: looking up all of n members costs n * n.
+  Json operator[](const char* key) const;
+  // The members of an array or object in order:
+  //   for (Json m = json.first(); m; m = m.next()) use m.key(), m.
+  Json first() const;
+  Json next() const;
+  std::string key() const;
+  int size() const;
+  explicit operator bool() const { return at_ != nullptr; }
+
+ private:
+  Json(const std::shared_ptr<cJSON>& root, const cJSON* at)
+      : root_(root), at_(at) {}
+
+  std::shared_ptr<cJSON> root_;
+  const cJSON* at_ = nullptr;
+};
+
+// Writes compact JSON. Commas are its own affair:
+//   w.BeginObject().Key("a").Int(1).EndObject()
+class JsonWriter {
+ public:
+  JsonWriter& BeginObject() { return Open('{'); }
+  JsonWriter& EndObject() { return Close('}'); }
+  JsonWriter& BeginArray() { return Open('['); }
+  JsonWriter& EndArray() { return Close(']'); }
+  JsonWriter& Key(const std::string& key);
+  JsonWriter& String(const std::string& value);
+  JsonWriter& Int(int64_t value);
+  JsonWriter& Number(double value);  // the shortest that reads back the same
+  JsonWriter& Bool(bool value);
+  JsonWriter& Null();
+
+  const std::string& text() const { return text_; }
+
+ private:
+  JsonWriter& Open(char bracket);
+  JsonWriter& Close(char bracket);
+  void Separate();
+
+  std::string text_;
+  bool comma_ = false;
+};
+
+// `text` as it may stand in a message: no control bytes, at most 100 bytes.
+std::string Printable(const std::string& text);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_JSON_H_

@@ -1,0 +1,91 @@
+#include "io/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringlet {
+namespace {
+
+std::string ErrorOf(const std::string& text) {
+  Json json;
+  return Json::Parse(text, "file", &json).message();
+}
+
+TEST(JsonTest, ValuesAreRead) {
+  Json json;
+  ASSERT_TRUE(Json::Parse("{\"a\": [1, -2.5, \"x\\u00e4\\n\", true, null],"
+                          " \"b\": {}} \n",
+                          "file", &json)
+                  .ok());
+  const Json a = json["a"];
+  ASSERT_TRUE(a.is_array());
+  EXPECT_EQ(a.size(), 5);
+  Json m = a.first();
+  int64_t whole = 0;
+  EXPECT_TRUE(m.ToInt64(&whole));
+  EXPECT_EQ(whole, 1);
+  m = m.next();
+  EXPECT_EQ(m.number(), -2.5);
+  EXPECT_FALSE(m.ToInt64(&whole));
+  m = m.next();
+  EXPECT_EQ(m.text(), "x\xc3\xa4\n");
+  m = m.next();
+  EXPECT_TRUE(m.truth());
+  m = m.next();
+  EXPECT_EQ(m.kind(), Json::Kind::kNull);
+  EXPECT_FALSE(m.next());
+  EXPECT_EQ(json["b"].kind(), Json::Kind::kObject);
+  EXPECT_EQ(json["c"]["d"].kind(), Json::Kind::kNone);
+  EXPECT_EQ(json.first().next().key(), "b");
+}
+
+TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
+  EXPECT_EQ(ErrorOf("{\"a\": 1,\n \"b\": }"),
+            "file: line 2, column 7: not JSON");
+  EXPECT_EQ(ErrorOf("[1] 2"),
+            "file: line 1, column 5: more after the end of the JSON value");
+  EXPECT_NE(ErrorOf(""), "");
+  EXPECT_NE(ErrorOf("{"), "");
+  EXPECT_NE(ErrorOf("[\"a\nb\"]"), "");
+}
+
+TEST(JsonTest, DeepNestingIsRejected) {
+  const auto nested = [](int n) {
+    return std::string(n, '[') + std::string(n, ']');
+  };
+  EXPECT_EQ(ErrorOf(nested(16)), "");
+  EXPECT_EQ(ErrorOf(nested(17)),
+            "file: line 1, column 17: nested too deeply (more than 16)");
+  EXPECT_NE(ErrorOf(std::string(1000000, '[')), "");
+  EXPECT_EQ(ErrorOf("[\"" + std::string(40, '[') + "\\\"[\"]"), "");
+}
+
+TEST(JsonTest, KeysThatStandTwiceAreRejected) {
+  EXPECT_EQ(ErrorOf("[{\"a\": 1, \"b\": {\"k\": 1, \"k\": 1}}]"),
+            "file: the key \"k\" stands twice in one object");
+  EXPECT_EQ(ErrorOf("[{\"a\": 1}, {\"a\": 1, \"A\": 1}]"), "");
+}
+
+TEST(JsonTest, ZeroCharactersAreRejected) {
+  EXPECT_NE(ErrorOf("[\"a\\u0000b\"]"), "");
+  EXPECT_EQ(ErrorOf("[\"a\\\\u0000b\"]"), "");
+  EXPECT_NE(ErrorOf(std::string("[1]\0", 4)), "");
+}
+
+TEST(JsonTest, WrittenTextReadsBack) {
+  JsonWriter w;
+  w.BeginObject().Key("a\"\\\x01").BeginArray();
+  w.Int(-3).Number(0.1).Number(1e300).Bool(false).Null().String("\xc3\xa4");
+  w.BeginObject().EndObject().EndArray().Key("b").Int(1).EndObject();
+  EXPECT_EQ(w.text(),
+            "{\"a\\\"\\\\\\u0001\":[-3,0.1,1e+300,false,null,\"\xc3\xa4\",{}],"
+            "\"b\":1}");
+  Json json;
+  ASSERT_TRUE(Json::Parse(w.text(), "text", &json).ok());
+  EXPECT_EQ(json.first().key(), "a\"\\\x01");
+  EXPECT_EQ(json.first().first().next().number(), 0.1);
+}
+
+}  // namespace
+}  // namespace ringlet
