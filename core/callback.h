@@ -66,7 +66,10 @@ struct FitState : public Saveable {
   int64_t step = 0;
   DataPosition position;
 
-  bool stop_training = false;
+  uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
+  // Set by a callback before a save point: once everything was saved there,
+  // on every rank, the fit ends with kCancelled.
+  bool interrupted = false;
 
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;

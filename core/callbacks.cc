@@ -92,6 +92,8 @@ class EarlyStoppingCallback final : public Callback {
     spans->push_back(Int64State("callback/early_stopping/wait", &wait_));
     spans->push_back(
         Int64State("callback/early_stopping/best_epoch", &best_epoch_));
+    spans->push_back(
+        Int64State("callback/early_stopping/stopped_epoch", &stopped_epoch_));
     spans->push_back(DoubleState("callback/early_stopping/best", &best_));
     if (!options_.restore_best_weights) return;
     spans->push_back(Int64State("callback/early_stopping/has_best_weights",

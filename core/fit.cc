@@ -12,12 +12,17 @@ namespace ringlet {
 namespace {
 
 // A rank's wish to stop becomes everybody's.
-Status AgreeToStop(Collective* collective, bool* stop) {
+Status AgreeToStop(Collective* collective, std::vector<unsigned char>* wishes,
+                   FitState* fit) {
   if (collective->size() == 1) return Status();
-  const unsigned char mine = *stop ? 1 : 0;
-  std::vector<unsigned char> all(collective->size());
-  RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, all.data()));
-  *stop = std::count(all.begin(), all.end(), 1) > 0;
+  const auto mine = static_cast<unsigned char>((fit->stop_training ? 1 : 0) |
+                                               (fit->interrupted ? 2 : 0));
+  wishes->resize(collective->size());
+  RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, wishes->data()));
+  for (const unsigned char wish : *wishes) {
+    fit->stop_training |= (wish & 1) != 0;
+    fit->interrupted |= (wish & 2) != 0;
+  }
   return Status();
 }
 
@@ -134,7 +139,9 @@ class Fitter {
     model_->ResetMetrics();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
-    while (fit_.epoch < fit_.epochs && !fit_.stop_training) {
+    // An epoch that was stopped in the middle, and resumed, still ends.
+    while (fit_.epoch < fit_.epochs &&
+           (!fit_.stop_training || fit_.step > 0)) {
       Logs logs;
       RINGLET_RETURN_IF_ERROR(Epoch(&logs));
       history->epoch.push_back(fit_.epoch - 1);
@@ -174,11 +181,19 @@ class Fitter {
     if (Validates()) RINGLET_RETURN_IF_ERROR(Validate(logs));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
     progress.Finish(fit_.step, *logs);
-    RINGLET_RETURN_IF_ERROR(
-        AgreeToStop(model_->collective(), &fit_.stop_training));
+    RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
     ++fit_.epoch;
     fit_.step = 0;
-    return Tell(&Callback::OnSavePoint, true);
+    return SavePoint(/*epoch_ended=*/true);
+  }
+
+  Status SavePoint(bool epoch_ended) {
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
+    if (!fit_.interrupted) return Status();
+    return Error(Code::kCancelled,
+                 "interrupted before epoch %" PRId64 ", step %" PRId64
+                 "; the state was saved: run again to go on",
+                 fit_.epoch + 1, fit_.step + 1);
   }
 
   // The rest of the epoch's steps.
@@ -200,11 +215,10 @@ class Fitter {
       SetMetrics(*model_, model_->metric_states(), "", &logs);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs));
       progress->Update(fit_.step + 1, logs);
-      RINGLET_RETURN_IF_ERROR(
-          AgreeToStop(model_->collective(), &fit_.stop_training));
+      RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
       ++fit_.step;
       fit_.position = batch.next;
-      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, false));
+      RINGLET_RETURN_IF_ERROR(SavePoint(/*epoch_ended=*/false));
     }
     return Status();
   }
@@ -259,6 +273,7 @@ class Fitter {
   const FitOptions& options_;
   FitState fit_;
   Logs last_;
+  std::vector<unsigned char> wishes_;  // of all ranks; no allocation a step
 };
 
 }  // namespace
@@ -268,6 +283,7 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/step", DType::kInt64, {}, &step});
   spans->push_back({"fit/pass", DType::kInt64, {}, &position.pass});
   spans->push_back({"fit/used", DType::kInt64, {}, &position.used});
+  spans->push_back({"fit/stop_training", DType::kUint8, {}, &stop_training});
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   for (int i = 0; i < model->num_metrics(); ++i) {
@@ -279,6 +295,9 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
 Status FitState::StateLoaded() {
   if (epoch < 0 || step < 0 || position.pass < 0 || position.used < 0) {
     return Corruption("the saved position of the fit is negative");
+  }
+  if (stop_training > 1) {
+    return Corruption("fit/stop_training is %d", stop_training);
   }
   return Status();
 }

@@ -339,6 +339,19 @@ void CheckpointDirectory::Prune() {
   }
 }
 
+Status CheckpointDirectory::Clear() {
+  FileSystem* const files = options_.files;
+  while (!kept_.empty()) {
+    const Status removed = files->Remove(PathOf(kept_.front().number));
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+    kept_.erase(kept_.begin());
+  }
+  latest_ = 0;
+  const Status removed = files->Remove(directory_ + "/" + kStateName);
+  if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  return files->SyncDirectory(directory_);
+}
+
 Status CheckpointDirectory::WriteState() {
   const auto quoted = [this](int64_t number) {
     return ": \"" + FileName(options_.checkpoint_name, number) + "\"\n";

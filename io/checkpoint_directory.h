@@ -59,6 +59,10 @@ class CheckpointDirectory {
   Status Save(const Saveables& state, const Metadata& metadata,
               int64_t number = 0);
 
+  // Removes all checkpoints and the list, the newest one last. Files that were
+  // set aside stay.
+  Status Clear();
+
   const std::string& directory() const { return directory_; }
   // The path of the newest durable checkpoint; "" where there is none.
   std::string latest() const;

@@ -1,0 +1,255 @@
+#include "backup_and_restore.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "../core/collective.h"
+#include "../core/model.h"
+#include "background_saver.h"
+#include "checkpoint_directory.h"
+#include "run_state.h"
+
+namespace ringlet {
+namespace {
+
+// The process's: a signal has no other place to leave its mark.
+std::atomic<int> g_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void NoteSignal(int number) { g_signal = number; }
+
+// SIGTERM and SIGINT are noted while it lives; the second of a kind does what
+// it did before.
+class SignalGuard {
+ public:
+  SignalGuard() {
+    g_signal = 0;
+    struct sigaction action = {};
+    action.sa_handler = NoteSignal;
+    action.sa_flags = SA_RESTART | SA_RESETHAND;
+    sigaction(SIGTERM, &action, &old_term_);
+    sigaction(SIGINT, &action, &old_int_);
+  }
+  ~SignalGuard() {
+    sigaction(SIGTERM, &old_term_, nullptr);
+    sigaction(SIGINT, &old_int_, nullptr);
+  }
+
+ private:
+  struct sigaction old_term_ = {}, old_int_ = {};
+};
+
+class BackupAndRestoreCallback final : public Callback {
+ public:
+  BackupAndRestoreCallback(const std::string& directory,
+                           const BackupAndRestoreOptions& options)
+      : directory_(directory), options_(options) {}
+
+  const char* name() const override { return "backup_and_restore"; }
+
+  Status OnSetup(FitState& fit) override {
+    if (directory_.empty()) {
+      return InvalidArgument("Empty `backup_dir` argument passed");
+    }
+    if (options_.save_freq < 0) {
+      return InvalidArgument("save_freq must be a number of steps >= 1, or 0 "
+                             "for \"epoch\"; it is %" PRId64,
+                             options_.save_freq);
+    }
+    steps_since_ = 0;
+    saver_.reset();
+    checkpoints_.reset();
+    signals_.reset();
+    Status opened;
+    if (fit.chief) opened = Open();
+    RINGLET_RETURN_IF_ERROR(Share(fit, opened));
+    if (options_.save_before_preemption) {
+      signals_ = std::make_unique<SignalGuard>();
+    }
+    return Status();
+  }
+
+  Status OnTrainBegin(FitState& fit) override {
+    unsigned char found =
+        checkpoints_ != nullptr && !checkpoints_->latest().empty() ? 1 : 0;
+    Collective* collective = fit.model->collective();
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&found, 1, 0));
+    if (found == 0) return Status();
+    RunState state(&fit);
+    Status loaded;
+    if (fit.chief) loaded = Load(fit, &state);
+    RINGLET_RETURN_IF_ERROR(Share(fit, loaded));
+    if (collective->size() > 1) RINGLET_RETURN_IF_ERROR(Spread(fit, &state));
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    fit.interrupted |= Interrupted();
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    fit.interrupted |= Interrupted();
+    return Status();
+  }
+
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    bool due = fit.interrupted;
+    if (options_.save_freq == 0) {
+      due |= epoch_ended;
+    } else if (!epoch_ended && ++steps_since_ >= options_.save_freq) {
+      due = true;
+      steps_since_ = 0;
+    }
+    return due ? Save(fit) : Status();
+  }
+
+  void OnFitReturn(FitState& fit, const Status& status) override {
+    if (saver_ != nullptr) saver_->Wait();
+    if (checkpoints_ != nullptr && status.ok() && options_.delete_checkpoint &&
+        fit.chief) {
+      const Status removed = checkpoints_->Clear();
+      if (!removed.ok()) Warn(removed, "the backup could not be removed");
+    }
+    saver_.reset();
+    checkpoints_.reset();
+    signals_.reset();
+  }
+
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/backup_and_restore/steps_since",
+                      DType::kInt64, {}, &steps_since_});
+  }
+  Status StateLoaded() override {
+    if (steps_since_ >= 0) return Status();
+    return Corruption("callback/backup_and_restore/steps_since is negative");
+  }
+
+ private:
+  bool Interrupted() const { return signals_ != nullptr && g_signal != 0; }
+
+  static void Warn(const Status& status, const char* what) {
+    std::fprintf(stderr, "warning: %s: %s\n", what, status.message());
+  }
+
+  Status Open() {
+    CheckpointDirectoryOptions options;
+    options.checkpoint_name = "backup";
+    options.max_to_keep = options_.double_checkpoint ? 2 : 1;
+    options.files = options_.files;
+    options.clock = options_.clock;
+    RINGLET_RETURN_IF_ERROR(
+        CheckpointDirectory::Open(directory_, options, &checkpoints_));
+    if (options_.background) {
+      saver_ = std::make_unique<BackgroundSaver>(
+          checkpoints_.get(), [](const Status& saved) { Saved(saved); });
+    }
+    return Status();
+  }
+
+  static void Saved(const Status& saved) {
+    if (saved.ok()) return;
+    Warn(saved, "no backup was written; training goes on, and the backup "
+                "before stays");
+  }
+
+  Status Load(const FitState& fit, RunState* state) {
+    const std::string path = checkpoints_->latest();
+    LoadOptions options;
+    options.files = options_.files;
+    RINGLET_RETURN_IF_ERROR(
+        LoadCheckpoint(path, {state}, options)
+            .Annotate("%s cannot be resumed (remove it to start anew)",
+                      directory_.c_str()));
+    if (fit.epoch <= fit.epochs) return Status();
+    return InvalidArgument("%s is of epoch %" PRId64 ", but the fit ends at %"
+                           PRId64,
+                           path.c_str(), fit.epoch, fit.epochs);
+  }
+
+  // The chief's error becomes everybody's.
+  static Status Share(const FitState& fit, const Status& chiefs) {
+    auto failed = static_cast<unsigned char>(chiefs.ok() ? 0 : 1);
+    RINGLET_RETURN_IF_ERROR(fit.model->collective()->Broadcast(&failed, 1, 0));
+    if (failed == 0 || !chiefs.ok()) return chiefs;
+    return Error(Code::kInternal,
+                 "the chief could not use its backup; see its message");
+  }
+
+  // The chief's state becomes everybody's. The running metrics are the whole
+  // job's, so the others begin with none.
+  static Status Spread(FitState& fit, RunState* state) {
+    Collective* collective = fit.model->collective();
+    std::vector<StateSpan> spans;
+    state->AppendState(&spans);
+    for (const StateSpan& span : spans) {
+      RINGLET_RETURN_IF_ERROR(
+          collective->Broadcast(span.data, span.bytes(), 0));
+    }
+    if (fit.chief) return Status();
+    ClearMetrics(fit);
+    return state->StateLoaded();
+  }
+
+  static void ClearMetrics(FitState& fit) {
+    for (int i = 0; i < fit.model->num_metrics(); ++i) {
+      fit.model->metric_states()[i] = MetricState();
+    }
+  }
+
+  // The running metrics of all ranks move to the chief, in the disturbed and
+  // the undisturbed run alike, so that both go on with the same sums.
+  static Status GatherMetrics(FitState& fit) {
+    Model* model = fit.model;
+    if (model->collective()->size() == 1) return Status();
+    std::vector<MetricState> totals(model->num_metrics());
+    RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
+    ClearMetrics(fit);
+    if (fit.chief) {
+      std::copy(totals.begin(), totals.end(), model->metric_states());
+    }
+    return Status();
+  }
+
+  Status Save(FitState& fit) {
+    RINGLET_RETURN_IF_ERROR(GatherMetrics(fit));
+    if (!fit.chief) return Status();
+    RunState state(&fit);
+    Metadata metadata = {
+        {"epoch", std::to_string(fit.epoch)},
+        {"step", std::to_string(fit.step)},
+        {"seed", std::to_string(fit.model->seed())},
+        {"world", std::to_string(fit.model->collective()->size())},
+        {"variables", DescribeRun(fit)},
+    };
+    if (saver_ == nullptr) {
+      Saved(checkpoints_->Save({&state}, metadata));
+      return Status();
+    }
+    const Status copied = saver_->Start(&state, metadata);
+    if (!copied.ok()) Saved(copied);
+    if (fit.interrupted) saver_->Wait();
+    return Status();
+  }
+
+  const std::string directory_;
+  const BackupAndRestoreOptions options_;
+  int64_t steps_since_ = 0;
+  std::unique_ptr<SignalGuard> signals_;
+  // The saver uses the directory, and goes first.
+  std::unique_ptr<CheckpointDirectory> checkpoints_;
+  std::unique_ptr<BackgroundSaver> saver_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> BackupAndRestore(
+    const std::string& backup_dir, const BackupAndRestoreOptions& options) {
+  return std::make_shared<BackupAndRestoreCallback>(backup_dir, options);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,275 @@
+#include "io/backup_and_restore.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "core/callbacks.h"
+#include "io/checkpoint_directory.h"
+#include "simulated_file_system.h"
+#include "temp_folder.h"
+#include "tiny_model.h"
+
+namespace ringlet {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& Runner() {
+  static const std::string path =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tests/backup_runner";
+  return path;
+}
+
+pid_t Start(const std::string& folder, const std::string& optimizer,
+            const std::string& freq) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl(Runner().c_str(), "backup_runner", folder.c_str(), optimizer.c_str(),
+          freq.c_str(), nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
+int WaitFor(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// The same final files, nothing of the backup left, and no temporary file.
+void ExpectSame(const TempFolder& killed, const TempFolder& undisturbed,
+                const std::string& what) {
+  for (const char* file : {"final.safetensors", "log.csv"}) {
+    EXPECT_EQ(ReadWhole(killed / file), ReadWhole(undisturbed / file))
+        << what << " " << file;
+  }
+  for (const auto& entry : fs::directory_iterator(killed / "backup")) {
+    EXPECT_EQ(entry.path().filename(), ".lock");
+  }
+}
+
+// SIGKILL at random moments, until it completes: the same files, byte for
+// byte.
+TEST(BackupTest, KilledAtRandomMomentsItEndsAsTheUndisturbedRun) {
+  std::mt19937 random(20261121);
+  int kills = 0;
+  for (const char* optimizer : {"sgd", "rmsprop", "adam"}) {
+    for (const char* freq : {"0", "1", "7", "30"}) {
+      TempFolder undisturbed;
+      const double begin = Seconds();
+      ASSERT_EQ(WaitFor(Start(undisturbed.path(), optimizer, freq)), 0);
+      const double whole = Seconds() - begin;
+      for (int mine = 0; mine < 5;) {
+        TempFolder killed;
+        for (bool completed = false; !completed;) {
+          const pid_t pid = Start(killed.path(), optimizer, freq);
+          // After enough kills the run is let through, as it must be where it
+          // saves too seldom to get on.
+          if (mine < 5) {
+            std::this_thread::sleep_for(std::chrono::duration<double>(
+                std::uniform_real_distribution<>(0, whole)(random)));
+            kill(pid, SIGKILL);
+          }
+          const int status = WaitFor(pid);
+          completed = WIFEXITED(status);
+          ASSERT_TRUE(!completed || status == 0) << optimizer << " " << freq;
+          mine += completed ? 0 : 1;
+        }
+        ExpectSame(killed, undisturbed, std::string(optimizer) + " " + freq);
+      }
+      kills += 5;
+    }
+  }
+  std::printf("%d kills\n", kills);
+  EXPECT_GE(kills, 50);
+}
+
+TEST(BackupTest, SigtermSavesAtTheNextStepAndExitsResumable) {
+  TempFolder undisturbed, stopped;
+  ASSERT_EQ(WaitFor(Start(undisturbed.path(), "adam", "30")), 0);
+  bool resumable = false;
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const pid_t pid = Start(stopped.path(), "adam", "30");
+    while (!fs::exists(stopped / "backup/.lock")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    kill(pid, attempt % 2 == 0 ? SIGTERM : SIGINT);
+    const int status = WaitFor(pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 75) {
+      resumable = true;
+      ASSERT_TRUE(fs::exists(stopped / "backup/checkpoint"));
+      continue;
+    }
+    if (status == 0) break;  // it was faster than the signal
+    // The signal came before the fit had begun.
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  }
+  EXPECT_TRUE(resumable);
+  if (!fs::exists(stopped / "final.safetensors")) {
+    ASSERT_EQ(WaitFor(Start(stopped.path(), "adam", "30")), 0);
+  }
+  EXPECT_EQ(ReadWhole(stopped / "final.safetensors"),
+            ReadWhole(undisturbed / "final.safetensors"));
+  EXPECT_EQ(ReadWhole(stopped / "log.csv"), ReadWhole(undisturbed / "log.csv"));
+}
+
+class Dies final : public Callback {
+ public:
+  explicit Dies(int64_t at) : at_(at) {}
+  const char* name() const override { return "dies"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    if (fit.model->iterations() < at_) return Status();
+    return Error(Code::kInternal, "the power went");
+  }
+
+ private:
+  const int64_t at_;
+};
+
+FitOptions WithBackup(const std::string& folder, int64_t freq, int64_t die_at,
+                      FileSystem* files = FileSystem::Posix()) {
+  FitOptions options = Quiet(3);
+  BackupAndRestoreOptions backup;
+  backup.save_freq = freq;
+  backup.files = files;
+  options.callbacks = {BackupAndRestore(folder, backup)};
+  if (die_at > 0) options.callbacks.push_back(std::make_shared<Dies>(die_at));
+  return options;
+}
+
+const Dataset& Data() {
+  static const Dataset data = Points(40).Shuffle(1).Batch(4);
+  return data;
+}
+
+TEST(BackupTest, TrainingResumesAtTheStepOfTheBackup) {
+  for (const auto& [freq, done] :
+       {std::pair<int64_t, int64_t>{0, 10}, {7, 14}, {1, 15}}) {
+    TempFolder folder;
+    auto first = TinyModel();
+    ASSERT_FALSE(
+        first->Fit(Data(), WithBackup(folder.path(), freq, 15)).ok());
+    auto second = TinyModel();
+    int64_t steps = 0;
+    FitOptions options = WithBackup(folder.path(), freq, 0);
+    LambdaCallbackOptions count;
+    count.on_train_batch_end = [&](int64_t, const Logs&) { ++steps; };
+    options.callbacks.push_back(LambdaCallback(count));
+    ASSERT_TRUE(second->Fit(Data(), options).ok());
+    EXPECT_EQ(steps, 30 - done) << freq;
+    EXPECT_EQ(second->iterations(), 30);
+  }
+}
+
+TEST(BackupTest, BackupIsRemovedOnlyWhenTrainingCompleted) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  EXPECT_TRUE(fs::exists(folder / "backup-1.safetensors"));
+  auto again = TinyModel();
+  ASSERT_TRUE(again->Fit(Data(), WithBackup(folder.path(), 0, 0)).ok());
+  EXPECT_FALSE(fs::exists(folder / "checkpoint"));
+  FitOptions kept = Quiet(2);
+  BackupAndRestoreOptions keep;
+  keep.delete_checkpoint = false;
+  kept.callbacks = {BackupAndRestore(folder.path(), keep)};
+  auto third = TinyModel();
+  ASSERT_TRUE(third->Fit(Data(), kept).ok());
+  EXPECT_TRUE(fs::exists(folder / "checkpoint"));
+  // It has nothing left to do, and does nothing.
+  auto fourth = TinyModel();
+  ASSERT_TRUE(fourth->Fit(Data(), kept).ok());
+  EXPECT_EQ(WeightsOf(fourth.get()), WeightsOf(third.get()));
+}
+
+TEST(BackupTest, BackupOfAnotherModelIsRefusedByTheFirstDifference) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  Sequential other({Input({2}), Dense(17, kRelu), Dense(3)});
+  other.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  const auto history =
+      other.Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
+  const std::string message = history.status().message();
+  EXPECT_NE(message.find("model/dense/kernel"), std::string::npos) << message;
+  EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
+}
+
+TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  std::string bytes = ReadWhole(folder / "backup-1.safetensors");
+  bytes[bytes.size() / 2] ^= 1;
+  WriteWhole(folder / "backup-1.safetensors", bytes);
+  auto again = TinyModel();
+  const auto history = again->Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_EQ(history.status().code(), Code::kCorruption);
+  EXPECT_EQ(again->iterations(), 0);
+}
+
+TEST(BackupTest, SecondProcessOnOneDirectoryIsRefusedByName) {
+  TempFolder folder;
+  std::unique_ptr<CheckpointDirectory> held;
+  ASSERT_TRUE(CheckpointDirectory::Open(folder.path(), {}, &held).ok());
+  auto model = TinyModel();
+  const auto history = model->Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_FALSE(history.ok());
+  EXPECT_NE(std::string(history.status().message()).find(folder.path()),
+            std::string::npos);
+}
+
+TEST(BackupTest, WrongOptionsAreErrors) {
+  auto model = TinyModel();
+  auto empty = model->Fit(Data(), WithBackup("", 0, 0));
+  EXPECT_EQ(empty.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(empty.status().message())
+                .find("Empty `backup_dir` argument passed"),
+            std::string::npos);
+  EXPECT_EQ(model->Fit(Data(), WithBackup("x", -1, 0)).status().code(),
+            Code::kInvalidArgument);
+  const auto unwritable =
+      model->Fit(Data(), WithBackup("/proc/backup", 0, 0));
+  EXPECT_FALSE(unwritable.ok());
+  EXPECT_NE(std::string(unwritable.status().message()).find("/proc/backup"),
+            std::string::npos);
+}
+
+TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
+  TempFolder folder;
+  const auto options_with = [&](int64_t die_at) {
+    FitOptions options = WithBackup(folder.path(), 1, die_at);
+    EarlyStoppingOptions loss, accuracy;
+    loss.monitor = "loss";
+    loss.patience = 100;
+    accuracy.monitor = "accuracy";
+    accuracy.patience = 100;
+    options.callbacks.push_back(EarlyStopping(loss));
+    options.callbacks.push_back(EarlyStopping(accuracy));
+    return options;
+  };
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), options_with(15)).ok());
+  auto again = TinyModel();
+  const auto history = again->Fit(Data(), options_with(0));
+  EXPECT_TRUE(history.ok()) << history.status().message();
+}
+
+}  // namespace
+}  // namespace ringlet
