@@ -15,6 +15,7 @@ constexpr char kSuffix[] = ".safetensors";
 constexpr char kBadSuffix[] = ".bad";
 constexpr char kStateName[] = "checkpoint";
 constexpr int64_t kMostStateBytes = 16 << 20;
+constexpr int64_t kMostNumber = int64_t{1} << 53;
 
 std::string FileName(const std::string& name, int64_t number) {
   return name + "-" + std::to_string(number) + kSuffix;
@@ -26,8 +27,10 @@ int64_t NumberOf(const std::string& file_name, const std::string& name) {
   int64_t number = 0;
   std::from_chars(file_name.data() + name.size() + 1,
                   file_name.data() + file_name.size(), number);
-  // One number has one name.
-  return number > 0 && FileName(name, number) == file_name ? number : 0;
+  // One number has one name, and there is always a next one.
+  const bool valid =
+      number > 0 && number < kMostNumber && FileName(name, number) == file_name;
+  return valid ? number : 0;
 }
 
 struct Listing {
@@ -290,9 +293,9 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
 Status CheckpointDirectory::Save(const Saveables& state,
                                  const Metadata& metadata, int64_t number) {
   if (number == 0) number = last_number_ + 1;
-  if (number < std::max<int64_t>(latest_, 1)) {
+  if (number < std::max<int64_t>(latest_, 1) || number >= kMostNumber) {
     return InvalidArgument("%s: checkpoint number %" PRId64
-                           " is below the latest, %" PRId64,
+                           " is below the latest, %" PRId64 ", or too large",
                            directory_.c_str(), number, latest_);
   }
   const std::string path = PathOf(number);

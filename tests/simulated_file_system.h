@@ -35,6 +35,7 @@ class SimulatedFileSystem final : public FileSystem {
     fail_at_ = operations_ + count;
     fail_with_ = error;
   }
+  void FailNoMore() { fail_at_ = 0; }
   // From that operation on nothing happens any more: the process is killed, or
   // the power is cut. A write that is hit may still do its first half.
   void HaltAfter(int64_t count) { halt_at_ = operations_ + count; }
@@ -313,7 +314,10 @@ class SimulatedFileSystem final : public FileSystem {
   static void Settle(Inode* inode, std::mt19937_64* random) {
     const std::string& now = inode->data;
     std::string old = inode->durable;
-    if (now != old) {
+    const bool written_back = (*random)() % 4 == 0;
+    if (written_back && !inode->lost) {
+      old = now;
+    } else if (now != old) {
       const size_t low = std::min(now.size(), old.size());
       const size_t high = std::max(now.size(), old.size());
       const uint64_t pick = (*random)() % 4;
