@@ -15,5 +15,6 @@
 #include "io/csv.h"
 #include "io/idx.h"
 #include "io/npy.h"
+#include "net/cluster.h"
 
 #endif  // RINGLET_RINGLET_H_
