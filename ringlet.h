@@ -16,5 +16,6 @@
 #include "io/idx.h"
 #include "io/npy.h"
 #include "net/cluster.h"
+#include "net/launcher.h"
 
 #endif  // RINGLET_RINGLET_H_
