@@ -21,5 +21,7 @@
 #include "io/idx.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
+#include "net/cluster.h"
+#include "net/launcher.h"
 
 #endif  // RINGLET_RINGLET_H_

@@ -1,0 +1,141 @@
+#include "guard.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <vector>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
+namespace ringlet {
+
+namespace {
+
+struct Message {
+  int slot;
+  pid_t group;
+};
+
+// From here to _exit only async-signal-safe calls: other threads of the parent
+// may have held any lock at the fork.
+void CloseAllBut(int kept, int limit) {
+#ifdef SYS_close_range
+  if ((kept == 0 || syscall(SYS_close_range, 0u, kept - 1, 0u) == 0) &&
+      syscall(SYS_close_range, kept + 1, ~0u, 0u) == 0) {
+    return;
+  }
+#endif
+  for (int fd = 0; fd < limit; ++fd) {
+    if (fd != kept) close(fd);
+  }
+}
+
+[[noreturn]] void Watch(int socket, int limit, pid_t* groups, int slots) {
+  setsid();
+  CloseAllBut(socket, limit);
+  for (;;) {
+    Message message;
+    const ssize_t bytes = recv(socket, &message, sizeof(message), 0);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes != static_cast<ssize_t>(sizeof(message))) break;
+    if (message.slot >= 0 && message.slot < slots) {
+      groups[message.slot] = message.group;
+    }
+  }
+  for (int i = 0; i < slots; ++i) {
+    if (groups[i] > 1) kill(-groups[i], SIGKILL);
+  }
+  _exit(0);
+}
+
+int DescriptorLimit() {
+  constexpr rlim_t kMost = 65536;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kMost) {
+    return static_cast<int>(kMost);
+  }
+  return static_cast<int>(limit.rlim_cur);
+}
+
+}  // namespace
+
+Status Guard::Start(int slots) {
+  std::vector<pid_t> groups(static_cast<size_t>(slots), 0);
+  const int limit = DescriptorLimit();
+  int ends[2];
+  // One message, one packet; a stream's end on either side.
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return OsError(errno, "cannot make the guard's socket");
+  }
+  // No signal ends the guard before its time, SIGKILL aside.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  child_ = fork();
+  if (child_ == 0) Watch(ends[1], limit, groups.data(), slots);
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  close(ends[1]);
+  if (child_ < 0) {
+    close(ends[0]);
+    child_ = 0;
+    return OsError(error, "cannot start the guard process");
+  }
+  socket_ = ends[0];
+  return Status();
+}
+
+void Guard::Set(int slot, pid_t group) {
+  const Message message = {slot, group};
+  // A guard that somebody killed is not a reason to stop the job.
+  while (send(socket_, &message, sizeof(message), MSG_NOSIGNAL) < 0 &&
+         errno == EINTR) {
+  }
+}
+
+Guard::~Guard() {
+  if (child_ == 0) return;
+  close(socket_);
+  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+#ifdef __linux__
+
+namespace {
+
+thread_local pid_t die_with = 0;
+
+// libuv starts processes by fork(), and has no hook between fork and exec.
+void AfterFork() {
+  if (die_with == 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != die_with) _exit(1);  // the parent was quicker
+}
+
+}  // namespace
+
+DieWithParent::DieWithParent() {
+  static const int registered = pthread_atfork(nullptr, nullptr, AfterFork);
+  static_cast<void>(registered);
+  die_with = getpid();
+}
+
+DieWithParent::~DieWithParent() { die_with = 0; }
+
+#else
+
+DieWithParent::DieWithParent() = default;
+DieWithParent::~DieWithParent() = default;
+
+#endif
+
+}  // namespace ringlet

@@ -1,0 +1,45 @@
+// Guard: kills process groups when this process dies, however it dies.
+//
+// Internal to net/. A forked child waits on a socket whose other end closes
+// with this process. Between Start and the end of the Guard this process should
+// make no other use of its children's ids than tell them here.
+
+#ifndef RINGLET_NET_GUARD_H_
+#define RINGLET_NET_GUARD_H_
+
+#include <sys/types.h>
+
+#include "../core/status.h"
+
+namespace ringlet {
+
+class Guard {
+ public:
+  Guard() = default;
+  ~Guard();  // ends the child, which then kills what is still set
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  Status Start(int slots);
+  // Slot's group to kill; 0 for none.
+  void Set(int slot, pid_t group);
+
+ private:
+  int socket_ = -1;
+  pid_t child_ = 0;
+};
+
+// While one lives, a process that this thread forks asks the kernel for SIGKILL
+// at the end of this thread (Linux; elsewhere nothing). This covers the moment
+// between a fork and Guard::Set.
+class DieWithParent {
+ public:
+  DieWithParent();
+  ~DieWithParent();
+  DieWithParent(const DieWithParent&) = delete;
+  DieWithParent& operator=(const DieWithParent&) = delete;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_GUARD_H_

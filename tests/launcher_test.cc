@@ -1,0 +1,623 @@
+#include "net/launcher.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "map_environment.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+// In a worker's script: its index.
+const char kIndex[] = "i=${TF_CONFIG##*index\\\": }; i=${i%%\\}*}; ";
+
+// True once `condition` is; false after half a minute.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Those that begin with `prefix`, without it, in their order.
+std::vector<std::string> Of(const std::string& prefix,
+                            const std::string& text) {
+  std::vector<std::string> lines;
+  for (const std::string& line : Lines(text)) {
+    if (line.compare(0, prefix.size(), prefix) == 0) {
+      lines.push_back(line.substr(prefix.size()));
+    }
+  }
+  return lines;
+}
+
+// Alive and not a zombie.
+bool Alive(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  if (!std::getline(in, stat)) return false;
+  const size_t at = stat.rfind(')');
+  return at != std::string::npos && stat[at + 2] != 'Z';
+}
+
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  std::ifstream in("/proc/" + std::to_string(parent) + "/task/" +
+                   std::to_string(parent) + "/children");
+  for (pid_t child; in >> child;) children.push_back(child);
+  return children;
+}
+
+// ringlet-launch as a user runs it, its output in files.
+class LauncherTest : public testing::Test {
+ protected:
+  ~LauncherTest() override {
+    if (launcher_ > 0) {
+      kill(launcher_, SIGKILL);
+      waitpid(launcher_, nullptr, 0);
+    }
+  }
+
+  void Start(const Strings& arguments, int stdout_fd = -1) {
+    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
+                   "/tools/ringlet-launch"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& text : all) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    const std::string out = folder_ / "out", err = folder_ / "err";
+    launcher_ = fork();
+    ASSERT_GE(launcher_, 0);
+    if (launcher_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(stdout_fd >= 0 ? stdout_fd : open(out.c_str(), flags, 0600), 1);
+      dup2(open(err.c_str(), flags, 0600), 2);
+      if (ignore_hangup_) signal(SIGHUP, SIG_IGN);
+      setenv("FOLDER", folder_.path().c_str(), 1);
+      setenv("TF_CONFIG", "not for the workers", 1);
+      execv(argv[0], argv.data());
+      _exit(99);
+    }
+  }
+
+  // The exit code; 1000 + signal where it was killed.
+  int Wait() {
+    int status = 0;
+    const bool ended = Eventually(
+        [&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; });
+    EXPECT_TRUE(ended) << "the launcher does not end";
+    if (!ended) return -1;
+    launcher_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  int Run(const Strings& arguments) {
+    Start(arguments);
+    return Wait();
+  }
+
+  int RunScript(int workers, const std::string& script, Strings options = {}) {
+    StartScript(workers, script, options);
+    return Wait();
+  }
+  void StartScript(int workers, const std::string& script,
+                   Strings options = {}) {
+    Strings all = {"-n", std::to_string(workers)};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), {"--", "sh", "-c", kIndex + script});
+    Start(all);
+  }
+
+  std::string out() const { return ReadWhole(folder_ / "out"); }
+  std::string err() const { return ReadWhole(folder_ / "err"); }
+
+  // What workers wrote with `echo $! >> $FOLDER/pids`.
+  std::vector<pid_t> Pids(size_t expected) {
+    std::vector<pid_t> pids;
+    EXPECT_TRUE(Eventually([&] {
+      pids.clear();
+      std::ifstream in(folder_ / "pids");
+      for (pid_t pid; in >> pid;) pids.push_back(pid);
+      return pids.size() >= expected;
+    })) << err();
+    return pids;
+  }
+
+  void ExpectGone(const std::vector<pid_t>& pids) {
+    for (pid_t pid : pids) {
+      EXPECT_TRUE(Eventually([&] { return !Alive(pid); })) << pid;
+      if (Alive(pid)) kill(pid, SIGKILL);
+    }
+  }
+
+  TempFolder folder_;
+  pid_t launcher_ = 0;
+  bool ignore_hangup_ = false;
+};
+
+// --- output ---
+
+TEST_F(LauncherTest, LinesAppearBehindTheirWorkersIndex) {
+  EXPECT_EQ(RunScript(3, "echo one $i; echo; printf 'a\\tb\\nlast'"), 0);
+  for (int i = 0; i < 3; ++i) {
+    const std::string index = std::to_string(i);
+    EXPECT_EQ(Of("[" + index + "] ", out()),
+              (Strings{"one " + index, "", "a\tb", "last"}));
+  }
+  EXPECT_EQ(Lines(out()).size(), 12u);
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(LauncherTest, StdoutAndStderrStayApart) {
+  EXPECT_EQ(
+      RunScript(2, "echo out $i; echo err $i >&2; echo dev > /dev/stderr"), 0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"out 0"});
+  EXPECT_EQ(Of("[1] ", out()), Strings{"out 1"});
+  EXPECT_EQ(Of("[0] ", err()), (Strings{"err 0", "dev"}));
+  EXPECT_EQ(Of("[1] ", err()), (Strings{"err 1", "dev"}));
+}
+
+TEST_F(LauncherTest, ALineInPiecesIsOneLine) {
+  EXPECT_EQ(
+      RunScript(2, "for p in a b c; do printf $p; sleep 0.05; done; echo"), 0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"abc"});
+  EXPECT_EQ(Of("[1] ", out()), Strings{"abc"});
+}
+
+TEST_F(LauncherTest, NothingOfManyLinesIsLostOrMixed) {
+  EXPECT_EQ(RunScript(3, "seq -f \"$i-%.0f\" 1 40000"), 0);
+  for (const char* index : {"0", "1", "2"}) {
+    const Strings lines = Of(std::string("[") + index + "] ", out());
+    ASSERT_EQ(lines.size(), 40000u);
+    for (size_t k = 0; k < lines.size(); ++k) {
+      ASSERT_EQ(lines[k], index + ("-" + std::to_string(k + 1)));
+    }
+  }
+  EXPECT_EQ(Lines(out()).size(), 120000u);
+}
+
+TEST_F(LauncherTest, AnEndlessLineIsCutInPieces) {
+  EXPECT_EQ(RunScript(1, "head -c 200000 /dev/zero | tr '\\0' x"), 0);
+  const Strings pieces = Of("[0] ", out());
+  ASSERT_EQ(pieces.size(), 4u);
+  std::string joined;
+  for (const std::string& piece : pieces) joined += piece;
+  EXPECT_EQ(joined, std::string(200000, 'x'));
+}
+
+TEST_F(LauncherTest, ASlowReaderGetsEverything) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Start({"-n", "2", "--", "seq", "1", "200000"}, ends[1]);
+  close(ends[1]);
+  std::string all;
+  char buffer[65536];
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+    all.append(buffer, static_cast<size_t>(n));
+    if (all.size() < 600000) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  close(ends[0]);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_EQ(Of("[0] ", all).size(), 200000u);
+  EXPECT_EQ(Of("[1] ", all).size(), 200000u);
+}
+
+TEST_F(LauncherTest, AReaderThatDoesNotReadCannotHoldTheLauncher) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Start({"-n", "2", "--grace", "0.2", "--", "sh", "-c",
+         "echo $$ >> $FOLDER/pids; exec yes"},
+        ends[1]);
+  close(ends[1]);
+  const std::vector<pid_t> pids = Pids(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+  close(ends[0]);
+  ExpectGone(pids);
+}
+
+// --- what a worker is given ---
+
+TEST_F(LauncherTest, EachWorkerIsGivenItsOwnTaskOfOneCluster) {
+  EXPECT_EQ(RunScript(3, "echo \"$TF_CONFIG\""), 0);
+  std::vector<Address> first;
+  for (int i = 0; i < 3; ++i) {
+    const Strings lines = Of("[" + std::to_string(i) + "] ", out());
+    ASSERT_EQ(lines.size(), 1u);
+    ClusterConfig config;
+    const Status status = ClusterFromEnvironment(
+        MapEnvironment({{"TF_CONFIG", lines[0]}}), &config);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(config.rank, i);
+    EXPECT_EQ(config.world_size, 3);
+    EXPECT_EQ(config.task_type, "worker");
+    if (i == 0) first = config.addresses;
+    EXPECT_EQ(config.addresses, first);
+    EXPECT_EQ(config.addresses[0].host, "127.0.0.1");
+  }
+}
+
+TEST_F(LauncherTest, WorkersReadNothingAndKeepTheEnvironment) {
+  EXPECT_EQ(RunScript(1,
+                      "cat; echo $FOLDER; set -- $(env | grep -c TF_CONFIG=)"
+                      "; echo $1"),
+            0);
+  EXPECT_EQ(Of("[0] ", out()), (Strings{folder_.path(), "1"}));
+}
+
+// --- exit codes ---
+
+TEST_F(LauncherTest, TheFirstFailuresCodeIsTheJobs) {
+  EXPECT_EQ(RunScript(3, "case $i in 1) exit 3;; 2) sleep 0.3; exit 4;; esac"),
+            3);
+  EXPECT_EQ(Of("[launcher] ", err()).size(), 1u) << err();
+  EXPECT_NE(err().find("worker 1 ended with exit code 3"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AKilledWorkerCountsAs128AndTheSignal) {
+  EXPECT_EQ(RunScript(2, "[ $i = 0 ] || kill -9 $$"), 128 + SIGKILL);
+  EXPECT_NE(err().find("worker 1 was killed by signal 9"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AfterAFailureTheOthersMayEndByThemselves) {
+  EXPECT_EQ(
+      RunScript(2, "[ $i = 0 ] && exit 75; sleep 0.3; echo I saw it; exit 1",
+                {"--grace", "60"}),
+      75);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"I saw it"});
+}
+
+TEST_F(LauncherTest, AfterAFailureTheOthersAreStopped) {
+  EXPECT_EQ(RunScript(3,
+                      "[ $i = 0 ] && exit 9; echo $$ >> $FOLDER/pids; "
+                      "trap 'echo term; exit 0' TERM; "
+                      "while :; do sleep 0.05; done",
+                      {"--grace", "0.3"}),
+            9);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"term"});
+  EXPECT_EQ(Of("[2] ", out()), Strings{"term"});
+  ExpectGone(Pids(2));
+}
+
+TEST_F(LauncherTest, AWorkerDeafToSigtermIsKilled) {
+  EXPECT_EQ(RunScript(2,
+                      "[ $i = 0 ] && { sleep 0.2; exit 9; }; trap '' TERM; "
+                      "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done",
+                      {"--grace", "0.2"}),
+            9);
+  ExpectGone(Pids(1));
+}
+
+TEST_F(LauncherTest, ACommandThatIsNotThereIs127) {
+  EXPECT_EQ(Run({"-n", "3", "--", "ringlet-no-such-command"}), 127);
+  EXPECT_NE(err().find("cannot start 'ringlet-no-such-command'"),
+            std::string::npos)
+      << err();
+  EXPECT_NE(err().find("No such file"), std::string::npos) << err();
+  EXPECT_EQ(Lines(err()).size(), 1u) << err();
+}
+
+TEST_F(LauncherTest, ACommandThatCannotRunIs126) {
+  WriteWhole(folder_ / "text", "not a program");
+  EXPECT_EQ(Run({"-n", "1", folder_ / "text"}), 126);
+  EXPECT_NE(err().find("ermission denied"), std::string::npos) << err();
+}
+
+TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
+  const std::vector<std::pair<Strings, std::string>> cases = {
+      {{}, "-n is missing"},
+      {{"true"}, "-n is missing"},
+      {{"-n"}, "wrong number for -n"},
+      {{"-n", "0", "true"}, "wrong number for -n: 0"},
+      {{"-n", "-1", "true"}, "wrong number for -n: -1"},
+      {{"-n", "257", "true"}, "wrong number for -n: 257"},
+      {{"-n", "two", "true"}, "wrong number for -n: two"},
+      {{"-n", "2.5", "true"}, "wrong number for -n: 2.5"},
+      {{"-n", "99999999999999999999", "true"}, "wrong number for -n"},
+      {{"-n", "2"}, "COMMAND is missing"},
+      {{"-n", "2", "--"}, "COMMAND is missing"},
+      {{"-n", "2", "--restrat", "true"}, "unknown option --restrat"},
+      {{"-n", "2", "--grace", "soon", "true"},
+       "wrong number for --grace: soon"},
+      {{"-n", "2", "--grace", "-1", "true"}, "wrong number for --grace: -1"},
+      {{"-n", "2", "--grace", "nan", "true"}, "wrong number for --grace: nan"},
+      {{"-n", "2", "--backoff", "", "true"}, "wrong number for --backoff"},
+      {{"-n", "2", "--max-restarts", "x", "true"},
+       "wrong number for --max-restarts: x"},
+  };
+  for (const auto& [arguments, says] : cases) {
+    SCOPED_TRACE(says);
+    EXPECT_EQ(Run(arguments), 2);
+    EXPECT_NE(err().find(says), std::string::npos) << err();
+    EXPECT_NE(err().find("usage: ringlet-launch"), std::string::npos);
+    EXPECT_EQ(out(), "");
+  }
+  EXPECT_EQ(Run({"--help"}), 0);
+  EXPECT_NE(out().find("--restart"), std::string::npos);
+}
+
+TEST_F(LauncherTest, OptionsOfTheCommandAreItsOwn) {
+  EXPECT_EQ(Run({"-n", "1", "echo", "-n", "--help"}), 0);
+  EXPECT_EQ(out(), "[0] --help\n");
+  EXPECT_EQ(Run({"-n", "1", "--", "echo", "--"}), 0);
+  EXPECT_EQ(out(), "[0] --\n");
+}
+
+// --- restarts ---
+
+// Counts its runs in $FOLDER/runs<i>.
+const char kCount[] =
+    "echo >> $FOLDER/runs$i; n=$(wc -l < $FOLDER/runs$i); n=$((n)); ";
+
+TEST_F(LauncherTest, AFailedWorkerIsStartedAgainWithTheSameTask) {
+  EXPECT_EQ(RunScript(2,
+                      std::string(kCount) +
+                          "echo run $n; echo \"$TF_CONFIG\" >> $FOLDER/tf$i; "
+                          "[ $i = 0 ] || [ $n = 3 ] || exit 7",
+                      {"--restart", "--backoff", "0.01"}),
+            0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"run 1"});
+  EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2", "run 3"}));
+  const Strings tasks = Lines(ReadWhole(folder_ / "tf1"));
+  ASSERT_EQ(tasks.size(), 3u);
+  EXPECT_EQ(std::set<std::string>(tasks.begin(), tasks.end()).size(), 1u);
+  EXPECT_EQ(Of("[launcher] worker 1 ended with exit code 7; it is started "
+               "again in 0.0",
+               err()),
+            (Strings{"1 s (restart 1 of 3)", "2 s (restart 2 of 3)"}));
+}
+
+TEST_F(LauncherTest, AKilledWorkerIsStartedAgain) {
+  EXPECT_EQ(RunScript(1, std::string(kCount) + "[ $n = 2 ] || kill -9 $$",
+                      {"--restart", "--backoff", "0"}),
+            0);
+}
+
+TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
+  EXPECT_EQ(RunScript(2,
+                      std::string(kCount) +
+                          "[ $i = 0 ] && exec sleep 1000; echo run; exit $n",
+                      {"--restart", "--backoff", "0.01", "--max-restarts", "2",
+                       "--grace", "0.1"}),
+            3);
+  EXPECT_EQ(Of("[1] ", out()).size(), 3u);
+}
+
+TEST_F(LauncherTest, WithoutRestartNothingIsStartedAgain) {
+  EXPECT_EQ(RunScript(1, "echo run; exit 7"), 7);
+  EXPECT_EQ(out(), "[0] run\n");
+}
+
+TEST_F(LauncherTest, ASignalEndsTheWaitForARestart) {
+  StartScript(2, "[ $i = 0 ] && exit 7; exec sleep 1000",
+              {"--restart", "--backoff", "1000"});
+  ASSERT_TRUE(Eventually(
+      [&] { return err().find("started again") != std::string::npos; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 7);
+}
+
+// --- signals ---
+
+TEST_F(LauncherTest, SignalsArePassedOn) {
+  for (const auto& [name, number] :
+       {std::pair("INT", SIGINT), {"TERM", SIGTERM}, {"HUP", SIGHUP}}) {
+    SCOPED_TRACE(name);
+    StartScript(2,
+                std::string("trap 'echo got ") + name + "; exit 5' " + name +
+                    "; echo ready; while :; do sleep 0.05; done",
+                {"--grace", "60"});
+    ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+    kill(launcher_, number);
+    EXPECT_EQ(Wait(), 5);
+    for (const char* prefix : {"[0] ", "[1] "}) {
+      EXPECT_EQ(Of(prefix, out()),
+                (Strings{"ready", std::string("got ") + name}));
+    }
+  }
+}
+
+TEST_F(LauncherTest, WorkersThatEndWellOnASignalMakeAGoodEnd) {
+  StartScript(2, "trap 'exit 0' INT; echo ready; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, WhoIgnoresTheSignalIsKilledAfterTheGrace) {
+  StartScript(2, "trap '' INT; echo ready; while :; do sleep 0.05; done",
+              {"--grace", "0.2"});
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
+  StartScript(2,
+              "trap 'echo deaf' INT; echo ready; while :; do sleep 0.05; "
+              "done",
+              {"--grace", "1000"});
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 4; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, AHangupThatNohupIgnoresIsIgnored) {
+  ignore_hangup_ = true;
+  StartScript(1, "echo ready; sleep 0.4; echo end");
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 1; }));
+  kill(launcher_, SIGHUP);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_EQ(Of("[0] ", out()), (Strings{"ready", "end"}));
+}
+
+TEST_F(LauncherTest, AStoppedWorkerIsKilledToo) {
+  StartScript(1, "echo $$ >> $FOLDER/pids; kill -STOP $$", {"--grace", "0.2"});
+  const std::vector<pid_t> pids = Pids(1);
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+  ExpectGone(pids);
+}
+
+// --- nothing is left behind ---
+
+// Each worker has a child of its own; $FOLDER/pids has all.
+const char kFamily[] =
+    "sleep 1000 & echo $! >> $FOLDER/pids; echo $$ >> $FOLDER/pids; wait";
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNothing) {
+  StartScript(3, kFamily);
+  std::vector<pid_t> pids = Pids(6);
+  for (pid_t child : ChildrenOf(launcher_)) pids.push_back(child);
+  EXPECT_EQ(pids.size(), 10u);  // the workers again, and the guard
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
+  StartScript(2,
+              "trap '' TERM INT HUP; echo $$ >> $FOLDER/pids; "
+              "[ $i = 0 ] && kill -STOP $$; while :; do sleep 0.05; done");
+  const std::vector<pid_t> pids = Pids(2);
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, Kill9AtAnyMomentLeavesNothing) {
+  for (int delay = 0; delay < 20; ++delay) {
+    Start({"-n", "4", "--", "sh", "-c",
+           "echo $$ >> $FOLDER/pids; exec sleep 1000"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    kill(launcher_, SIGKILL);
+    EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ExpectGone(Pids(0));
+}
+
+#ifdef __linux__
+TEST_F(LauncherTest, WithoutItsGuardTooWorkersEndWithTheLauncher) {
+  StartScript(2, "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done");
+  const std::vector<pid_t> pids = Pids(2);
+  for (pid_t child : ChildrenOf(launcher_)) {
+    if (child != pids[0] && child != pids[1]) kill(child, SIGKILL);
+  }
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+#endif
+
+TEST_F(LauncherTest, AGuardThatWasKilledDoesNotStopTheJob) {
+  StartScript(1,
+              std::string(kCount) +
+                  "echo $$ >> $FOLDER/pids; "
+                  "until [ -e $FOLDER/go ]; do sleep 0.05; done; [ $n = 2 ]",
+              {"--restart", "--backoff", "0"});
+  const std::vector<pid_t> pids = Pids(1);
+  for (pid_t child : ChildrenOf(launcher_)) {
+    if (child != pids[0]) kill(child, SIGKILL);
+  }
+  WriteWhole(folder_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, WhatAWorkerLeavesInItsGroupEndsWithIt) {
+  EXPECT_EQ(RunScript(2, "sleep 1000 & echo $! >> $FOLDER/pids"), 0);
+  ExpectGone(Pids(2));
+}
+
+TEST_F(LauncherTest, AProcessThatLeftTheGroupDoesNotHoldTheLauncher) {
+  EXPECT_EQ(RunScript(1,
+                      "setsid sh -c 'echo $$ >> $FOLDER/pids; exec sleep 1000' "
+                      "& until [ -e $FOLDER/pids ]; do sleep 0.05; done; "
+                      "echo end",
+                      {"--grace", "0.1"}),
+            0);
+  EXPECT_EQ(out(), "[0] end\n");
+  for (pid_t pid : Pids(1)) kill(pid, SIGKILL);  // it asked to be on its own
+}
+
+// --- the function ---
+
+TEST(LaunchTest, WrongOptionsAreRefused) {
+  const auto refused = [](const std::function<void(LaunchOptions*)>& spoil) {
+    LaunchOptions options;
+    options.command = {"true"};
+    spoil(&options);
+    const Result<int> result = Launch(options);
+    EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
+    EXPECT_STRNE(result.status().message(), "");
+  };
+  refused([](LaunchOptions* o) { o->command.clear(); });
+  refused([](LaunchOptions* o) { o->command = {""}; });
+  refused([](LaunchOptions* o) { o->workers = 0; });
+  refused([](LaunchOptions* o) { o->workers = -1; });
+  refused([](LaunchOptions* o) { o->workers = kMaxLocalWorkers + 1; });
+  refused([](LaunchOptions* o) { o->max_restarts = -1; });
+  refused([](LaunchOptions* o) { o->grace_seconds = -1; });
+  refused([](LaunchOptions* o) { o->backoff_seconds = 1e300; });
+  refused([](LaunchOptions* o) { o->max_backoff_seconds = 0.0 / 0.0; });
+}
+
+TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
+  const auto descriptors = [] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++count;
+    }
+    return count;
+  };
+  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  LaunchOptions options;
+  options.stdout_fd = options.stderr_fd = null;
+  options.workers = 2;
+  const auto codes = [&](const Strings& command) {
+    options.command = command;
+    return Launch(options);
+  };
+  // libuv keeps a pipe for its signals from its first loop on.
+  EXPECT_EQ(codes({"true"}).value(), 0);
+  const size_t before = descriptors();
+  EXPECT_EQ(codes({"sh", "-c", "echo x; exit 6"}).value(), 6);
+  EXPECT_EQ(codes({"/no/such/command"}).status().code(), Code::kNotFound);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  close(null);
+}
+
+}  // namespace
+}  // namespace ringlet
