@@ -240,6 +240,27 @@ Status EventFile::AddRecord() {
 
 Status EventFile::Flush() {
   if (fd_ < 0) return InvalidArgument("the event file is not open");
+  const int error = WritePending();
+  if (error == 0) return Status();
+  return OsError(error, "%s: %zu bytes of events are not written yet",
+                 path_.c_str(), pending_.size());
+}
+
+Status EventFile::Close() {
+  if (fd_ < 0) return Status();
+  const int write_error = WritePending();
+  const int close_error = close(fd_) == 0 ? 0 : errno;
+  fd_ = -1;
+  if (write_error != 0) {
+    return OsError(write_error, "%s: the last %zu bytes of events are lost",
+                   path_.c_str(), pending_.size());
+  }
+  if (close_error == 0) return Status();
+  return OsError(close_error, "%s: closing", path_.c_str());
+}
+
+// What was written leaves `pending_`. 0, or errno.
+int EventFile::WritePending() {
   size_t written = 0;
   int error = 0;
   while (written < pending_.size() && error == 0) {
@@ -252,19 +273,7 @@ Status EventFile::Flush() {
     }
   }
   pending_.erase(0, written);
-  if (error == 0) return Status();
-  return OsError(error, "%s: %zu bytes of events are not written yet",
-                 path_.c_str(), pending_.size());
-}
-
-Status EventFile::Close() {
-  if (fd_ < 0) return Status();
-  Status status = Flush();
-  if (close(fd_) != 0 && status.ok()) {
-    status = OsError(errno, "%s: closing", path_.c_str());
-  }
-  fd_ = -1;
-  return status;
+  return error;
 }
 
 }  // namespace ringlet

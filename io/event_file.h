@@ -59,6 +59,7 @@ class EventFile {
   Status Create(const std::string& folder);
   Status AddSummary(const std::string& tag, int64_t step);
   Status AddRecord();
+  int WritePending();
 
   Clock* clock_ = nullptr;
   std::string path_;

@@ -13,6 +13,48 @@ bool StartsWith(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
+// An event file whose failures are told on stderr: one message for each time
+// that writing stops to succeed, and one where events are lost for good.
+class Writer {
+ public:
+  Status Open(const std::string& folder, Clock* clock) {
+    told_ = false;
+    return file_.Open(folder, clock);
+  }
+  // Made when there is something to write. False where it cannot be.
+  bool EnsureOpen(const std::string& folder, Clock* clock) {
+    if (!file_.is_open()) Tell(file_.Open(folder, clock));
+    return file_.is_open();
+  }
+  void Scalar(const std::string& tag, int64_t step, double value) {
+    Tell(file_.AddScalar(tag, step, value));
+  }
+  void Histogram(const std::string& tag, int64_t step, const float* values,
+                 int64_t count) {
+    Tell(file_.AddHistogram(tag, step, values, count));
+  }
+  void Flush() {
+    if (!file_.is_open()) return;
+    const Status status = file_.Flush();
+    Tell(status);
+    told_ = !status.ok();
+  }
+  void Close() {
+    told_ = false;
+    Tell(file_.Close());
+  }
+
+ private:
+  void Tell(const Status& status) {
+    if (status.ok() || told_) return;
+    std::fprintf(stderr, "warning: tensorboard: %s\n", status.message());
+    told_ = true;
+  }
+
+  EventFile file_;
+  bool told_ = false;
+};
+
 class TensorBoardCallback final : public Callback {
  public:
   explicit TensorBoardCallback(const TensorBoardOptions& options)
@@ -29,8 +71,8 @@ class TensorBoardCallback final : public Callback {
     }
     train_batch_ = 0;
     epoch_begin_ = -1;
-    told_ = false;
-    return Close();
+    Close();
+    return Status();
   }
 
   Status OnTrainBegin(FitState& fit) override {
@@ -56,24 +98,23 @@ class TensorBoardCallback final : public Callback {
       return Status();
     }
     if (options_.write_steps_per_second) {
-      Check(train_.AddScalar("batch_steps_per_second", train_batch_,
-                             Rate(1, batch_begin_)));
+      train_.Scalar("batch_steps_per_second", train_batch_,
+                    Rate(1, batch_begin_));
     }
     for (const auto& [name, value] : logs.entries()) {
-      Check(train_.AddScalar("batch_" + name, train_batch_, value));
+      train_.Scalar("batch_" + name, train_batch_, value);
     }
-    Check(train_.Flush());
+    train_.Flush();
     return Status();
   }
 
   Status OnTestEnd(FitState& fit, const Logs& logs) override {
-    if (!fit.chief) return Status();
-    if (!OpenValidation()) return Status();
+    if (!fit.chief || !OpenValidation()) return Status();
     for (const auto& [name, value] : logs.entries()) {
-      Check(validation_.AddScalar("evaluation_" + name + "_vs_iterations",
-                                  fit.model->iterations(), value));
+      validation_.Scalar("evaluation_" + name + "_vs_iterations",
+                         fit.model->iterations(), value);
     }
-    Check(validation_.Flush());
+    validation_.Flush();
     return Status();
   }
 
@@ -82,13 +123,13 @@ class TensorBoardCallback final : public Callback {
     AddEpoch(fit, *logs);
     const int64_t every = options_.histogram_freq;
     if (every > 0 && fit.epoch % every == 0) AddHistograms(fit);
-    Check(train_.Flush());
-    if (validation_.is_open()) Check(validation_.Flush());
+    train_.Flush();
+    validation_.Flush();
     epoch_begin_ = -1;
     return Status();
   }
 
-  void OnFitReturn(FitState&, const Status&) override { Check(Close()); }
+  void OnFitReturn(FitState&, const Status&) override { Close(); }
 
   void AppendState(std::vector<StateSpan>* spans) override {
     spans->push_back(
@@ -118,57 +159,42 @@ class TensorBoardCallback final : public Callback {
     for (const auto& [name, value] : logs.entries()) {
       if (StartsWith(name, "val_")) {
         if (!OpenValidation()) continue;
-        Check(
-            validation_.AddScalar("epoch_" + name.substr(4), fit.epoch, value));
+        validation_.Scalar("epoch_" + name.substr(4), fit.epoch, value);
       } else if (name != "learning_rate") {
-        Check(train_.AddScalar("epoch_" + name, fit.epoch, value));
+        train_.Scalar("epoch_" + name, fit.epoch, value);
       }
     }
-    Check(train_.AddScalar("epoch_learning_rate", fit.epoch,
-                           fit.model->LearningRate()));
+    train_.Scalar("epoch_learning_rate", fit.epoch, fit.model->LearningRate());
     if (options_.write_steps_per_second && epoch_begin_ >= 0) {
-      Check(train_.AddScalar(
+      train_.Scalar(
           "epoch_steps_per_second", fit.epoch,
-          Rate(fit.model->iterations() - iterations_before_, epoch_begin_)));
+          Rate(fit.model->iterations() - iterations_before_, epoch_begin_));
     }
   }
 
   void AddHistograms(const FitState& fit) {
     for (const Variable& v : fit.model->variables()) {
-      Check(train_.AddHistogram(v.path + "/histogram", fit.epoch,
-                                fit.model->weights() + v.offset, v.size()));
+      train_.Histogram(v.path + "/histogram", fit.epoch,
+                       fit.model->weights() + v.offset, v.size());
     }
   }
 
-  // Made when there is something to write, as Keras's.
   bool OpenValidation() {
-    if (!validation_.is_open()) {
-      Check(validation_.Open(options_.log_dir + "/validation", options_.clock));
-    }
-    return validation_.is_open();
+    return validation_.EnsureOpen(options_.log_dir + "/validation",
+                                  options_.clock);
   }
 
-  Status Close() {
-    const Status train = train_.Close();
-    const Status validation = validation_.Close();
-    return train.ok() ? validation : train;
-  }
-
-  // Says it once, until writing succeeds again.
-  void Check(const Status& status) {
-    if (!status.ok() && !told_) {
-      std::fprintf(stderr, "warning: tensorboard: %s\n", status.message());
-    }
-    told_ = !status.ok();
+  void Close() {
+    train_.Close();
+    validation_.Close();
   }
 
   const TensorBoardOptions options_;
-  EventFile train_, validation_;
+  Writer train_, validation_;
   int64_t train_batch_ = 0;  // of the fit, those before a resume included
   int64_t batch_begin_ = 0;
   int64_t epoch_begin_ = -1;  // < 0: not known
   int64_t iterations_before_ = 0;
-  bool told_ = false;
 };
 
 }  // namespace

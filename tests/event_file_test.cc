@@ -1,8 +1,6 @@
 #include "io/event_file.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <cmath>
 #include <limits>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "fake_clock.h"
+#include "full_disk.h"
 #include "python.h"
 #include "temp_folder.h"
 
@@ -147,30 +146,11 @@ TEST_F(EventFileTest, FolderThatCannotBeMadeIsNamed) {
   EXPECT_FALSE(file_.Flush().ok());
 }
 
-// A disk that is full for a while: files may grow to `bytes` only.
-class Limit {
- public:
-  explicit Limit(rlim_t bytes) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit = {bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~Limit() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit before_;
-  void (*handler_)(int);
-};
-
 TEST_F(EventFileTest, NothingIsTornWhereTheDiskWasFullForAWhile) {
   if (!HavePython()) GTEST_SKIP() << kPython << " is not here";
   ASSERT_TRUE(file_.Open(folder_.path(), &clock_).ok());
   {
-    const Limit limit(100);  // within the second record
+    const FullDisk full(100);  // within the second record
     for (int step = 1; step <= 3; ++step) {
       ASSERT_TRUE(file_.AddScalar("loss", step, step).ok());
       const Status status = file_.Flush();
@@ -194,7 +174,7 @@ TEST_F(EventFileTest, WhatWaitsIsBounded) {
   const std::string tag(1000, 't');
   int64_t kept = 0;
   {
-    const Limit limit(100);
+    const FullDisk full(100);
     for (int step = 1; step <= 3000; ++step) {
       if (file_.AddScalar(tag, step, step).ok()) kept = step;
     }

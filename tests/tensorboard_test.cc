@@ -10,6 +10,7 @@
 
 #include "core/callbacks.h"
 #include "fake_clock.h"
+#include "full_disk.h"
 #include "python.h"
 #include "rewinder.h"
 #include "temp_folder.h"
@@ -260,6 +261,21 @@ TEST_F(TensorBoardTest, FailureInMidRunIsToldAndTheFitGoesOn) {
   EXPECT_TRUE(history.ok()) << history.status().message();
   EXPECT_NE(told.find("logs/validation"), std::string::npos) << told;
   EXPECT_EQ(Tagged(Train(), "epoch_loss").size(), 2u);
+}
+
+TEST_F(TensorBoardTest, FullDiskIsToldOnceAndWhatIsLostAtTheEnd) {
+  options_.update_freq = TensorBoardOptions::kBatch;
+  FitOptions fit = Quiet(2);
+  fit.callbacks = {TensorBoard(options_)};
+  testing::internal::CaptureStderr();
+  {
+    const FullDisk full(8000);
+    ASSERT_TRUE(TinyModel()->Fit(Points(400).Batch(4), fit).ok());
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
+  EXPECT_NE(told.find("not written yet"), std::string::npos) << told;
+  EXPECT_NE(told.find("are lost"), std::string::npos) << told;
 }
 
 TEST_F(TensorBoardTest, WrongOptionsAreNamed) {

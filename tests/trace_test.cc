@@ -2,12 +2,29 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "python.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
+
+static std::atomic<long> allocations{0};
+
+// Not inlined: gcc takes the pairs apart and warns.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++allocations;
+  void* p = std::malloc(bytes);
+  if (p == nullptr) std::abort();
+  return p;
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
 
 namespace ringlet {
 namespace {
@@ -108,6 +125,37 @@ TEST_F(TraceTest, PiecesLieWithinTheirStep) {
           "    print(e)\n' " +
           options_.path),
       Lines{"3"});
+}
+
+TEST_F(TraceTest, FromItsSecondStepOnNothingIsAllocated) {
+  // The allocations between two ends of a batch.
+  class Counter : public Callback {
+   public:
+    const char* name() const override { return "counter"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      const long now = allocations;
+      if (steps < 10) taken[steps++] = now - before_;
+      before_ = allocations;
+      return Status();
+    }
+    int steps = 0;
+    long taken[10] = {};
+
+   private:
+    long before_ = 0;
+  };
+  options_.first_step = 3;
+  options_.steps = 6;
+  auto counter = std::make_shared<Counter>();
+  FitOptions fit = Quiet(1);
+  fit.prefetch = false;
+  fit.callbacks = {Profiler(options_), counter};
+  ASSERT_TRUE(TinyModel()->Fit(Points(40).Batch(4), fit).ok());
+  ASSERT_EQ(counter->steps, 10);
+  EXPECT_GT(counter->taken[2], 0);  // else nothing was counted
+  for (int step = 4; step < 8; ++step) {
+    EXPECT_EQ(counter->taken[step - 1], 0) << step;
+  }
 }
 
 TEST_F(TraceTest, FitThatEndsEarlierLeavesATraceOfWhatItDid) {
