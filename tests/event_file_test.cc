@@ -184,7 +184,7 @@ TEST_F(EventFileTest, WhatWaitsIsBounded) {
   ASSERT_TRUE(file_.AddScalar("after", 3001, 0).ok());
   ASSERT_TRUE(file_.Close().ok());
   const auto lines = ReadEvents(folder_.path());
-  EXPECT_EQ(lines.size(), static_cast<size_t>(kept) + 2);
+  ASSERT_EQ(lines.size(), static_cast<size_t>(kept) + 2);
   EXPECT_EQ(lines.back(), "after 3001 0");
 }
 
@@ -205,7 +205,7 @@ TEST_F(EventFileTest, ReaderOfTheTestsRejectsEveryFlippedByte) {
       "  code = subprocess.run([sys.executable, reader, path],\n"
       "      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode\n"
       "  if code == 0: print(at)\n'";
-  EXPECT_EQ(RunPython(command + " " + EnvironmentOr("RINGLET_SOURCE", "..") +
+  EXPECT_EQ(RunPython(command + " " + EnvironmentOr("RINGLET_SOURCE", ".") +
                       "/tests/read_events.py " + file_.path()),
             std::vector<std::string>());
 }

@@ -40,7 +40,7 @@ inline std::vector<std::string> RunPython(const std::string& arguments) {
 
 // The lines of tests/read_events.py for all files of `folder`, by name.
 inline std::vector<std::string> ReadEvents(const std::string& folder) {
-  return RunPython(EnvironmentOr("RINGLET_SOURCE", "..") +
+  return RunPython(EnvironmentOr("RINGLET_SOURCE", ".") +
                    "/tests/read_events.py " + folder +
                    "/events.out.tfevents.*");
 }
