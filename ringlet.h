@@ -17,11 +17,14 @@
 #include "io/checkpoint_directory.h"
 #include "io/checkpoint_manager.h"
 #include "io/csv.h"
+#include "io/event_file.h"
 #include "io/file_system.h"
 #include "io/idx.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
 #include "net/cluster.h"
 #include "net/launcher.h"
+#include "io/tensorboard.h"
+#include "io/trace.h"
 
 #endif  // RINGLET_RINGLET_H_

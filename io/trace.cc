@@ -1,0 +1,182 @@
+#include "trace.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+
+namespace ringlet {
+namespace {
+
+void PrintString(FILE* file, const char* text) {
+  std::fputc('"', file);
+  for (; *text != '\0'; ++text) {
+    const auto c = static_cast<unsigned char>(*text);
+    if (c == '"' || c == '\\') {
+      std::fprintf(file, "\\%c", c);
+    } else if (c < 0x20) {
+      std::fprintf(file, "\\u%04x", c);
+    } else {
+      std::fputc(c, file);
+    }
+  }
+  std::fputc('"', file);
+}
+
+// Nanoseconds as microseconds.
+void PrintMicros(FILE* file, int64_t nanos) {
+  std::fprintf(file, "%" PRId64 ".%03d", nanos / 1000,
+               static_cast<int>(nanos % 1000));
+}
+
+}  // namespace
+
+void Trace::Reserve(size_t pieces) {
+  pieces_.reserve(std::min(pieces, max_pieces_));
+}
+
+void Trace::Piece(const char* what, const char* phase, int64_t begin,
+                  int64_t end) {
+  if (pieces_.size() < max_pieces_) {
+    pieces_.push_back({what, phase, begin, std::max(begin, end)});
+  } else {
+    ++dropped_;
+  }
+}
+
+void Trace::Clear() {
+  pieces_.clear();
+  dropped_ = 0;
+}
+
+Status Trace::Write(const std::string& path, int rank) const {
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) {
+    return OsError(errno, "%s: the trace cannot be written", path.c_str());
+  }
+  int64_t zero = pieces_.empty() ? 0 : pieces_[0].begin;
+  for (const Entry& e : pieces_) zero = std::min(zero, e.begin);
+  std::fprintf(file,
+               "{\"displayTimeUnit\": \"ns\",\n"
+               "\"otherData\": {\"dropped\": %" PRId64
+               "},\n"
+               "\"traceEvents\": [\n"
+               "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, "
+               "\"tid\": 0, \"args\": {\"name\": \"rank %d\"}}",
+               dropped_, rank, rank);
+  for (const Entry& e : pieces_) {
+    std::fputs(",\n{\"name\": ", file);
+    PrintString(file, e.what);
+    std::fputs(", \"cat\": ", file);
+    PrintString(file, e.phase);
+    std::fprintf(file,
+                 ", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": ", rank);
+    PrintMicros(file, e.begin - zero);
+    std::fputs(", \"dur\": ", file);
+    PrintMicros(file, e.end - e.begin);
+    std::fputc('}', file);
+  }
+  std::fputs("\n]}\n", file);
+  const bool failed = std::ferror(file) != 0;
+  if (std::fclose(file) == 0 && !failed) return Status();
+  const int error = errno != 0 ? errno : EIO;
+  std::remove(path.c_str());  // half a trace is none
+  return OsError(error, "%s: the trace cannot be written", path.c_str());
+}
+
+namespace {
+
+class ProfilerCallback final : public Callback {
+ public:
+  explicit ProfilerCallback(const ProfilerOptions& options)
+      : options_(options), trace_(options.max_pieces) {}
+
+  const char* name() const override { return "profiler"; }
+
+  Status OnSetup(FitState&) override {
+    if (options_.path.empty()) {
+      return InvalidArgument("path is empty; name a file");
+    }
+    if (options_.first_step < 1 || options_.steps < 1) {
+      return InvalidArgument("first_step and steps must be at least 1");
+    }
+    step_ = 0;
+    step_end_ = -1;
+    tracing_ = false;
+    trace_.Clear();
+    return Status();
+  }
+
+  Status OnTrainBatchBegin(FitState& fit) override {
+    ++step_;
+    if (!fit.chief) return Status();
+    if (step_ == options_.first_step) {
+      tracing_ = true;
+      fit.model->set_observer(&trace_);
+    }
+    if (!tracing_) return Status();
+    step_begin_ = options_.clock->MonotonicNanos();
+    if (step_end_ >= 0) {
+      trace_.Piece("between_steps", "step", step_end_, step_begin_);
+    }
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    if (!tracing_) return Status();
+    step_end_ = options_.clock->MonotonicNanos();
+    trace_.Piece("train_step", "step", step_begin_, step_end_);
+    const int64_t done = step_ - options_.first_step + 1;
+    if (done == 1) ReserveForAll();
+    if (done >= options_.steps) Finish(fit);
+    return Status();
+  }
+
+  // Validation is not part of any step.
+  Status OnTestBegin(FitState& fit) override {
+    if (tracing_) fit.model->set_observer(nullptr);
+    return Status();
+  }
+  Status OnTestEnd(FitState& fit, const Logs&) override {
+    if (tracing_) fit.model->set_observer(&trace_);
+    return Status();
+  }
+
+  void OnFitReturn(FitState& fit, const Status&) override {
+    if (tracing_) Finish(fit);
+  }
+
+ private:
+  // From the first step: one more piece for what is between two.
+  void ReserveForAll() {
+    const size_t a_step = trace_.pieces() + 1;
+    const auto steps = static_cast<uint64_t>(options_.steps);
+    trace_.Reserve(steps > options_.max_pieces / a_step
+                       ? options_.max_pieces
+                       : a_step * static_cast<size_t>(steps));
+  }
+
+  void Finish(const FitState& fit) {
+    tracing_ = false;
+    fit.model->set_observer(nullptr);
+    const Status status =
+        trace_.Write(options_.path, fit.model->collective()->rank());
+    if (!status.ok()) {
+      std::fprintf(stderr, "warning: profiler: %s\n", status.message());
+    }
+  }
+
+  const ProfilerOptions options_;
+  Trace trace_;
+  int64_t step_ = 0;
+  int64_t step_begin_ = 0, step_end_ = -1;
+  bool tracing_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> Profiler(const ProfilerOptions& options) {
+  return std::make_shared<ProfilerCallback>(options);
+}
+
+}  // namespace ringlet
