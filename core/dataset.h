@@ -78,6 +78,9 @@ class Dataset {
   int64_t size() const { return size_; }  // examples of one pass
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
+  int64_t shuffle_seed() const {  // -1: not shuffled
+    return shuffle_ ? static_cast<int64_t>(seed_ >> 1) : -1;
+  }
   bool endless() const { return passes_ < 0; }
   // Batches from a beginning to the end; -1 where endless.
   int64_t steps() const;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "agreement.h"
 #include "model.h"
 #include "progress.h"
 
@@ -76,7 +77,7 @@ class Fitter {
 
   Status Run(History* history) {
     RINGLET_RETURN_IF_ERROR(Check());
-    const Status status = Train(history);
+    const Status status = TrainAll(history);
     for (const auto& callback : options_.callbacks) {
       callback->OnFitReturn(fit_, status);
     }
@@ -115,7 +116,7 @@ class Fitter {
     return Status();
   }
 
-  Status Train(History* history) {
+  Status TrainAll(History* history) {
     fit_.model = model_;
     fit_.callbacks = &options_.callbacks;
     fit_.epochs = options_.epochs;
@@ -136,6 +137,7 @@ class Fitter {
       RINGLET_RETURN_IF_ERROR(
           TryData(options_.validation_data).Annotate("validation_data"));
     }
+    RINGLET_RETURN_IF_ERROR(AgreeOnFit());
     model_->ResetMetrics();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
@@ -158,6 +160,21 @@ class Fitter {
     LoaderOptions loading;
     loading.background = false;
     return model_->OpenLoader(dataset, loading, &loader);
+  }
+
+  Status AgreeOnFit() {
+    const Dataset& validation = options_.validation_data;
+    return Agree(
+        model_->collective(), "Fit",
+        {{"the number of examples", dataset_.size()},
+         {"the batch size", dataset_.batch_size()},
+         {"the shuffle's seed", dataset_.shuffle_seed()},
+         {"steps_per_epoch", fit_.steps_per_epoch},
+         {"epochs", options_.epochs},
+         {"the number of callbacks",
+          static_cast<int64_t>(options_.callbacks.size())},
+         {"the number of validation examples",
+          validation.empty() ? 0 : validation.size()}});
   }
 
   Status Epoch(Logs* logs) {
@@ -210,7 +227,7 @@ class Fitter {
       if (RanOut()) return Status();
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-      RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch).Annotate(
+      RINGLET_RETURN_IF_ERROR(Train(batch).Annotate(
           "epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1, fit_.step + 1));
       SetMetrics(*model_, model_->metric_states(), "", &logs);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs));
@@ -221,6 +238,13 @@ class Fitter {
       RINGLET_RETURN_IF_ERROR(SavePoint(/*epoch_ended=*/false));
     }
     return Status();
+  }
+
+  Status Train(const Batch& batch) {
+    RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch));
+    const int64_t every = options_.check_replicas_every;
+    if (every <= 0 || model_->iterations() % every != 0) return Status();
+    return model_->CheckReplicas();
   }
 
   // With steps_per_epoch set, a dataset with an end is read once over all

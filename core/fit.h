@@ -41,6 +41,9 @@ struct FitOptions {
   Verbose verbose = Verbose::kAuto;
   FILE* out = stdout;      // of the progress; only the chief prints
   bool prefetch = true;    // prepare the next batch while this one computes
+  // Every so many steps all ranks compare their weights (Model::CheckReplicas);
+  // 0: never.
+  int64_t check_replicas_every = 100;
 };
 
 // The logs of each finished epoch.

@@ -7,8 +7,10 @@
 #include <map>
 #include <set>
 
+#include "agreement.h"
 #include "arena.h"
 #include "clock.h"
+#include "crc32c.h"
 #include "flush_denormals.h"
 #include "gemm.h"
 #include "kernels.h"
@@ -161,6 +163,7 @@ struct Model::Impl final : public GradientSink {
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   void Compile();
   void ResolveMetrics(const std::vector<Metric>& asked);
+  Status JoinReplicas();
 
   // --- memory -----------------------------------------------------------
   KeptMemory PlaceKept(Arena* arena) const;
@@ -312,6 +315,7 @@ void Model::Impl::ResolveMetrics(const std::vector<Metric>& asked) {
 }
 
 void Model::Impl::Compile() {
+  Fail(options.status);
   if (!status.ok()) return;
   if (nodes.size() < 2) {
     return Fail(InvalidArgument(
@@ -411,6 +415,26 @@ void Model::Impl::Compile() {
     nodes[i].replaced_by = ReplacedBy(static_cast<int>(i));
   }
   compiled = true;
+  Fail(JoinReplicas());
+}
+
+// All ranks have the same model, and begin with the chief's weights.
+Status Model::Impl::JoinReplicas() {
+  if (collective()->size() == 1) return Status();
+  uint32_t layers = 0;
+  for (const Variable& v : variables) {
+    const std::string text = v.path + v.shape.ToString();
+    layers = Crc32c(text.data(), text.size(), layers);
+  }
+  const std::string what = "model '" + name + "'";
+  RINGLET_RETURN_IF_ERROR(
+      Agree(collective(), what.c_str(),
+            {{"the number of weights", num_weights},
+             {"layers", layers, true},
+             {"the number of metrics", static_cast<int64_t>(metrics.size())},
+             {"the loss", static_cast<int64_t>(loss.kind)},
+             {"the optimizer", static_cast<int64_t>(optimizer.kind)}}));
+  return collective()->Broadcast(kept.weights, num_weights * sizeof(float), 0);
 }
 
 // --- memory ---------------------------------------------------------------
@@ -1064,6 +1088,16 @@ Status Model::ReduceMetrics(MetricState* totals) {
     }
   }
   return Status();
+}
+
+Status Model::CheckReplicas() {
+  Impl& m = *impl_;
+  if (m.collective()->size() == 1) return Status();
+  const std::string what = "model '" + m.name + "' after " +
+                           std::to_string(m.iterations) + " steps";
+  const uint32_t digest =
+      Crc32c(m.kept.weights, m.num_weights * sizeof(float));
+  return Agree(m.collective(), what.c_str(), {{"weights", digest, true}});
 }
 
 const std::vector<Variable>& Model::variables() const {

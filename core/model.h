@@ -42,8 +42,11 @@ struct CompileOptions {
   // So that a strategy can stand where the options stand.
   CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
 
-  // Outlives the model. Null: a job of one.
+  // Outlives the model. Null: a job of one. Compile compares the ranks' models
+  // and gives all of them the chief's weights.
   Collective* collective = nullptr;
+  // What went wrong where the options were made; Compile fails with it.
+  Status status;
   // Threads that compute, the caller's included. Same threads, same bits.
   int threads = 1;
   // Of initial weights and dropout.
@@ -160,6 +163,9 @@ class Model {
   // Sums the states over all ranks, in order, and leaves the sums in
   // `totals[num_metrics()]`; the running states stay.
   Status ReduceMetrics(MetricState* totals);
+  // An error, on every rank, where a rank's weights are not those of rank 0,
+  // bit for bit.
+  Status CheckReplicas();
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
