@@ -15,7 +15,8 @@ namespace {
 
 constexpr char kFooterName[] = "ringlet.footer";
 constexpr char kFooterMagic[] = "rgltftr1";  // 8 bytes; the 1 is its version
-constexpr size_t kFooterFixedBytes = 20;     // before the tensors' checksums
+constexpr char kFormatVersion[] = "1";
+constexpr size_t kFooterFixedBytes = 20;  // before the tensors' checksums
 constexpr size_t kAlignment = 64;
 constexpr size_t kPieceBytes = 256 << 10;
 constexpr int64_t kLargest = int64_t{1} << 53;  // exact in JSON's numbers
@@ -326,14 +327,14 @@ Status SafetensorsReader::ParseHeader(const std::string& text) {
   if (!header.is_object()) {
     return Corruption("%s: the header is not an object", path_.c_str());
   }
-  if (header.size() > SafetensorsLimits::kTensors + 1) {
-    return Corruption("%s: more than %" PRId64 " tensors", path_.c_str(),
-                      SafetensorsLimits::kTensors);
-  }
   for (Json m = header.first(); m; m = m.next()) {
     if (m.key() == "__metadata__") {
       RINGLET_RETURN_IF_ERROR(ParseMetadata(m, path_, &metadata_));
       continue;
+    }
+    if (tensors_.size() == SafetensorsLimits::kTensors) {
+      return Corruption("%s: more than %" PRId64 " tensors", path_.c_str(),
+                        SafetensorsLimits::kTensors);
     }
     tensors_.emplace_back();
     RINGLET_RETURN_IF_ERROR(ParseTensor(m, path_, &tensors_.back()));
@@ -384,26 +385,45 @@ Status SafetensorsReader::ReadFooter(int64_t file_bytes) {
   if (footer.name != tensors_.back().name) return bad("is not at the end");
   tensors_.pop_back();
   by_name_.erase(kFooterName);
-  const size_t expected = kFooterFixedBytes + 4 * tensors_.size();
+  // What may be longer in a later version begins alike in all of them.
   if (footer.storage != Storage::kU8 ||
-      footer.bytes != static_cast<int64_t>(expected)) {
+      footer.bytes < static_cast<int64_t>(kFooterFixedBytes)) {
     return bad("is of the wrong size");
   }
-  std::vector<unsigned char> bytes(expected);
-  RINGLET_RETURN_IF_ERROR(
-      file_->Read(footer.offset, bytes.data(), bytes.size()));
-  if (std::memcmp(bytes.data(), kFooterMagic, 8) != 0) {
+  unsigned char fixed[kFooterFixedBytes];
+  RINGLET_RETURN_IF_ERROR(file_->Read(footer.offset, fixed, sizeof(fixed)));
+  if (std::memcmp(fixed, kFooterMagic, 8) != 0) {
     return bad("has another magic number");
   }
-  if (GetLittle(&bytes[8], 8) != static_cast<uint64_t>(file_bytes)) {
+  if (GetLittle(&fixed[8], 8) != static_cast<uint64_t>(file_bytes)) {
     return bad("tells another length of the file");
   }
-  if (GetLittle(&bytes[16], 4) != header_crc_) {
+  if (GetLittle(&fixed[16], 4) != header_crc_) {
     return bad("tells another checksum of the header");
   }
+  const std::string version = metadata_["format_version"];
+  if (!IsRinglets(metadata_) || version != kFormatVersion) {
+    return Error(Code::kUnimplemented,
+                 "%s: checkpoint format '%s' version '%s'; this ringlet reads "
+                 "version %s. Use a newer one",
+                 path_.c_str(), Printable(metadata_["format"]).c_str(),
+                 Printable(version).c_str(), kFormatVersion);
+  }
+  return ReadChecksums(footer);
+}
+
+Status SafetensorsReader::ReadChecksums(const StoredTensor& footer) {
+  const size_t bytes = 4 * tensors_.size();
+  if (footer.bytes != static_cast<int64_t>(kFooterFixedBytes + bytes)) {
+    return Corruption("%s: a footer of %" PRId64 " bytes for %zu tensors",
+                      path_.c_str(), footer.bytes, tensors_.size());
+  }
+  std::vector<unsigned char> checksums(bytes);
+  RINGLET_RETURN_IF_ERROR(
+      file_->Read(footer.offset + static_cast<int64_t>(kFooterFixedBytes),
+                  checksums.data(), bytes));
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    tensors_[i].crc =
-        static_cast<uint32_t>(GetLittle(&bytes[kFooterFixedBytes + 4 * i], 4));
+    tensors_[i].crc = static_cast<uint32_t>(GetLittle(&checksums[4 * i], 4));
   }
   verifiable_ = true;
   return Status();
@@ -548,7 +568,7 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
   RINGLET_RETURN_IF_ERROR(CheckNames(metadata));
   if (options.profile) {
     metadata["format"] = "ringlet";
-    metadata["format_version"] = "1";
+    metadata["format_version"] = kFormatVersion;
     file_bytes_ +=
         static_cast<int64_t>(kFooterFixedBytes + 4 * entries_.size());
   }

@@ -58,7 +58,7 @@ class SafetensorsReader {
  public:
   // Reads the header and, where there is one, the footer. kCorruption with the
   // place where the file breaks a rule; a file that calls itself ringlet's
-  // must have a footer.
+  // must have a footer. kUnimplemented: a later version of the format.
   Status Open(FileSystem* files, const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -82,6 +82,7 @@ class SafetensorsReader {
   Status ParseHeader(const std::string& text);
   Status CheckRanges(int64_t data_begin, int64_t file_bytes);
   Status ReadFooter(int64_t file_bytes);
+  Status ReadChecksums(const StoredTensor& footer);
   Status CheckCrc(const StoredTensor& tensor, uint32_t crc) const;
 
   std::string path_;

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <sstream>
 
+#include "core/crc32c.h"
 #include "io/float16.h"
 #include "reference.h"
 #include "simulated_file_system.h"
@@ -296,6 +298,51 @@ TEST(SafetensorsTest, RulesOfTheFormatAreChecked) {
                      "\"data_offsets\":[3,7]}}",
                      7)),
       "ends at 4");
+}
+
+TEST(SafetensorsTest, ALaterVersionIsToldFromDamage) {
+  Disk disk;
+  float x = 0;
+  ASSERT_TRUE(disk.Write({{"a", DType::kFloat32, {}, &x}}, {}).ok());
+  std::string* const bytes = disk.files.Content(kPath);
+  const std::string version = "format_version\":\"";
+  (*bytes)[bytes->find(version) + version.size()] = '2';
+  const size_t data = 8 + static_cast<unsigned char>((*bytes)[0]);
+  const uint32_t crc = Crc32c(bytes->data(), data);
+  for (size_t i = 0; i < 4; ++i) {
+    (*bytes)[data + 4 + 16 + i] = static_cast<char>(crc >> 8 * i);
+  }
+  const Status status = disk.ReadAll();
+  EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
+}
+
+// docs/checkpoint_format.md has a whole file in hex.
+TEST(SafetensorsTest, TheExampleOfTheDocumentationIsWhatIsWritten) {
+  const std::string page = ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") +
+                                     "/docs/checkpoint_format.md");
+  std::string documented;
+  std::istringstream lines(page.substr(page.find("## Example")));
+  for (std::string line; std::getline(lines, line);) {
+    unsigned offset = 0;
+    char colon = 0;
+    if (std::sscanf(line.c_str(), "%3x%c", &offset, &colon) != 2 ||
+        colon != ':') {
+      continue;
+    }
+    ASSERT_EQ(offset, documented.size()) << line;
+    std::istringstream hex(line.substr(5, 3 * 16));
+    for (std::string pair; hex >> pair;) {
+      documented += static_cast<char>(std::stoi(pair, nullptr, 16));
+    }
+  }
+  float bias[2] = {1, -2.5f};
+  int64_t step = 70;
+  Disk disk;
+  ASSERT_TRUE(disk.Write({{"model/dense/bias", DType::kFloat32, {2}, bias},
+                          {"fit/step", DType::kInt64, {}, &step}},
+                         {{"epoch", "3"}})
+                  .ok());
+  EXPECT_EQ(documented, *disk.files.Content(kPath));
 }
 
 TEST(SafetensorsTest, NamesThatCannotBeAreRefused) {
