@@ -108,34 +108,33 @@ Guard::~Guard() {
   }
 }
 
-#ifdef __linux__
-
 namespace {
 
-thread_local pid_t die_with = 0;
+struct Fork {
+  Guard* guard;
+  int slot;
+  pid_t parent;
+};
+thread_local Fork forking = {nullptr, 0, 0};
 
 // libuv starts processes by fork(), and has no hook between fork and exec.
 void AfterFork() {
-  if (die_with == 0) return;
+  if (forking.guard == nullptr) return;
+  forking.guard->Set(forking.slot, getpid());
+#ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != die_with) _exit(1);  // the parent was quicker
+#endif
+  if (getppid() != forking.parent) _exit(1);  // it was gone before
 }
 
 }  // namespace
 
-DieWithParent::DieWithParent() {
+GuardedFork::GuardedFork(Guard* guard, int slot) {
   static const int registered = pthread_atfork(nullptr, nullptr, AfterFork);
   static_cast<void>(registered);
-  die_with = getpid();
+  forking = {guard, slot, getpid()};
 }
 
-DieWithParent::~DieWithParent() { die_with = 0; }
-
-#else
-
-DieWithParent::DieWithParent() = default;
-DieWithParent::~DieWithParent() = default;
-
-#endif
+GuardedFork::~GuardedFork() { forking.guard = nullptr; }
 
 }  // namespace ringlet

@@ -29,15 +29,15 @@ class Guard {
   pid_t child_ = 0;
 };
 
-// While one lives, a process that this thread forks asks the kernel for SIGKILL
-// at the end of this thread (Linux; elsewhere nothing). This covers the moment
-// between a fork and Guard::Set.
-class DieWithParent {
+// While one lives, a process that this thread forks tells the guard its id as
+// its slot's group, and (Linux) asks the kernel for SIGKILL at the end of this
+// thread. So there is no moment at which a child is nobody's.
+class GuardedFork {
  public:
-  DieWithParent();
-  ~DieWithParent();
-  DieWithParent(const DieWithParent&) = delete;
-  DieWithParent& operator=(const DieWithParent&) = delete;
+  GuardedFork(Guard* guard, int slot);
+  ~GuardedFork();
+  GuardedFork(const GuardedFork&) = delete;
+  GuardedFork& operator=(const GuardedFork&) = delete;
 };
 
 }  // namespace ringlet

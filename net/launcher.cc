@@ -249,7 +249,7 @@ Status Process::Spawn(const int* write_ends, const std::string& tf_config) {
   ++open_handles_;
   int error;
   {
-    const DieWithParent die_with_parent;
+    const GuardedFork guarded(job_->guard(), index_);
     error = uv_spawn(job_->loop(), &process_, &options);
   }
   if (error == 0) {
@@ -257,6 +257,7 @@ Status Process::Spawn(const int* write_ends, const std::string& tf_config) {
     job_->guard()->Set(index_, pid_);
     return Status();
   }
+  job_->guard()->Set(index_, 0);
   uv_close(AsHandle(&process_), [](uv_handle_t* handle) {
     static_cast<Process*>(handle->data)->OnHandleClosed();
   });
