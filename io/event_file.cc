@@ -1,7 +1,5 @@
 #include "event_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,8 +87,7 @@ constexpr int kTag = 1, kSimpleValue = 2, kHisto = 5;
 constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5,
               kBucketLimit = 6, kBucket = 7;
 
-// --- histograms
-// ---------------------------------------------------------------
+// --- histograms --------------------------------------------------------------
 
 struct Histogram {
   double min = 0, max = 0, num = 0, sum = 0, sum_squares = 0;
@@ -126,19 +123,6 @@ void Count(const float* values, int64_t count, Histogram* h) {
   }
 }
 
-// --- files
-// --------------------------------------------------------------------
-
-Status MakeFolders(const std::string& folder) {
-  for (size_t end = 0; end != std::string::npos;) {
-    end = folder.find('/', end + 1);
-    const std::string part = folder.substr(0, end);
-    if (mkdir(part.c_str(), 0777) == 0 || errno == EEXIST) continue;
-    return OsError(errno, "%s: the folder cannot be made", part.c_str());
-  }
-  return Status();
-}
-
 std::string HostName() {
   char name[256] = "";
   if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') {
@@ -153,36 +137,42 @@ std::string HostName() {
 
 EventFile::~EventFile() { Close().IgnoreError(); }
 
-Status EventFile::Open(const std::string& folder, Clock* clock) {
+Status EventFile::Open(const std::string& folder, Clock* clock,
+                       FileSystem* files) {
   RINGLET_RETURN_IF_ERROR(Close());
   clock_ = clock;
   pending_.clear();
-  RINGLET_RETURN_IF_ERROR(MakeFolders(folder));
-  RINGLET_RETURN_IF_ERROR(Create(folder));
+  RINGLET_RETURN_IF_ERROR(files->MakeDirectory(folder));
+  RINGLET_RETURN_IF_ERROR(Create(folder, files));
   event_.clear();
   PutDouble(&event_, kWallTime, static_cast<double>(clock_->WallNanos()) / 1e9);
   PutBytes(&event_, kFileVersion, "brain.Event:2");
-  RINGLET_RETURN_IF_ERROR(AddRecord());
-  return Flush();
+  Status status = AddRecord();
+  if (status.ok()) status = Flush();
+  if (!status.ok()) {  // a file that does not begin is none
+    file_.reset();
+    files->Remove(path_).IgnoreError();
+  }
+  return status;
 }
 
 // Never a file that is there: a container that was started anew may have the
 // number of process, and a board without a battery the time, of another run.
-Status EventFile::Create(const std::string& folder) {
+Status EventFile::Create(const std::string& folder, FileSystem* files) {
   static std::atomic<int> next_number{0};
+  char time[24];
+  std::snprintf(time, sizeof(time), "%010" PRId64,
+                clock_->WallNanos() / 1000000000);
+  const std::string stem = folder + "/events.out.tfevents." + time + "." +
+                           HostName() + "." + std::to_string(getpid()) + ".";
   constexpr int kTries = 1000;
+  Status status;
   for (int i = 0; i < kTries; ++i) {
-    char time[24];
-    std::snprintf(time, sizeof(time), "%010" PRId64,
-                  clock_->WallNanos() / 1000000000);
-    path_ = folder + "/events.out.tfevents." + time + "." + HostName() + "." +
-            std::to_string(getpid()) + "." +
-            std::to_string(next_number.fetch_add(1));
-    fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ >= 0) return Status();
-    if (errno != EEXIST && errno != EINTR) break;
+    path_ = stem + std::to_string(next_number.fetch_add(1));
+    status = files->Create(path_, &file_);
+    if (status.code() != Code::kAlreadyExists) break;
   }
-  return OsError(errno, "%s: the event file cannot be made", path_.c_str());
+  return status;
 }
 
 Status EventFile::AddScalar(const std::string& tag, int64_t step,
@@ -239,41 +229,35 @@ Status EventFile::AddRecord() {
 }
 
 Status EventFile::Flush() {
-  if (fd_ < 0) return InvalidArgument("the event file is not open");
-  const int error = WritePending();
-  if (error == 0) return Status();
-  return OsError(error, "%s: %zu bytes of events are not written yet",
-                 path_.c_str(), pending_.size());
+  if (file_ == nullptr) return InvalidArgument("the event file is not open");
+  const Status status = WritePending();
+  return status.Annotate("%zu bytes of events are not written yet",
+                         pending_.size());
 }
 
 Status EventFile::Close() {
-  if (fd_ < 0) return Status();
-  const int write_error = WritePending();
-  const int close_error = close(fd_) == 0 ? 0 : errno;
-  fd_ = -1;
-  if (write_error != 0) {
-    return OsError(write_error, "%s: the last %zu bytes of events are lost",
-                   path_.c_str(), pending_.size());
-  }
-  if (close_error == 0) return Status();
-  return OsError(close_error, "%s: closing", path_.c_str());
+  if (file_ == nullptr) return Status();
+  const Status written = WritePending();
+  const Status closed = file_->Close();
+  file_.reset();
+  if (written.ok()) return closed;
+  return written.Annotate("the last %zu bytes of events are lost",
+                          pending_.size());
 }
 
-// What was written leaves `pending_`. 0, or errno.
-int EventFile::WritePending() {
-  size_t written = 0;
-  int error = 0;
-  while (written < pending_.size() && error == 0) {
-    const ssize_t n =
-        write(fd_, pending_.data() + written, pending_.size() - written);
-    if (n > 0) {
-      written += static_cast<size_t>(n);
-    } else if (n == 0 || errno != EINTR) {
-      error = n == 0 ? EIO : errno;
-    }
+// What was written leaves `pending_`.
+Status EventFile::WritePending() {
+  size_t done = 0;
+  Status status;
+  while (done < pending_.size() && status.ok()) {
+    size_t written = 0;
+    status = file_->WriteSome(pending_.data() + done, pending_.size() - done,
+                              &written);
+    done += written;
+    if (status.os_error() == EINTR) status = Status();
   }
-  pending_.erase(0, written);
-  return error;
+  pending_.erase(0, done);
+  return status;
 }
 
 }  // namespace ringlet

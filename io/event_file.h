@@ -20,10 +20,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "../core/clock.h"
 #include "../core/status.h"
+#include "file_system.h"
 
 namespace ringlet {
 
@@ -40,9 +42,11 @@ class EventFile {
   EventFile& operator=(const EventFile&) = delete;
 
   // A new file in `folder`, which is made where it is not there:
-  // events.out.tfevents.<seconds>.<host>.<pid>.<number>. `clock` outlives this.
-  Status Open(const std::string& folder, Clock* clock = Clock::System());
-  bool is_open() const { return fd_ >= 0; }
+  // events.out.tfevents.<seconds>.<host>.<pid>.<number>. `clock` and `files`
+  // outlive this.
+  Status Open(const std::string& folder, Clock* clock = Clock::System(),
+              FileSystem* files = FileSystem::Posix());
+  bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }
 
   // One event. Values are stored as float32, infinite ones and NaN included.
@@ -56,14 +60,14 @@ class EventFile {
   Status Close();
 
  private:
-  Status Create(const std::string& folder);
+  Status Create(const std::string& folder, FileSystem* files);
   Status AddSummary(const std::string& tag, int64_t step);
   Status AddRecord();
-  int WritePending();
+  Status WritePending();
 
   Clock* clock_ = nullptr;
   std::string path_;
-  int fd_ = -1;
+  std::unique_ptr<File> file_;
   std::string pending_;  // framed records
   // Messages being built, here so that their memory is used again.
   std::string event_, summary_, value_, what_;

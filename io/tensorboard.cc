@@ -17,13 +17,16 @@ bool StartsWith(const std::string& text, const char* prefix) {
 // that writing stops to succeed, and one where events are lost for good.
 class Writer {
  public:
-  Status Open(const std::string& folder, Clock* clock) {
+  Status Open(const std::string& folder, const TensorBoardOptions& options) {
     told_ = false;
-    return file_.Open(folder, clock);
+    return file_.Open(options.log_dir + folder, options.clock, options.files);
   }
   // Made when there is something to write. False where it cannot be.
-  bool EnsureOpen(const std::string& folder, Clock* clock) {
-    if (!file_.is_open()) Tell(file_.Open(folder, clock));
+  bool EnsureOpen(const std::string& folder,
+                  const TensorBoardOptions& options) {
+    if (!file_.is_open()) {
+      Tell(file_.Open(options.log_dir + folder, options.clock, options.files));
+    }
     return file_.is_open();
   }
   void Scalar(const std::string& tag, int64_t step, double value) {
@@ -77,7 +80,7 @@ class TensorBoardCallback final : public Callback {
 
   Status OnTrainBegin(FitState& fit) override {
     if (!fit.chief) return Status();
-    return train_.Open(options_.log_dir + "/train", options_.clock);
+    return train_.Open("/train", options_);
   }
 
   Status OnEpochBegin(FitState& fit) override {
@@ -180,8 +183,7 @@ class TensorBoardCallback final : public Callback {
   }
 
   bool OpenValidation() {
-    return validation_.EnsureOpen(options_.log_dir + "/validation",
-                                  options_.clock);
+    return validation_.EnsureOpen("/validation", options_);
   }
 
   void Close() {

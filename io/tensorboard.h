@@ -32,6 +32,7 @@
 
 #include "../core/callback.h"
 #include "../core/clock.h"
+#include "file_system.h"
 
 namespace ringlet {
 
@@ -45,6 +46,7 @@ struct TensorBoardOptions {
   bool write_steps_per_second = false;
   int64_t update_freq = kEpoch;  // or every so many batches
   Clock* clock = Clock::System();
+  FileSystem* files = FileSystem::Posix();
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options = {});
 

@@ -1,32 +1,36 @@
 #include "trace.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 
 namespace ringlet {
 namespace {
 
-void PrintString(FILE* file, const char* text) {
-  std::fputc('"', file);
+constexpr size_t kChunk = 32768;  // of the file, in memory
+
+void PutString(std::string* out, const char* text) {
+  *out += '"';
   for (; *text != '\0'; ++text) {
     const auto c = static_cast<unsigned char>(*text);
-    if (c == '"' || c == '\\') {
-      std::fprintf(file, "\\%c", c);
-    } else if (c < 0x20) {
-      std::fprintf(file, "\\u%04x", c);
-    } else {
-      std::fputc(c, file);
+    if (c == '"' || c == '\\') *out += '\\';
+    if (c >= 0x20) {
+      *out += *text;
+      continue;
     }
+    char escape[8];
+    std::snprintf(escape, sizeof(escape), "\\u%04x", c);
+    *out += escape;
   }
-  std::fputc('"', file);
+  *out += '"';
 }
 
 // Nanoseconds as microseconds.
-void PrintMicros(FILE* file, int64_t nanos) {
-  std::fprintf(file, "%" PRId64 ".%03d", nanos / 1000,
-               static_cast<int>(nanos % 1000));
+void PutMicros(std::string* out, int64_t nanos) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%" PRId64 ".%03d", nanos / 1000,
+                static_cast<int>(nanos % 1000));
+  *out += text;
 }
 
 }  // namespace
@@ -49,39 +53,35 @@ void Trace::Clear() {
   dropped_ = 0;
 }
 
-Status Trace::Write(const std::string& path, int rank) const {
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    return OsError(errno, "%s: the trace cannot be written", path.c_str());
-  }
+Status Trace::Write(const std::string& path, int rank,
+                    FileSystem* files) const {
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
   int64_t zero = pieces_.empty() ? 0 : pieces_[0].begin;
   for (const Entry& e : pieces_) zero = std::min(zero, e.begin);
-  std::fprintf(file,
-               "{\"displayTimeUnit\": \"ns\",\n"
-               "\"otherData\": {\"dropped\": %" PRId64
-               "},\n"
-               "\"traceEvents\": [\n"
-               "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, "
-               "\"tid\": 0, \"args\": {\"name\": \"rank %d\"}}",
-               dropped_, rank, rank);
+  const std::string process = std::to_string(rank);
+  std::string out =
+      "{\"displayTimeUnit\": \"ns\",\n\"otherData\": {\"dropped\": " +
+      std::to_string(dropped_) + "},\n\"traceEvents\": [\n" +
+      "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": " + process +
+      ", \"tid\": 0, \"args\": {\"name\": \"rank " + process + "\"}}";
   for (const Entry& e : pieces_) {
-    std::fputs(",\n{\"name\": ", file);
-    PrintString(file, e.what);
-    std::fputs(", \"cat\": ", file);
-    PrintString(file, e.phase);
-    std::fprintf(file,
-                 ", \"ph\": \"X\", \"pid\": %d, \"tid\": 0, \"ts\": ", rank);
-    PrintMicros(file, e.begin - zero);
-    std::fputs(", \"dur\": ", file);
-    PrintMicros(file, e.end - e.begin);
-    std::fputc('}', file);
+    out += ",\n{\"name\": ";
+    PutString(&out, e.what);
+    out += ", \"cat\": ";
+    PutString(&out, e.phase);
+    out += ", \"ph\": \"X\", \"pid\": " + process + ", \"tid\": 0, \"ts\": ";
+    PutMicros(&out, e.begin - zero);
+    out += ", \"dur\": ";
+    PutMicros(&out, e.end - e.begin);
+    out += '}';
+    if (out.size() < kChunk) continue;
+    RINGLET_RETURN_IF_ERROR(file.file()->Write(out.data(), out.size()));
+    out.clear();
   }
-  std::fputs("\n]}\n", file);
-  const bool failed = std::ferror(file) != 0;
-  if (std::fclose(file) == 0 && !failed) return Status();
-  const int error = errno != 0 ? errno : EIO;
-  std::remove(path.c_str());  // half a trace is none
-  return OsError(error, "%s: the trace cannot be written", path.c_str());
+  out += "\n]}\n";
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(out.data(), out.size()));
+  return file.Commit();
 }
 
 namespace {
@@ -159,8 +159,8 @@ class ProfilerCallback final : public Callback {
   void Finish(const FitState& fit) {
     tracing_ = false;
     fit.model->set_observer(nullptr);
-    const Status status =
-        trace_.Write(options_.path, fit.model->collective()->rank());
+    const Status status = trace_.Write(
+        options_.path, fit.model->collective()->rank(), options_.files);
     if (!status.ok()) {
       std::fprintf(stderr, "warning: profiler: %s\n", status.message());
     }

@@ -24,6 +24,7 @@
 #include "../core/callback.h"
 #include "../core/clock.h"
 #include "../core/model.h"
+#include "file_system.h"
 
 namespace ringlet {
 
@@ -43,8 +44,10 @@ class Trace final : public StepObserver {
   int64_t dropped() const { return dropped_; }
   void Clear();
 
-  // Replaces the file. `rank` becomes the number of the process in the picture.
-  Status Write(const std::string& path, int rank = 0) const;
+  // Replaces the file, wholly or not at all. `rank` becomes the number of the
+  // process in the picture.
+  Status Write(const std::string& path, int rank = 0,
+               FileSystem* files = FileSystem::Posix()) const;
 
  private:
   struct Entry {
@@ -66,6 +69,7 @@ struct ProfilerOptions {
   int64_t steps = 10;
   size_t max_pieces = 65536;
   Clock* clock = Clock::System();
+  FileSystem* files = FileSystem::Posix();
 };
 // Traces these steps of a fit on the chief, each also as a whole ("train_step")
 // and with the time before it ("between_steps": data, callbacks, validation),

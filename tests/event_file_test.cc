@@ -10,6 +10,7 @@
 #include "fake_clock.h"
 #include "full_disk.h"
 #include "python.h"
+#include "simulated_file_system.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -139,7 +140,7 @@ TEST_F(EventFileTest, FolderThatCannotBeMadeIsNamed) {
   WriteWhole(folder_ / "file", "");
   const Status status = file_.Open(folder_ / "file/logs", &clock_);
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
-  EXPECT_NE(std::string(status.message()).find(folder_ / "file/logs"),
+  EXPECT_NE(std::string(status.message()).find(folder_ / "file"),
             std::string::npos)
       << status.message();
   EXPECT_FALSE(file_.is_open());
@@ -186,6 +187,38 @@ TEST_F(EventFileTest, WhatWaitsIsBounded) {
   const auto lines = ReadEvents(folder_.path());
   ASSERT_EQ(lines.size(), static_cast<size_t>(kept) + 2);
   EXPECT_EQ(lines.back(), "after 3001 0");
+}
+
+// Whatever call fails, once: events are whole and in order, or Open fails and
+// leaves nothing.
+TEST_F(EventFileTest, AnyFailedCallLeavesNoTornRecord) {
+  std::string whole;
+  int64_t count = 0, operations = 0;  // 0: none fails
+  do {
+    SimulatedFileSystem files;
+    files.set_longest_write(7);
+    if (count > 0) files.FailAfter(count, count % 2 == 0 ? EIO : ENOSPC);
+    const Status opened = file_.Open("logs", &clock_, &files);
+    if (!opened.ok()) {
+      EXPECT_NE(std::string(opened.message()).find("logs"), std::string::npos);
+      EXPECT_EQ(files.Paths().size(), 0u) << files.last_failed();
+      continue;
+    }
+    for (int step = 1; step <= 3; ++step) {
+      ASSERT_TRUE(file_.AddScalar("loss", step, step).ok());
+      file_.Flush().IgnoreError();
+    }
+    const bool closed = file_.Close().ok();
+    EXPECT_EQ(closed, files.last_failed().rfind("close", 0) != 0) << count;
+    ASSERT_EQ(files.Paths().size(), 1u) << count;
+    const std::string bytes = *files.Content(files.Paths()[0]);
+    if (count == 0) {
+      whole = bytes;
+      operations = files.operations();
+    }
+    EXPECT_EQ(bytes, whole) << files.last_failed();
+  } while (count++ < operations);
+  EXPECT_GT(operations, 20);
 }
 
 // The tests above see what the reader prints; this one that it looks.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "python.h"
+#include "simulated_file_system.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
 
@@ -195,14 +196,37 @@ TEST_F(TraceTest, FileThatCannotBeWrittenIsNamedAndTheFitGoesOn) {
   options_.path = folder_ / "none/trace.json";
   const Status status = trace.Write(options_.path);
   EXPECT_EQ(status.code(), Code::kNotFound) << status.message();
-  EXPECT_NE(std::string(status.message()).find(options_.path),
+  EXPECT_NE(std::string(status.message()).find(folder_ / "none"),
             std::string::npos);
   FitOptions fit = Quiet(1);
   fit.callbacks = {Profiler(options_)};
   testing::internal::CaptureStderr();
   EXPECT_TRUE(TinyModel()->Fit(Points(40).Batch(8), fit).ok());
-  EXPECT_NE(testing::internal::GetCapturedStderr().find(options_.path),
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(folder_ / "none"),
             std::string::npos);
+}
+
+TEST_F(TraceTest, AnyFailedCallKeepsTheOlderTraceAndLeavesNothingElse) {
+  Trace trace;
+  for (int i = 0; i < 1000; ++i) trace.Piece("a", "step", i, i + 1);
+  int64_t count = 0, operations = 0;  // 0: none fails
+  do {
+    SimulatedFileSystem files;
+    ASSERT_TRUE(files.MakeDirectory("d").ok());
+    ASSERT_TRUE(Trace().Write("d/trace.json", 0, &files).ok());
+    const std::string before = *files.Content("d/trace.json");
+    const int64_t start = files.operations();
+    if (count > 0) files.FailAfter(count, ENOSPC);
+    const bool written = trace.Write("d/trace.json", 0, &files).ok();
+    if (count == 0) operations = files.operations() - start;
+    EXPECT_EQ(written, count == 0) << files.last_failed();
+    EXPECT_EQ(files.Paths(), Lines{"d/trace.json"}) << files.last_failed();
+    // Only the name of the new file may be not durable yet.
+    EXPECT_EQ(*files.Content("d/trace.json") == before,
+              count > 0 && count < operations)
+        << files.last_failed();
+  } while (count++ < operations);
+  EXPECT_GT(operations, 5);
 }
 
 TEST_F(TraceTest, WrongOptionsAreNamed) {
@@ -215,3 +239,9 @@ TEST_F(TraceTest, WrongOptionsAreNamed) {
 
 }  // namespace
 }  // namespace ringlet
+
+// This file replaces operator new by malloc, and libraries may have taken
+// theirs before; AddressSanitizer need not pair them.
+extern "C" const char* __asan_default_options() {  // NOLINT: its name
+  return "alloc_dealloc_mismatch=0";
+}
