@@ -26,7 +26,7 @@ class Json {
   Json() = default;
   // Errors begin with "<where>: line 3, column 7: ".
   static Status Parse(const std::string& text, const std::string& where,
-                      Json* json);
+                      Json* json, int max_depth = kMaxDepth);
 
   Kind kind() const;
   bool is_string() const { return kind() == Kind::kString; }
@@ -70,6 +70,7 @@ class JsonWriter {
   JsonWriter& String(const std::string& value);
   JsonWriter& Int(int64_t value);
   JsonWriter& Number(double value);  // the shortest that reads back the same
+  JsonWriter& Float(float value);    // the same, and Python's float: 1.0
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 
