@@ -16,6 +16,7 @@
 #include "io/checkpoint.h"
 #include "io/checkpoint_directory.h"
 #include "io/checkpoint_manager.h"
+#include "io/compile_json.h"
 #include "io/csv.h"
 #include "io/event_file.h"
 #include "io/file_system.h"

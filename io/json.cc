@@ -11,6 +11,7 @@
 #include <vector>
 
 namespace ringlet {
+inline namespace io_json {
 
 namespace {
 
@@ -251,4 +252,5 @@ std::string Printable(const std::string& text) {
   return text.size() > kMost ? shown + "..." : shown;
 }
 
+}  // namespace io_json
 }  // namespace ringlet

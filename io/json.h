@@ -15,6 +15,8 @@
 struct cJSON;
 
 namespace ringlet {
+// net has a reader of this name; a program may hold both.
+inline namespace io_json {
 
 // A value within a parsed text, which lives as long as any of its values. A
 // value that is not there is of kind kNone, and so are its members.
@@ -88,6 +90,7 @@ class JsonWriter {
 // `text` as it may stand in a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);
 
+}  // namespace io_json
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_JSON_H_

@@ -89,6 +89,7 @@ std::string Nearest(const std::string& word,
   std::string nearest;
   size_t least = SIZE_MAX;
   for (const std::string& name : known) {
+    if (name.find('>') != std::string::npos) continue;  // of a registry
     const size_t distance = Distance(asked, Lower(name));
     if (distance < least) {
       least = distance;
@@ -292,6 +293,29 @@ Status ReadKerasObject(const Json& json, const std::string& path,
     return fields.Finish();
   }
   return Status();
+}
+
+void ReadDType(FieldReader* fields) {
+  if (!fields->Has("dtype")) return;
+  KerasObject object;
+  const Status read =
+      ReadKerasObject(fields->Take("dtype"), fields->PathOf("dtype"), &object);
+  if (!read.ok()) return fields->Fail(read);
+  std::string name = object.name;
+  std::string path = object.path;
+  if (!object.name_only) {
+    FieldReader policy(object.config, object.config_path);
+    name.clear();
+    policy.Require("name");
+    policy.String("name", &name);
+    path = policy.PathOf("name");
+    const Status finished = policy.Finish();
+    if (!finished.ok()) return fields->Fail(finished);
+  }
+  if (name == "float32") return;
+  fields->Fail(
+      InvalidArgument("%s: is \"%s\"; ringlet computes in \"float32\" only",
+                      path.c_str(), Printable(name).c_str()));
 }
 
 void WriteKerasObject(JsonWriter* w, const char* module, const char* class_name,

@@ -54,6 +54,36 @@ Status UnknownName(const std::string& path, const char* what,
                    const std::string& word,
                    const std::vector<std::string>& known);
 
+// A value and its name; of several names of a value the first is written.
+template <typename T>
+struct NameOf {
+  const char* name;
+  T value;
+};
+
+// The value of `word` in `table`, or an error that names the nearest.
+template <typename T, size_t n>
+Status Choose(const NameOf<T> (&table)[n], const std::string& path,
+              const char* what, const std::string& word, T* value) {
+  std::vector<std::string> known;
+  for (const NameOf<T>& entry : table) {
+    if (word == entry.name) {
+      *value = entry.value;
+      return Status();
+    }
+    known.push_back(entry.name);
+  }
+  return UnknownName(path, what, word, known);
+}
+
+template <typename T, size_t n>
+const char* FirstName(const NameOf<T> (&table)[n], T value) {
+  for (const NameOf<T>& entry : table) {
+    if (entry.value == value) return entry.name;
+  }
+  return "";
+}
+
 // Reads the fields of one object. Keeps the first error. A field is known once
 // it was asked for: Finish() refuses the others.
 class FieldReader {
@@ -72,6 +102,14 @@ class FieldReader {
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);
   void Float(const char* key, float* value);
   void String(const char* key, std::string* value);
+  // One of the names of a table.
+  template <typename T, size_t n>
+  void Choice(const char* key, const NameOf<T> (&table)[n], T* value) {
+    std::string word;
+    String(key, &word);
+    if (!ok() || !json_[key]) return;
+    Fail(Choose(table, PathOf(key), key, word, value));
+  }
   // A whole number for both or a list of two.
   void Pair(const char* key, int64_t high, int64_t value[2]);
 
@@ -111,6 +149,9 @@ struct KerasObject {
 Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more = {});
+
+// The field "dtype", where it is there: "float32", or a policy of this name.
+void ReadDType(FieldReader* fields);
 
 // {"module", "class_name", "config": {what `config` writes}, "registered_name"}
 // as Keras 3 writes it; `more` may add members.

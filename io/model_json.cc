@@ -19,27 +19,6 @@ using Kind = Layer::Kind;
 
 // --- names ------------------------------------------------------------------
 
-template <typename T>
-struct NameOf {
-  const char* name;
-  T value;
-};
-
-// The value of `word` in `table`, or an error that names the nearest.
-template <typename T, size_t n>
-Status Choose(const NameOf<T> (&table)[n], const std::string& path,
-              const char* what, const std::string& word, T* value) {
-  std::vector<std::string> known;
-  for (const NameOf<T>& entry : table) {
-    if (word == entry.name) {
-      *value = entry.value;
-      return Status();
-    }
-    known.push_back(entry.name);
-  }
-  return UnknownName(path, what, word, known);
-}
-
 enum class LayerClass : uint8_t {
   kInputLayer,
   kReshape,
@@ -153,15 +132,6 @@ constexpr NameOf<RegularizerClass> kRegularizers[] = {
 
 // --- values of fields -------------------------------------------------------
 
-template <typename T, size_t n>
-void ReadChoice(const NameOf<T> (&table)[n], const char* key,
-                FieldReader* fields, T* value) {
-  std::string word;
-  fields->String(key, &word);
-  if (!fields->ok() || !fields->Has(key)) return;
-  fields->Fail(Choose(table, fields->PathOf(key), key, word, value));
-}
-
 void ReadActivation(FieldReader* fields, Activation* activation) {
   if (!fields->Has("activation")) return;  // null is Keras's linear
   KerasObject object;
@@ -214,8 +184,8 @@ Status ReadInitializer(const KerasObject& object, Initializer* initializer) {
                           Initializer::Distribution::kTruncatedNormal);
       fields.Float("scale", &i.a);
       if (!(i.a > 0)) fields.Refuse("scale", "must be > 0");
-      ReadChoice(kModes, "mode", &fields, &i.mode);
-      ReadChoice(kDistributions, "distribution", &fields, &i.distribution);
+      fields.Choice("mode", kModes, &i.mode);
+      fields.Choice("distribution", kDistributions, &i.distribution);
       break;
     case InitializerClass::kGlorotUniform:
       i = GlorotUniform();
@@ -275,30 +245,6 @@ void ReadRegularizer(const char* key, FieldReader* fields,
   const Status read =
       ReadKerasObject(fields->Take(key), fields->PathOf(key), &object);
   fields->Fail(read.ok() ? ReadRegularizer(object, regularizer) : read);
-}
-
-// "float32", or a policy of this name.
-void ReadDType(FieldReader* fields) {
-  if (!fields->Has("dtype")) return;
-  KerasObject object;
-  const Status read =
-      ReadKerasObject(fields->Take("dtype"), fields->PathOf("dtype"), &object);
-  if (!read.ok()) return fields->Fail(read);
-  std::string name = object.name;
-  std::string path = object.path;
-  if (!object.name_only) {
-    FieldReader policy(object.config, object.config_path);
-    name.clear();
-    policy.Require("name");
-    policy.String("name", &name);
-    path = policy.PathOf("name");
-    const Status finished = policy.Finish();
-    if (!finished.ok()) return fields->Fail(finished);
-  }
-  if (name == "float32") return;
-  fields->Fail(
-      InvalidArgument("%s: is \"%s\"; ringlet computes in \"float32\" only",
-                      path.c_str(), Printable(name).c_str()));
 }
 
 // `batch`: the first entry stands for the batch, and is null. `low`: the
@@ -386,7 +332,7 @@ void ReadWeighted(FieldReader* fields, Layer* layer) {
 
 void ReadWindow(const char* size, FieldReader* fields, Layer* layer) {
   fields->Pair(size, kMaxSize, layer->window);
-  ReadChoice(kPaddings, "padding", fields, &layer->padding);
+  fields->Choice("padding", kPaddings, &layer->padding);
   fields->OnlyText("data_format", "channels_last");
 }
 
@@ -955,14 +901,6 @@ void WriteSeed(JsonWriter* w, const Layer& layer) {
   } else {
     w->String(std::to_string(layer.seed));
   }
-}
-
-template <typename T, size_t n>
-const char* FirstName(const NameOf<T> (&table)[n], T value) {
-  for (const NameOf<T>& entry : table) {
-    if (entry.value == value) return entry.name;
-  }
-  return "";
 }
 
 bool Same(const Initializer& a, const Initializer& b) {
