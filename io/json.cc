@@ -49,7 +49,7 @@ Status CheckLexically(const std::string& text, const std::string& where,
     } else if (c == '{' || c == '[') {
       if (++depth > max_depth) {
         const std::string what =
-            "nested more than " + std::to_string(max_depth) + " deep";
+            "nested too deeply (more than " + std::to_string(max_depth) + ")";
         return ErrorAt(text, i, where, what.c_str());
       }
     } else if (c == '}' || c == ']') {

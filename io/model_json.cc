@@ -13,6 +13,7 @@ namespace ringlet {
 namespace {
 
 constexpr int kMaxLayers = 4096;
+constexpr size_t kMaxName = 255;
 constexpr int64_t kMaxSize = int64_t{1} << 31;  // of anything counted
 
 using Kind = Layer::Kind;
@@ -433,7 +434,7 @@ Status CheckName(const std::string& name, const std::string& path) {
     const unsigned char byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte == 0x7F;
   });
-  if (!name.empty() && name.size() <= 255 && printable) return Status();
+  if (!name.empty() && name.size() <= kMaxName && printable) return Status();
   return InvalidArgument(
       "%s: is \"%s\"; a name has 1 to 255 bytes and no control characters",
       path.c_str(), Printable(name).c_str());
@@ -545,8 +546,9 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
     LayerEntry input;
     if (first != nullptr && first->has_input) {
       input.layer = Input(first->input);
-      if (!first->layer.name.empty()) {
-        input.layer.Name(first->layer.name + "_input");  // as Keras 2
+      const std::string& name = first->layer.name;
+      if (!name.empty() && name.size() < kMaxName - 6) {
+        input.layer.Name(name + "_input");  // as Keras 2
       }
     } else if (fields->Has("build_input_shape")) {
       input.layer = Input({});

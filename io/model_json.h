@@ -26,7 +26,8 @@
 namespace ringlet {
 
 // For a model whose status() is OK. ReLU, Sigmoid, Tanh and Softmax layers are
-// written as Activation. Of equal models the same text.
+// written as Activation. Of equal models the same text. It takes up to a
+// kilobyte a layer: beyond a thousand layers ModelFromJson may refuse it.
 std::string ToJson(const Model& model);
 
 // *model is replaced only where all is well; it is then to be compiled.
