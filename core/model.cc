@@ -103,6 +103,8 @@ struct Model::Impl final : public GradientSink {
   std::string class_name, name;
   Status status;
   std::vector<Node> nodes;
+  std::set<std::string> names;         // of the nodes
+  std::map<std::string, int> numbers;  // the last that a default name took
   std::vector<Variable> variables;
   int64_t num_weights = 0;
 
@@ -159,7 +161,7 @@ struct Model::Impl final : public GradientSink {
   void Fail(const Status& s) {
     if (status.ok()) status = s;
   }
-  std::string UniqueName(const Layer& layer) const;
+  std::string UniqueName(const Layer& layer);
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   void Compile();
   void ResolveMetrics(const std::vector<Metric>& asked);
@@ -213,18 +215,13 @@ struct Model::Impl final : public GradientSink {
 
 // --- building -------------------------------------------------------------
 
-std::string Model::Impl::UniqueName(const Layer& layer) const {
-  const std::string base =
-      layer.name.empty() ? DefaultName(layer) : layer.name;
-  const auto taken = [this](const std::string& n) {
-    return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-      return node.layer.name == n;
-    });
-  };
-  if (!layer.name.empty() || !taken(base)) return base;
-  for (int i = 1;; ++i) {
-    const std::string numbered = base + "_" + std::to_string(i);
-    if (!taken(numbered)) return numbered;
+std::string Model::Impl::UniqueName(const Layer& layer) {
+  if (!layer.name.empty()) return layer.name;
+  const std::string base = DefaultName(layer);
+  if (names.count(base) == 0) return base;
+  for (int& i = numbers[base];;) {
+    const std::string numbered = base + "_" + std::to_string(++i);
+    if (names.count(numbered) == 0) return numbered;
   }
 }
 
@@ -238,13 +235,11 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   node.root = number;
   node.first_variable = static_cast<int>(variables.size());
   const char* layer_name = node.layer.name.c_str();
-  for (const Node& other : nodes) {
-    if (other.layer.name == node.layer.name) {
-      Fail(InvalidArgument("layer '%s': two layers have this name; give one "
-                           "another with Name()",
-                           layer_name));
-      return number;
-    }
+  if (names.count(node.layer.name) != 0) {
+    Fail(InvalidArgument("layer '%s': two layers have this name; give one "
+                         "another with Name()",
+                         layer_name));
+    return number;
   }
   if (layer.kind == Layer::Kind::kInput) {
     if (number != 0 || !inputs.empty()) {
@@ -260,6 +255,7 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
       }
     }
     node.output = layer.shape;
+    names.insert(node.layer.name);
     nodes.push_back(std::move(node));
     return number;
   }
@@ -296,6 +292,7 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
     node.needs_gradient = true;
     ++node.num_variables;
   }
+  names.insert(node.layer.name);
   nodes.push_back(std::move(node));
   return number;
 }
@@ -1009,7 +1006,7 @@ Model::Model(const char* class_name, const char* name) : impl_(new Impl) {
   impl_->class_name = class_name;
   impl_->name = name;
 }
-Model::~Model() = default;
+void Model::Deleter::operator()(Impl* impl) const { delete impl; }
 
 const Status& Model::status() const { return impl_->status; }
 const std::string& Model::name() const { return impl_->name; }
@@ -1228,6 +1225,9 @@ int Model::num_nodes() const { return static_cast<int>(impl_->nodes.size()); }
 const Layer& Model::layer(int node) const { return impl_->nodes[node].layer; }
 const std::vector<int>& Model::inputs(int node) const {
   return impl_->nodes[node].inputs;
+}
+const Shape& Model::output_shape(int node) const {
+  return impl_->nodes[node].output;
 }
 
 void Sequential::Add(const Layer& layer) {

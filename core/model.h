@@ -86,7 +86,7 @@ class StepObserver {
 
 class Model {
  public:
-  ~Model();
+  virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -101,6 +101,13 @@ class Model {
   Shape output_shape() const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
+
+  // The layers as they were added, names filled in, each after its inputs; the
+  // first is the Input, the last the output.
+  int num_nodes() const;
+  const Layer& layer(int node) const;
+  const std::vector<int>& inputs(int node) const;
+  const Shape& output_shape(int node) const;
 
   // Checks the whole, takes the memory the model keeps and draws the initial
   // weights. The metrics' names are resolved as Keras does ("accuracy"). A
@@ -196,14 +203,14 @@ class Model {
   Model(const char* class_name, const char* name);
   // Appends a node; inputs are numbers of earlier nodes. Returns its number.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
-  int num_nodes() const;
-  const Layer& layer(int node) const;
-  const std::vector<int>& inputs(int node) const;
   void Fail(const Status& status);
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Deleter {
+    void operator()(Impl* impl) const;
+  };
+  std::unique_ptr<Impl, Deleter> impl_;
 };
 
 // Layers one after another, the first an Input.

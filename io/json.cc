@@ -11,6 +11,7 @@
 #include <vector>
 
 namespace ringlet {
+inline namespace io_json {
 
 namespace {
 
@@ -26,7 +27,8 @@ Status ErrorAt(const std::string& text, size_t offset, const std::string& where,
 }
 
 // What cJSON takes but must not: deep nesting, and bytes that end a C string.
-Status CheckLexically(const std::string& text, const std::string& where) {
+Status CheckLexically(const std::string& text, const std::string& where,
+                      int max_depth) {
   int depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -45,8 +47,10 @@ Status CheckLexically(const std::string& text, const std::string& where) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      if (++depth > Json::kMaxDepth) {
-        return ErrorAt(text, i, where, "nested too deeply (more than 16)");
+      if (++depth > max_depth) {
+        const std::string what =
+            "nested too deeply (more than " + std::to_string(max_depth) + ")";
+        return ErrorAt(text, i, where, what.c_str());
       }
     } else if (c == '}' || c == ']') {
       --depth;
@@ -71,8 +75,8 @@ const char* FindDuplicate(const cJSON* value) {
 }  // namespace
 
 Status Json::Parse(const std::string& text, const std::string& where,
-                   Json* json) {
-  RINGLET_RETURN_IF_ERROR(CheckLexically(text, where));
+                   Json* json, int max_depth) {
+  RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth));
   static std::mutex cjson_keeps_its_last_error_in_a_global;
   const char* end = nullptr;
   cJSON* root;
@@ -213,6 +217,19 @@ JsonWriter& JsonWriter::Number(double value) {
   return *this;
 }
 
+JsonWriter& JsonWriter::Float(float value) {
+  if (!std::isfinite(value)) return Null();
+  Separate();
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+  text_.append(digits, end);
+  if (std::find_if(digits, end, [](char c) { return c == '.' || c == 'e'; }) ==
+      end) {
+    text_ += ".0";
+  }
+  return *this;
+}
+
 JsonWriter& JsonWriter::Bool(bool value) {
   Separate();
   text_ += value ? "true" : "false";
@@ -235,4 +252,5 @@ std::string Printable(const std::string& text) {
   return text.size() > kMost ? shown + "..." : shown;
 }
 
+}  // namespace io_json
 }  // namespace ringlet

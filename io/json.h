@@ -15,6 +15,8 @@
 struct cJSON;
 
 namespace ringlet {
+// net has a reader of this name; a program may hold both.
+inline namespace io_json {
 
 // A value within a parsed text, which lives as long as any of its values. A
 // value that is not there is of kind kNone, and so are its members.
@@ -26,7 +28,7 @@ class Json {
   Json() = default;
   // Errors begin with "<where>: line 3, column 7: ".
   static Status Parse(const std::string& text, const std::string& where,
-                      Json* json);
+                      Json* json, int max_depth = kMaxDepth);
 
   Kind kind() const;
   bool is_string() const { return kind() == Kind::kString; }
@@ -70,6 +72,7 @@ class JsonWriter {
   JsonWriter& String(const std::string& value);
   JsonWriter& Int(int64_t value);
   JsonWriter& Number(double value);  // the shortest that reads back the same
+  JsonWriter& Float(float value);    // the same, and Python's float: 1.0
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 
@@ -87,6 +90,7 @@ class JsonWriter {
 // `text` as it may stand in a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);
 
+}  // namespace io_json
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_JSON_H_

@@ -1,0 +1,333 @@
+#include "keras_json.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <charconv>
+#include <cmath>
+
+namespace ringlet {
+namespace {
+
+// Levenshtein's distance.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+std::string Digits(double number) {
+  char digits[32];
+  return std::string(
+      digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+}
+
+}  // namespace
+
+Status ParseKerasJson(const std::string& text, const char* what, Json* json) {
+  if (text.size() > kMaxKerasJsonBytes) {
+    return InvalidArgument("%s: %zu bytes of JSON; at most %zu are read", what,
+                           text.size(), kMaxKerasJsonBytes);
+  }
+  const Status parsed = Json::Parse(text, what, json, kMaxKerasJsonDepth);
+  return parsed.ok() ? parsed : InvalidArgument("%s", parsed.message());
+}
+
+std::string JoinPath(const std::string& path, const std::string& key) {
+  const std::string shown = Printable(key);
+  return path.empty() || shown.empty() ? path + shown : path + "." + shown;
+}
+
+std::string JoinPath(const std::string& path, int64_t index) {
+  return path + "[" + std::to_string(index) + "]";
+}
+
+std::string Show(const Json& json) {
+  switch (json.kind()) {
+    case Json::Kind::kNone:
+      return "absent";
+    case Json::Kind::kNull:
+      return "null";
+    case Json::Kind::kBool:
+      return json.truth() ? "true" : "false";
+    case Json::Kind::kNumber:
+      return Digits(json.number());
+    case Json::Kind::kString:
+      return "\"" + Printable(json.text()) + "\"";
+    case Json::Kind::kArray:
+      break;
+    case Json::Kind::kObject:
+      return "an object";
+  }
+  if (json.size() > 4) return "a list";
+  std::string list;
+  for (Json m = json.first(); m; m = m.next()) {
+    if (m.is_array() || m.is_object()) return "a list";
+    list += (list.empty() ? "" : ", ") + Show(m);
+  }
+  return "[" + list + "]";
+}
+
+std::string Nearest(const std::string& word,
+                    const std::vector<std::string>& known) {
+  const std::string asked = Lower(word.substr(0, 64));
+  std::string nearest;
+  size_t least = SIZE_MAX;
+  for (const std::string& name : known) {
+    if (name.find('>') != std::string::npos) continue;  // of a registry
+    const size_t distance = Distance(asked, Lower(name));
+    if (distance < least) {
+      least = distance;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+Status UnknownName(const std::string& path, const char* what,
+                   const std::string& word,
+                   const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(word, known);
+  return InvalidArgument("%s%sunknown %s '%s'%s%s%s", path.c_str(),
+                         path.empty() ? "" : ": ", what,
+                         Printable(word).c_str(),
+                         nearest.empty() ? "" : "; the nearest known is '",
+                         nearest.c_str(), nearest.empty() ? "" : "'");
+}
+
+FieldReader::FieldReader(const Json& object, const std::string& path)
+    : json_(object), path_(path) {
+  if (object && !object.is_object() && object.kind() != Json::Kind::kNull) {
+    status_ = InvalidArgument("%s: must be an object, not %s",
+                              path.empty() ? "the JSON" : path.c_str(),
+                              Show(object).c_str());
+  }
+}
+
+Json FieldReader::Take(const char* key) {
+  known_.push_back(key);
+  return json_[key];
+}
+
+bool FieldReader::Has(const char* key) {
+  const Json value = Take(key);
+  return value && value.kind() != Json::Kind::kNull;
+}
+
+void FieldReader::Fail(const Status& status) {
+  if (status_.ok()) status_ = status;
+}
+
+void FieldReader::Refuse(const char* key, const std::string& what) {
+  if (!status_.ok()) return;
+  status_ = InvalidArgument("%s: is %s; %s", PathOf(key).c_str(),
+                            Show(json_[key]).c_str(), what.c_str());
+}
+
+void FieldReader::Bool(const char* key, bool* value) {
+  const Json json = Take(key);
+  if (!json) return;
+  if (json.kind() != Json::Kind::kBool) {
+    return Refuse(key, "must be true or false");
+  }
+  *value = json.truth();
+}
+
+void FieldReader::Int(const char* key, int64_t low, int64_t high,
+                      int64_t* value) {
+  const Json json = Take(key);
+  if (!json) return;
+  int64_t number = 0;
+  if (!json.ToInt64(&number) || number < low || number > high) {
+    return Refuse(key, "must be a whole number from " + std::to_string(low) +
+                           " to " + std::to_string(high));
+  }
+  *value = number;
+}
+
+void FieldReader::Float(const char* key, float* value) {
+  const Json json = Take(key);
+  if (!json) return;
+  if (json.kind() != Json::Kind::kNumber ||
+      !(std::fabs(json.number()) <= FLT_MAX)) {
+    return Refuse(key, "must be a number within float32");
+  }
+  *value = static_cast<float>(json.number());
+}
+
+void FieldReader::String(const char* key, std::string* value) {
+  const Json json = Take(key);
+  if (!json) return;
+  if (!json.is_string()) return Refuse(key, "must be a string");
+  *value = json.text();
+}
+
+void FieldReader::Pair(const char* key, int64_t high, int64_t value[2]) {
+  const Json json = Take(key);
+  if (!json) return;
+  int64_t pair[2];
+  Json second = json;
+  Json first = json;
+  if (json.is_array() && json.size() == 2) {
+    first = json.first();
+    second = first.next();
+  }
+  if (!first.ToInt64(&pair[0]) || !second.ToInt64(&pair[1]) ||
+      std::min(pair[0], pair[1]) < 1 || std::max(pair[0], pair[1]) > high) {
+    return Refuse(key, "must be one or two whole numbers from 1 to " +
+                           std::to_string(high));
+  }
+  value[0] = pair[0];
+  value[1] = pair[1];
+}
+
+void FieldReader::Require(const char* key) {
+  if (json_[key] || !status_.ok()) return;
+  status_ = InvalidArgument("%s: is missing", PathOf(key).c_str());
+}
+
+void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (Has(key)) Refuse(key, "ringlet does not support it (only null)");
+  }
+}
+
+void FieldReader::OnlyBool(const char* key, bool value) {
+  const Json json = Take(key);
+  const bool same = json.kind() == Json::Kind::kBool && json.truth() == value;
+  if (!json || json.kind() == Json::Kind::kNull || same) return;
+  Refuse(key,
+         std::string("ringlet supports only ") + (value ? "true" : "false"));
+}
+
+void FieldReader::OnlyNumber(const char* key, double value) {
+  const Json json = Take(key);
+  if (!json || json.kind() == Json::Kind::kNull) return;
+  bool same = true;
+  const auto compare = [&](const Json& j) {
+    same = same && j.kind() == Json::Kind::kNumber && j.number() == value;
+  };
+  if (json.is_array()) {
+    for (Json m = json.first(); m && same; m = m.next()) compare(m);
+  } else {
+    compare(json);
+  }
+  if (!same) Refuse(key, "ringlet supports only " + Digits(value));
+}
+
+void FieldReader::OnlyText(const char* key, const char* value) {
+  const Json json = Take(key);
+  if (!json || json.kind() == Json::Kind::kNull || json.text() == value) return;
+  Refuse(key, std::string("ringlet supports only \"") + value + "\"");
+}
+
+void FieldReader::Ignore(std::initializer_list<const char*> keys) {
+  known_.insert(known_.end(), keys.begin(), keys.end());
+}
+
+Status FieldReader::Finish() {
+  if (!status_.ok() || !json_.is_object()) return status_;
+  for (Json m = json_.first(); m; m = m.next()) {
+    const std::string key = m.key();
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+      return UnknownName(path_, "field", key, known_);
+    }
+  }
+  return status_;
+}
+
+Status ReadKerasObject(const Json& json, const std::string& path,
+                       KerasObject* object,
+                       std::initializer_list<const char*> more) {
+  *object = KerasObject();
+  object->path = path;
+  if (json.is_string()) {
+    object->name = json.text();
+    object->name_only = true;
+    return Status();
+  }
+  if (!json.is_object()) {
+    return InvalidArgument(
+        "%s: is %s; must be a name or an object with class_name and config",
+        path.empty() ? "the JSON" : path.c_str(), Show(json).c_str());
+  }
+  FieldReader fields(json, path);
+  fields.Require("class_name");
+  fields.String("class_name", &object->name);
+  object->config = fields.Take("config");
+  object->path = fields.PathOf("class_name");
+  object->config_path = fields.PathOf("config");
+  // Where a class is from, what it was built and compiled with, and who shares
+  // it: nothing that a model is rebuilt from.
+  fields.Ignore(
+      {"module", "build_config", "compile_config", "shared_object_id"});
+  fields.Ignore(more);
+  const Json registered = fields.Take("registered_name");
+  RINGLET_RETURN_IF_ERROR(fields.Finish());
+  if (object->name == "function") {
+    object->name = object->config.text();
+    object->path = object->config_path;
+    object->name_only = true;
+    object->config = Json();
+    return Status();
+  }
+  // Keras registers a class of one's own as "package>Name".
+  const std::string name = registered.text();
+  if (name.find('>') != std::string::npos && name != object->name) {
+    fields.Refuse("registered_name", "a class of one's own is not supported");
+    return fields.Finish();
+  }
+  return Status();
+}
+
+void ReadDType(FieldReader* fields) {
+  if (!fields->Has("dtype")) return;
+  KerasObject object;
+  const Status read =
+      ReadKerasObject(fields->Take("dtype"), fields->PathOf("dtype"), &object);
+  if (!read.ok()) return fields->Fail(read);
+  std::string name = object.name;
+  std::string path = object.path;
+  if (!object.name_only) {
+    FieldReader policy(object.config, object.config_path);
+    name.clear();
+    policy.Require("name");
+    policy.String("name", &name);
+    path = policy.PathOf("name");
+    const Status finished = policy.Finish();
+    if (!finished.ok()) return fields->Fail(finished);
+  }
+  if (name == "float32") return;
+  fields->Fail(
+      InvalidArgument("%s: is \"%s\"; ringlet computes in \"float32\" only",
+                      path.c_str(), Printable(name).c_str()));
+}
+
+void WriteKerasObject(JsonWriter* w, const char* module, const char* class_name,
+                      const std::function<void()>& config,
+                      const std::function<void()>& more) {
+  w->BeginObject().Key("module").String(module);
+  w->Key("class_name").String(class_name);
+  w->Key("config").BeginObject();
+  config();
+  w->EndObject().Key("registered_name").Null();
+  if (more) more();
+  w->EndObject();
+}
+
+}  // namespace ringlet
