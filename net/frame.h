@@ -6,7 +6,7 @@
 //    0      4   magic "RGLT"
 //    4      1   version, kWireVersion
 //    5      1   type, FrameType
-//    6      2   flags: the root of a broadcast, 0 in every other frame
+//    6      2   flags: the root, of kBroadcast and its kReady; 0 elsewhere
 //    8      4   payload length, at most MaxPayload(type)
 //   12      4   generation of the view the frame belongs to
 //   16      8   training step, for messages
@@ -15,7 +15,7 @@
 //   40      2   source rank
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to
-//               destination
+//               destination; in kReady the operation's type; 0 elsewhere
 //   48      4   CRC32C of the payload
 //   52      4   CRC32C of bytes 0..51
 //

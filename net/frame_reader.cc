@@ -6,18 +6,17 @@
 #include "../core/crc32c.h"
 
 namespace ringlet {
-namespace {
 
-// to[i] += from[i]; `from` need not be aligned.
-void AddFloats(const uint8_t* from, size_t count, float* to) {
+void AddFloats(const uint8_t* from, size_t count, uint8_t* to) {
   for (size_t i = 0; i < count; ++i) {
-    float value;
-    std::memcpy(&value, from + i * sizeof(float), sizeof(float));
-    to[i] += value;
+    float a;
+    float b;
+    std::memcpy(&a, to + i * sizeof(float), sizeof(float));
+    std::memcpy(&b, from + i * sizeof(float), sizeof(float));
+    a += b;
+    std::memcpy(to + i * sizeof(float), &a, sizeof(float));
   }
 }
-
-}  // namespace
 
 // Nothing waits in the buffer and the payload goes somewhere as it is.
 bool FrameReader::direct() const {
@@ -87,8 +86,7 @@ Status FrameReader::Take(const uint8_t* data, size_t bytes) {
       std::memcpy(landing_.data + received_, data, bytes);
       break;
     case Landing::kAdd:
-      AddFloats(data, bytes / sizeof(float),
-                reinterpret_cast<float*>(landing_.data + received_));
+      AddFloats(data, bytes / sizeof(float), landing_.data + received_);
       break;
     case Landing::kSkip:
       break;

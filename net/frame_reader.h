@@ -15,6 +15,9 @@
 
 namespace ringlet {
 
+// to[i] += from[i]. Neither need be aligned.
+void AddFloats(const uint8_t* from, size_t count, uint8_t* to);
+
 // Where a payload goes.
 struct Landing {
   enum Mode : uint8_t {
