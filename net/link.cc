@@ -301,9 +301,8 @@ void Link::OnRead(ssize_t bytes) {
   }
   owner_->OnHeard(this);
   const Status status = reader_.Read(static_cast<size_t>(bytes));
-  if (closing_) return;
-  if (!status.ok()) return Down(Cause::kProtocol, status);
-  owner_->OnTurn(this);
+  if (!status.ok() && !closing_) return Down(Cause::kProtocol, status);
+  owner_->OnTurn(this);  // also where a frame had the owner close this
 }
 
 Status Link::OnHeader(const FrameHeader& header, Landing* landing) {

@@ -419,7 +419,7 @@ int Operations::waiting_on() const {
     const int unready = op.needs_ready ? FirstUnready(op) : -1;
     return unready >= 0 ? unready : op.steps[op.send_step].send_to;
   }
-  return op.steps.empty() ? -1 : op.steps.back().send_to;
+  return -1;  // only what was sent has still to be written
 }
 
 }  // namespace ringlet

@@ -454,6 +454,8 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
 }
 
 void RingNode::OnGoodbye(Link* link) {
+  Advance();  // what it sent before
+  if (link->closing()) return;
   Peer& p = peers_[link->peer];
   p.left = true;
   membership_.Gone(link->peer);
