@@ -207,6 +207,14 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
 Status RingCollective::Open(const RingOptions& options,
                             std::unique_ptr<Collective>* out) {
+  std::unique_ptr<RingCollective> ring;
+  RINGLET_RETURN_IF_ERROR(Open(options, &ring));
+  *out = std::move(ring);
+  return Status();
+}
+
+Status RingCollective::Open(const RingOptions& options,
+                            std::unique_ptr<RingCollective>* out) {
   auto ring = std::make_unique<Ring>(options);
   RINGLET_RETURN_IF_ERROR(ring->Begin());
   *out = std::move(ring);

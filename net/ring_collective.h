@@ -60,6 +60,8 @@ class RingCollective : public Collective {
   //   kDeadlineExceeded  names the workers that are missing, and why
   //   kPeerLost          another worker was lost meanwhile
   static Status Open(const RingOptions& options,
+                     std::unique_ptr<RingCollective>* out);
+  static Status Open(const RingOptions& options,
                      std::unique_ptr<Collective>* out);
 
   // Names the training step in messages from now on.
