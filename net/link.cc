@@ -169,6 +169,7 @@ void Link::Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed) {
   out->payload = payload;
   if (borrowed) {
     ++borrowed_;
+    turn_bytes_ += header->payload_bytes;
   } else {
     out->copy.assign(payload, payload + header->payload_bytes);
     out->payload = out->copy.data();

@@ -52,6 +52,7 @@ class Link final : private FrameReader::Sink {
 
   static constexpr int kMaxBorrowed = 4;
   static constexpr int kMaxFrames = 64;
+  static constexpr uint32_t kTurnBytes = 4 * kSegmentBytes;
 
   Link(Loop* loop, Owner* owner) : loop_(loop), owner_(owner), reader_(this) {}
   ~Link() { RINGLET_CHECK(open_handles_ == 0); }
@@ -70,6 +71,10 @@ class Link final : private FrameReader::Sink {
   // The payload stays the caller's, untouched, until OnSent.
   void SendBorrowed(FrameHeader header, const uint8_t* payload);
   bool has_room() const { return borrowed_ < kMaxBorrowed; }
+  // Sending takes turns with reading, or what one side sends piles up in the
+  // kernel, out of every cache, while nobody reads.
+  bool turn_over() const { return turn_bytes_ >= kTurnBytes; }
+  void NewTurn() { turn_bytes_ = 0; }
   bool drained() const { return count_ == 0 && !waiting_; }
 
   // Drops queued bulk frames and lets go of the callers' memory, here and where
@@ -134,6 +139,7 @@ class Link final : private FrameReader::Sink {
   int first_ = 0;
   int count_ = 0;
   int borrowed_ = 0;
+  uint32_t turn_bytes_ = 0;  // of bulk frames
   size_t written_ = 0;  // bytes of the front frame, header first
   uint8_t wait_buffer_[1024];
   FrameReader reader_;

@@ -72,7 +72,9 @@ void RingNode::Begin() {
   int error = uv_timer_init(loop_->uv(), &timer_);
   if (error != 0) return Fail(UvError(error, "cannot make a timer"));
   timer_.data = this;
-  timer_open_ = true;
+  uv_idle_init(loop_->uv(), &turn_);  // cannot fail
+  turn_.data = this;
+  open_handles_ = 2;
   const Status listening = Listen();
   if (!listening.ok()) return Fail(listening);
   uv_timer_start(
@@ -379,7 +381,22 @@ void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
 
 bool RingNode::HasRoom(int peer) {
   const Link* link = peers_[peer].link.get();
-  return link != nullptr && link->phase == LinkPhase::kUp && link->has_room();
+  if (link == nullptr || link->phase != LinkPhase::kUp) return false;
+  if (link->turn_over()) NextTurn();
+  return link->has_room() && !link->turn_over();
+}
+
+// Goes on once what has come in meanwhile has been read.
+void RingNode::NextTurn() {
+  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&turn_))) return;
+  uv_idle_start(&turn_, [](uv_idle_t* turn) {
+    uv_idle_stop(turn);
+    RingNode* node = static_cast<RingNode*>(turn->data);
+    for (Peer& p : node->peers_) {
+      if (p.link != nullptr) p.link->NewTurn();
+    }
+    node->Advance();
+  });
 }
 
 void RingNode::Send(int peer, const FrameHeader& header, const uint8_t* payload,
@@ -613,7 +630,7 @@ void RingNode::Leave() {
       DropLink(&p.link);
     }
   }
-  if (!timer_open_) return owner_->OnClosed();  // nothing was ever opened
+  if (open_handles_ == 0) return owner_->OnClosed();  // nothing was ever opened
   CheckClosed();
 }
 
@@ -643,17 +660,20 @@ void RingNode::OnClosed(Link* link) {
 void RingNode::OnListenerClosed(Listener*) { CheckClosed(); }
 
 void RingNode::CheckClosed() {
-  if (state_ != State::kLeaving || !timer_open_ || lookups_ > 0 ||
+  if (state_ != State::kLeaving || ended_ || lookups_ > 0 ||
       !closing_.empty() || tcp_listener_.open() || local_listener_.open()) {
     return;
   }
   for (const Peer& p : peers_) {
     if (p.link != nullptr) return;
   }
-  timer_open_ = false;
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), [](uv_handle_t* timer) {
-    static_cast<RingNode*>(timer->data)->owner_->OnClosed();
-  });
+  ended_ = true;
+  const uv_close_cb closed = [](uv_handle_t* handle) {
+    RingNode* node = static_cast<RingNode*>(handle->data);
+    if (--node->open_handles_ == 0) node->owner_->OnClosed();
+  };
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
+  uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
 }
 
 }  // namespace ringlet

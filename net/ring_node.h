@@ -109,6 +109,7 @@ class RingNode final : private Link::Owner,
   std::unique_ptr<Link> NewLink();
   void DropLink(std::unique_ptr<Link>* link);
   void Advance();
+  void NextTurn();
   void UpdateActivity();
   void Fail(const Status& status);
   void CheckClosed();
@@ -138,7 +139,9 @@ class RingNode final : private Link::Owner,
   Listener tcp_listener_;
   Listener local_listener_;
   uv_timer_t timer_;
-  bool timer_open_ = false;
+  uv_idle_t turn_;
+  int open_handles_ = 0;  // of the two
+  bool ended_ = false;    // they are closing
   int lookups_ = 0;
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """All-reduce of ringlet beside PyTorch's Gloo, if that is installed.
 
   tests/bench_allreduce.py [build] [rounds]

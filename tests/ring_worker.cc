@@ -44,7 +44,7 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
   std::vector<double> seconds;
   uint32_t digest = 0;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count && (round == 0 || !bench); ++i) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
     ring->SetStep(round);
@@ -53,7 +53,7 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
     RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
     seconds.push_back(
         std::chrono::duration<double>(Clock::now() - start).count());
-    digest = Crc32c(v.data(), count * sizeof(float), digest);
+    if (!bench) digest = Crc32c(v.data(), count * sizeof(float), digest);
     if (pause_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     }
