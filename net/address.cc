@@ -17,8 +17,9 @@ Status ParseHostPort(const std::string& text, HostPort* out) {
   const bool bracketed =
       host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const bool host_ok = !host.empty() && host.size() < 256 &&
-                       (bracketed || host.find(':') == std::string::npos);
+  const bool host_ok =
+      !host.empty() && host.size() < 256 &&
+      host.find_first_of(bracketed ? "[]" : "[]:") == std::string::npos;
   long number = 0;
   bool port_ok = !port.empty() && port.size() <= 5;
   for (char c : port) {

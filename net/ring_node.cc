@@ -480,7 +480,7 @@ void RingNode::OnGoodbye(Link* link) {
   if (state_ == State::kStarting) {
     p.left = false;
     DropLink(&p.link);
-    Redial(link->peer, "it was there and left");
+    Redial(link->peer, "it was there and gave up");
     return;
   }
   if (state_ == State::kRunning && !link->drained()) {
