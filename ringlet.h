@@ -24,9 +24,10 @@
 #include "io/model_json.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
-#include "net/cluster.h"
-#include "net/launcher.h"
 #include "io/tensorboard.h"
 #include "io/trace.h"
+#include "net/cluster.h"
+#include "net/launcher.h"
+#include "net/ring_collective.h"
 
 #endif  // RINGLET_RINGLET_H_

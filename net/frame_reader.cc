@@ -1,0 +1,108 @@
+#include "frame_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../core/crc32c.h"
+
+namespace ringlet {
+
+void AddFloats(const uint8_t* from, size_t count, uint8_t* to) {
+  for (size_t i = 0; i < count; ++i) {
+    float a;
+    float b;
+    std::memcpy(&a, to + i * sizeof(float), sizeof(float));
+    std::memcpy(&b, from + i * sizeof(float), sizeof(float));
+    a += b;
+    std::memcpy(to + i * sizeof(float), &a, sizeof(float));
+  }
+}
+
+// Nothing waits in the buffer and the payload goes somewhere as it is.
+bool FrameReader::direct() const {
+  return in_payload_ && begin_ == end_ && landing_.mode == Landing::kLand;
+}
+
+FrameReader::Space FrameReader::NextSpace() {
+  if (direct()) {
+    return {landing_.data + received_, header_.payload_bytes - received_};
+  }
+  if (begin_ > 0) {  // less than a header, or less than a float
+    std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  const size_t limit = in_payload_ ? kBufferBytes : kShortRead;
+  return {buffer_ + end_, limit - end_};
+}
+
+Status FrameReader::Read(size_t bytes) {
+  if (direct()) {
+    crc_ = Crc32c(landing_.data + received_, bytes, crc_);
+    received_ += static_cast<uint32_t>(bytes);
+    return received_ == header_.payload_bytes ? EndFrame() : Status();
+  }
+  end_ += bytes;
+  return Parse();
+}
+
+Status FrameReader::Parse() {
+  for (;;) {
+    const size_t have = end_ - begin_;
+    if (!in_payload_) {
+      if (have < kFrameHeaderBytes) return Status();
+      RINGLET_RETURN_IF_ERROR(DecodeHeader(buffer_ + begin_, &header_));
+      begin_ += kFrameHeaderBytes;
+      landing_ = Landing();
+      RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &landing_));
+      RINGLET_CHECK(landing_.mode != Landing::kKeep ||
+                    header_.payload_bytes <= kEagerBytes);
+      RINGLET_CHECK(landing_.mode != Landing::kAdd ||
+                    header_.payload_bytes % sizeof(float) == 0);
+      in_payload_ = true;
+      received_ = 0;
+      crc_ = 0;
+      if (header_.payload_bytes == 0) RINGLET_RETURN_IF_ERROR(EndFrame());
+      continue;
+    }
+    size_t take = std::min<size_t>(have, header_.payload_bytes - received_);
+    if (landing_.mode == Landing::kAdd) take -= take % sizeof(float);
+    if (take == 0) return Status();
+    RINGLET_RETURN_IF_ERROR(Take(buffer_ + begin_, take));
+    begin_ += take;
+    if (received_ == header_.payload_bytes) {
+      RINGLET_RETURN_IF_ERROR(EndFrame());
+    }
+  }
+}
+
+Status FrameReader::Take(const uint8_t* data, size_t bytes) {
+  crc_ = Crc32c(data, bytes, crc_);
+  switch (landing_.mode) {
+    case Landing::kKeep:
+      std::memcpy(kept_ + received_, data, bytes);
+      break;
+    case Landing::kLand:
+      std::memcpy(landing_.data + received_, data, bytes);
+      break;
+    case Landing::kAdd:
+      AddFloats(data, bytes / sizeof(float), landing_.data + received_);
+      break;
+    case Landing::kSkip:
+      break;
+  }
+  received_ += static_cast<uint32_t>(bytes);
+  return Status();
+}
+
+Status FrameReader::EndFrame() {
+  in_payload_ = false;
+  if (crc_ != header_.payload_crc) {
+    return Corruption("the checksum of a %s frame's payload does not fit",
+                      FrameTypeName(header_.type));
+  }
+  return sink_->OnFrame(header_,
+                        landing_.mode == Landing::kKeep ? kept_ : nullptr);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,147 @@
+#include "handshake.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kFixedBytes = 32;
+
+}  // namespace
+
+uint8_t HostByteOrder() {
+  const uint16_t probe = 1;
+  uint8_t first;
+  std::memcpy(&first, &probe, 1);
+  return first == 1 ? 1 : 2;
+}
+
+uint64_t ClusterHash(const std::vector<std::string>& addresses) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::string& address : addresses) {
+    for (size_t i = 0; i <= address.size(); ++i) {
+      hash ^= static_cast<uint8_t>(address.c_str()[i]);
+      hash *= 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
+  const size_t job_bytes = std::min(identity.job.size(), kMaxJobBytes);
+  std::vector<uint8_t> out(kFixedBytes + job_bytes);
+  out[0] = identity.byte_order;
+  out[1] = identity.implementation;
+  StoreLittle(static_cast<uint16_t>(identity.rank), &out[2]);
+  StoreLittle(static_cast<uint16_t>(identity.size), &out[4]);
+  StoreLittle(static_cast<uint16_t>(job_bytes), &out[6]);
+  StoreLittle(identity.incarnation, &out[8]);
+  StoreLittle(identity.cluster_hash, &out[16]);
+  StoreLittle(identity.timeout_ms, &out[24]);
+  std::memcpy(out.data() + kFixedBytes, identity.job.data(), job_bytes);
+  return out;
+}
+
+Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
+  if (bytes < kFixedBytes) {
+    return Corruption("a handshake of %zu bytes, at least %zu are needed",
+                      bytes, kFixedBytes);
+  }
+  const size_t job_bytes = LoadLittle<uint16_t>(payload + 6);
+  if (job_bytes > kMaxJobBytes || job_bytes != bytes - kFixedBytes) {
+    return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
+                      job_bytes);
+  }
+  if (LoadLittle<uint32_t>(payload + 28) != 0) {
+    return Corruption("a handshake whose reserved bytes are not zero");
+  }
+  out->byte_order = payload[0];
+  out->implementation = payload[1];
+  out->rank = LoadLittle<uint16_t>(payload + 2);
+  out->size = LoadLittle<uint16_t>(payload + 4);
+  out->incarnation = LoadLittle<uint64_t>(payload + 8);
+  out->cluster_hash = LoadLittle<uint64_t>(payload + 16);
+  out->timeout_ms = LoadLittle<uint32_t>(payload + 24);
+  out->job.assign(reinterpret_cast<const char*>(payload) + kFixedBytes,
+                  job_bytes);
+  return Status();
+}
+
+Status CheckPeer(const Identity& self, const Identity& peer,
+                 int expected_rank) {
+  const std::string job = Printable(
+      reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
+  if (peer.job != self.job) {
+    return InvalidArgument(
+        "job \"%s\" at rank %d meets job \"%s\": another job uses this "
+        "address, or the jobs are named differently",
+        self.job.c_str(), self.rank, job.c_str());
+  }
+  if (peer.size != self.size || peer.cluster_hash != self.cluster_hash) {
+    return InvalidArgument(
+        "rank %d was given other workers than rank %d (%d of them, hash "
+        "%016llx; here %d, hash %016llx): give every worker the same list",
+        peer.rank, self.rank, peer.size,
+        static_cast<unsigned long long>(peer.cluster_hash), self.size,
+        static_cast<unsigned long long>(self.cluster_hash));
+  }
+  if (expected_rank >= 0 && peer.rank != expected_rank) {
+    return InvalidArgument("rank %d answers where rank %d should be", peer.rank,
+                           expected_rank);
+  }
+  if (expected_rank < 0 && (peer.rank <= self.rank || peer.rank >= self.size)) {
+    return InvalidArgument(
+        "a worker of rank %d connects to rank %d of %d%s", peer.rank, self.rank,
+        self.size,
+        peer.rank == self.rank ? ": two workers have the same index" : "");
+  }
+  if (peer.timeout_ms != self.timeout_ms) {
+    return InvalidArgument(
+        "rank %d has a timeout of %lu ms, rank %d of %lu: give every worker "
+        "the same",
+        peer.rank, static_cast<unsigned long>(peer.timeout_ms), self.rank,
+        static_cast<unsigned long>(self.timeout_ms));
+  }
+  if (peer.implementation != self.implementation) {
+    return InvalidArgument(
+        "rank %d and rank %d were given different implementations of the "
+        "collectives",
+        peer.rank, self.rank);
+  }
+  if (peer.byte_order != self.byte_order) {
+    return InvalidArgument(
+        "rank %d and rank %d store numbers in different byte orders; a job "
+        "needs one",
+        peer.rank, self.rank);
+  }
+  return Status();
+}
+
+bool FrameIsLegal(LinkPhase phase, FrameType type) {
+  switch (phase) {
+    case LinkPhase::kConnecting:
+    case LinkPhase::kLeft:
+    case LinkPhase::kClosed:
+      return false;
+    case LinkPhase::kAwaitHello:
+      return type == FrameType::kHello;
+    case LinkPhase::kAwaitWelcome:
+      return type == FrameType::kWelcome || type == FrameType::kReject;
+    case LinkPhase::kUp:
+      return type != FrameType::kHello && type != FrameType::kWelcome &&
+             type != FrameType::kReject;
+  }
+  return false;
+}
+
+std::string Printable(const uint8_t* text, size_t bytes) {
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(bytes, 400); ++i) {
+    const bool printable = text[i] >= 0x20 && text[i] < 0x7f;
+    out += printable ? static_cast<char>(text[i]) : '?';
+  }
+  return out;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,77 @@
+// Handshake: who is at the other end, and which frames it may send when.
+//
+// Internal to net/. Pure. The connecting side sends kHello with its identity;
+// the listening side answers kWelcome with its own, or kReject with the reason
+// as text. Each compares the other's with what it was configured with.
+//
+//   OFFSET SIZE  payload of kHello and kWelcome
+//    0      1    byte order of floats: 1 little-endian, 2 big-endian
+//    1      1    implementation of the collectives
+//    2      2    rank
+//    4      2    size of the world
+//    6      2    length of the job's name, at most kMaxJobBytes
+//    8      8    incarnation, drawn at start
+//   16      8    cluster hash: of all addresses in rank order
+//   24      4    timeout in milliseconds
+//   28      4    reserved, 0
+//   32           the job's name
+
+#ifndef RINGLET_NET_HANDSHAKE_H_
+#define RINGLET_NET_HANDSHAKE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frame.h"
+
+namespace ringlet {
+
+constexpr size_t kMaxJobBytes = 256;
+constexpr double kHandshakeSeconds = 2;
+
+struct Identity {
+  std::string job;
+  int rank = 0;
+  int size = 1;
+  uint64_t incarnation = 0;
+  uint64_t cluster_hash = 0;
+  uint32_t timeout_ms = 0;
+  uint8_t implementation = 0;
+  uint8_t byte_order = 0;
+};
+
+// 1 or 2, of this processor.
+uint8_t HostByteOrder();
+// FNV-1a, 64 bits, of the addresses with a zero byte after each.
+uint64_t ClusterHash(const std::vector<std::string>& addresses);
+
+std::vector<uint8_t> EncodeIdentity(const Identity& identity);
+Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out);
+
+// OK where `peer` may be linked with `self`; otherwise kInvalidArgument says
+// what differs, naming both sides. `expected_rank` is -1 on the listening
+// side, where any higher rank may come.
+Status CheckPeer(const Identity& self, const Identity& peer, int expected_rank);
+
+// The life of a link. What may follow: kConnecting -> kAwaitWelcome -> kUp for
+// the side that connects, kAwaitHello -> kUp for the one that listens, then
+// kLeft after a goodbye; kClosed from everywhere.
+enum class LinkPhase : uint8_t {
+  kConnecting,    // no byte may come
+  kAwaitWelcome,  // kHello was sent
+  kAwaitHello,    // accepted, nothing is known of the other side
+  kUp,            // member: heartbeats, operations, goodbye, abort
+  kLeft,          // said goodbye: no byte may come
+  kClosed,
+};
+// The (phase x type) table of what may arrive.
+bool FrameIsLegal(LinkPhase phase, FrameType type);
+
+// Text from another process: only printable ASCII, at most 400 bytes of it.
+std::string Printable(const uint8_t* text, size_t bytes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_HANDSHAKE_H_

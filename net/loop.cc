@@ -1,0 +1,80 @@
+#include "loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+namespace ringlet {
+
+Status UvError(int uv_error, const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+#ifndef _WIN32
+  if (uv_error < 0 && uv_error > -4000) {  // libuv negates errno
+    return OsError(-uv_error, "%s", text);
+  }
+#endif
+  return Error(Code::kIo, "%s: %s", text, uv_strerror(uv_error));
+}
+
+Status Loop::Open(std::unique_ptr<Loop>* out) {
+  std::unique_ptr<Loop> loop(new Loop);
+  int error = uv_loop_init(&loop->loop_);
+  if (error != 0) return UvError(error, "cannot make an event loop");
+  error = uv_async_init(&loop->loop_, &loop->wake_, [](uv_async_t* wake) {
+    static_cast<Loop*>(wake->data)->Drain();
+  });
+  if (error != 0) {
+    uv_loop_close(&loop->loop_);
+    return UvError(error, "cannot make an event loop");
+  }
+  loop->wake_.data = loop.get();
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Loop* raw = loop.get();
+  // thread_ is written before the loop can run anything that reads it.
+  std::unique_lock<std::mutex> lock(loop->mutex_);
+  loop->thread_ = std::thread([raw] { raw->Run(); });
+  lock.unlock();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  *out = std::move(loop);
+  return Status();
+}
+
+Loop::~Loop() {
+  if (!thread_.joinable()) return;
+  Post([this] { uv_close(reinterpret_cast<uv_handle_t*>(&wake_), nullptr); });
+  thread_.join();
+  RINGLET_CHECK(uv_loop_close(&loop_) == 0);
+}
+
+void Loop::Post(std::function<void()> work) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  posted_.push_back(std::move(work));
+  // Under the lock, so that the handle is not closed in between.
+  uv_async_send(&wake_);
+}
+
+void Loop::Run() {
+  { std::lock_guard<std::mutex> wait_for_open(mutex_); }
+  uv_run(&loop_, UV_RUN_DEFAULT);
+}
+
+void Loop::Drain() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_.swap(posted_);
+  }
+  for (std::function<void()>& work : running_) work();
+  running_.clear();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,174 @@
+#include "membership.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringlet {
+namespace {
+
+constexpr uint16_t kNobody = 0xffff;
+
+bool Same(const Activity& a, const Activity& b) {
+  return a.step == b.step && a.sequence == b.sequence && a.type == b.type &&
+         a.waiting_on == b.waiting_on;
+}
+
+}  // namespace
+
+const char* CauseName(Cause cause) {
+  switch (cause) {
+    case Cause::kExited:
+      return "exited";
+    case Cause::kSilent:
+      return "silent";
+    case Cause::kRefused:
+      return "refused";
+    case Cause::kCut:
+      return "cut";
+    case Cause::kStalled:
+      return "stalled";
+    case Cause::kLeft:
+      return "left";
+    case Cause::kProtocol:
+      return "protocol";
+    case Cause::kHeldUp:
+      return "held up";
+  }
+  return "unknown";
+}
+
+void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
+                     uint8_t* payload) {
+  header->type = FrameType::kHeartbeat;
+  header->step = activity.step;
+  header->sequence = activity.sequence;
+  header->payload_bytes = kHeartbeatBytes;
+  payload[0] = static_cast<uint8_t>(activity.type);
+  payload[1] = 0;
+  StoreLittle(activity.waiting_on < 0
+                  ? kNobody
+                  : static_cast<uint16_t>(activity.waiting_on),
+              payload + 2);
+}
+
+Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
+                       int size, Activity* out) {
+  const FrameType type = static_cast<FrameType>(payload[0]);
+  const uint16_t on = LoadLittle<uint16_t>(payload + 2);
+  if (header.payload_bytes != kHeartbeatBytes || payload[1] != 0 ||
+      (type != FrameType::kHeartbeat && (payload[0] < 16 || payload[0] > 19)) ||
+      (on != kNobody && on >= size)) {
+    return Corruption("a heartbeat that makes no sense");
+  }
+  out->step = header.step;
+  out->sequence = header.sequence;
+  out->type = type;
+  out->waiting_on = on == kNobody ? -1 : on;
+  return Status();
+}
+
+Membership::Membership(Options options, int64_t now)
+    : options_(std::move(options)),
+      peers_(options_.addresses.size()),
+      progress_(now),
+      last_tick_(now),
+      last_beat_(now) {}
+
+void Membership::Joined(int peer, int64_t now) {
+  peers_[peer] = Peer();
+  peers_[peer].joined = true;
+  peers_[peer].heard = peers_[peer].changed = now;
+}
+
+void Membership::Heard(int peer, int64_t now) { peers_[peer].heard = now; }
+
+void Membership::Beat(int peer, const Activity& activity, int64_t now) {
+  if (!Same(peers_[peer].activity, activity)) peers_[peer].changed = now;
+  peers_[peer].activity = activity;
+}
+
+void Membership::Gone(int peer) { peers_[peer].joined = false; }
+
+void Membership::SetActivity(const Activity& activity, uint64_t moved,
+                             int64_t now) {
+  if (moved != moved_ || !Same(activity, activity_)) progress_ = now;
+  moved_ = moved;
+  activity_ = activity;
+}
+
+Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
+  const int64_t timeout = options_.timeout_nanos;
+  const int64_t late = now - last_tick_ - tick_nanos();
+  last_tick_ = now;
+  *beat = now - last_beat_ >= timeout / 4;
+  if (*beat) last_beat_ = now;
+  if (late > timeout) {
+    return {options_.rank, Cause::kHeldUp, static_cast<double>(late) / 1e9};
+  }
+  if (late > timeout / 4) {  // what came meanwhile has not been read yet
+    for (Peer& peer : peers_) {
+      peer.heard = std::min(now, peer.heard + late);
+      peer.changed = std::min(now, peer.changed + late);
+    }
+    progress_ = std::min(now, progress_ + late);
+  }
+  Suspect silent;
+  int64_t longest = timeout;
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    if (!peers_[r].joined || now - peers_[r].heard <= longest) continue;
+    longest = now - peers_[r].heard;
+    silent = {static_cast<int>(r), Cause::kSilent,
+              static_cast<double>(longest) / 1e9};
+  }
+  if (silent.rank >= 0) return silent;
+  return FindStalled(now);
+}
+
+// Follows who waits for whom from this rank to the end of the chain.
+Membership::Suspect Membership::FindStalled(int64_t now) const {
+  if (activity_.waiting_on < 0 || now - progress_ <= options_.timeout_nanos) {
+    return Suspect();
+  }
+  int at = activity_.waiting_on;
+  for (size_t hops = 0; hops < peers_.size(); ++hops) {
+    const Peer& peer = peers_[at];
+    if (!peer.joined) return Suspect();
+    if (peer.activity.computing() &&
+        peer.activity.sequence < activity_.sequence) {
+      return Suspect();  // a slow worker is not a dead worker
+    }
+    const int next = peer.activity.waiting_on;
+    if (next < 0 || next == options_.rank || next == at) break;
+    at = next;
+  }
+  const int64_t still = now - std::max(progress_, peers_[at].changed);
+  if (still <= options_.timeout_nanos) return Suspect();
+  return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
+}
+
+Status Membership::Lost(const Suspect& suspect, const char* detail) const {
+  char phase[96];
+  if (activity_.computing()) {
+    std::snprintf(phase, sizeof(phase), "while rank %d computed",
+                  options_.rank);
+  } else {
+    std::snprintf(phase, sizeof(phase),
+                  "in operation %llu (%s) as seen from rank %d",
+                  static_cast<unsigned long long>(activity_.sequence),
+                  FrameTypeName(activity_.type), options_.rank);
+  }
+  char seconds[48] = "";
+  if (suspect.seconds > 0) {
+    std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
+  }
+  return PeerLost(suspect.rank,
+                  "rank %d (%s) was lost: %s%s%s%s, generation %lu, step "
+                  "%llu, %s",
+                  suspect.rank, options_.addresses[suspect.rank].c_str(),
+                  CauseName(suspect.cause), seconds,
+                  detail[0] != '\0' ? ": " : "", detail,
+                  static_cast<unsigned long>(options_.generation),
+                  static_cast<unsigned long long>(activity_.step), phase);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,107 @@
+// Membership: who is still there, and whose fault a standstill is.
+//
+// Internal to net/. Pure: time comes in as an argument, in nanoseconds of a
+// monotonic clock. One knob, the timeout T. Every member says something at
+// least every T/4; silence longer than T, a connection that ended without a
+// goodbye, or an operation that has moved no byte for T makes a suspect. A slow
+// member that still says it is alive and has not begun the operation is waited
+// for.
+
+#ifndef RINGLET_NET_MEMBERSHIP_H_
+#define RINGLET_NET_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frame.h"
+
+namespace ringlet {
+
+// How a member was lost.
+enum class Cause : uint8_t {
+  kExited,    // its end of the connection was closed without a goodbye
+  kSilent,    // nothing heard for T
+  kRefused,   // its host answers that nobody listens
+  kCut,       // the network gave up on the connection
+  kStalled,   // it is alive, and the operation stands still because of it
+  kLeft,      // it said goodbye while others still need it
+  kProtocol,  // it sent what it must not
+  kHeldUp,    // this worker itself stood still for longer than T
+};
+const char* CauseName(Cause cause);
+
+// What a worker is doing: the content of a heartbeat.
+struct Activity {
+  uint64_t step = 0;      // training step
+  uint64_t sequence = 0;  // operation waited for, or the last one completed
+  FrameType type = FrameType::kHeartbeat;  // of the operation waited for;
+                                           // kHeartbeat: none, it computes
+  int waiting_on = -1;                     // rank, or -1
+  bool computing() const { return type == FrameType::kHeartbeat; }
+};
+
+constexpr size_t kHeartbeatBytes = 4;
+void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
+                     uint8_t* payload);
+Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
+                       int size, Activity* out);
+
+class Membership {
+ public:
+  struct Options {
+    int rank = 0;
+    uint32_t generation = 1;
+    int64_t timeout_nanos = 5000000000;
+    std::vector<std::string> addresses;  // by rank
+  };
+  Membership(Options options, int64_t now);
+
+  // Times between two calls of Tick.
+  int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
+
+  void Joined(int peer, int64_t now);
+  void Heard(int peer, int64_t now);
+  void Beat(int peer, const Activity& activity, int64_t now);
+  void Gone(int peer);  // no longer watched: it left or was lost
+  bool joined(int peer) const { return peers_[peer].joined; }
+
+  // What this worker does. `moved` counts the bytes its operations have moved;
+  // any change of it, or of the activity, is progress.
+  void SetActivity(const Activity& activity, uint64_t moved, int64_t now);
+  const Activity& activity() const { return activity_; }
+
+  struct Suspect {
+    int rank = -1;  // -1: nobody
+    Cause cause = Cause::kSilent;
+    double seconds = 0;  // how long the silence or the standstill lasted
+  };
+  // To be called every tick_nanos(). `beat` says whether heartbeats are due.
+  // A tick that comes late makes this worker more patient by as much; one that
+  // comes later than T makes it the suspect itself.
+  Suspect Tick(int64_t now, bool* beat);
+
+  // kPeerLost, naming rank, address, generation, step, phase and cause.
+  Status Lost(const Suspect& suspect, const char* detail) const;
+
+ private:
+  struct Peer {
+    bool joined = false;
+    int64_t heard = 0;
+    int64_t changed = 0;  // when its activity last changed
+    Activity activity;
+  };
+  Suspect FindStalled(int64_t now) const;
+
+  const Options options_;
+  std::vector<Peer> peers_;
+  Activity activity_;
+  uint64_t moved_ = 0;
+  int64_t progress_ = 0;  // when something last moved
+  int64_t last_tick_;
+  int64_t last_beat_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_MEMBERSHIP_H_

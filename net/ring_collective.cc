@@ -1,0 +1,224 @@
+#include "ring_collective.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "socket_address.h"
+#include "loop.h"
+#include "ring_node.h"
+
+namespace ringlet {
+namespace {
+
+Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
+  const int size = static_cast<int>(options.addresses.size());
+  if (size < 1 || size > 1024) {
+    return InvalidArgument("a ring of %d workers: 1 to 1024 are possible",
+                           size);
+  }
+  if (options.rank < 0 || options.rank >= size) {
+    return InvalidArgument("rank %d in a ring of %d workers", options.rank,
+                           size);
+  }
+  if (options.job.size() > kMaxJobBytes) {
+    return InvalidArgument("the job's name has %zu bytes, at most %zu",
+                           options.job.size(), kMaxJobBytes);
+  }
+  if (!(options.timeout_seconds >= 0.1 && options.timeout_seconds <= 3600)) {
+    return InvalidArgument("a timeout of %g s: 0.1 to 3600 are possible",
+                           options.timeout_seconds);
+  }
+  if (!(options.start_timeout_seconds >= 0 &&
+        options.start_timeout_seconds <= 1e6)) {
+    return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
+                           options.start_timeout_seconds);
+  }
+  hosts->resize(size);
+  for (int r = 0; r < size; ++r) {
+    const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
+    if (!parsed.ok()) return parsed.Annotate("rank %d", r);
+    for (int before = 0; before < r; ++before) {
+      if (options.addresses[before] == options.addresses[r]) {
+        return InvalidArgument("ranks %d and %d have the same address %s",
+                               before, r, options.addresses[r].c_str());
+      }
+    }
+  }
+  return Status();
+}
+
+class Ring final : public RingCollective, private RingNode::Owner {
+ public:
+  explicit Ring(const RingOptions& options) : options_(options) {}
+
+  ~Ring() override {
+    if (node_ == nullptr) return;
+    loop_->Post([this] { node_->Leave(); });
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
+    lock.unlock();
+    loop_.reset();  // joins the thread
+  }
+
+  Status Begin() {
+    std::vector<Address> hosts;
+    RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
+    if (size() == 1) return Status();
+    sockaddr_storage own;
+    RINGLET_RETURN_IF_ERROR(ResolveAddress(hosts[options_.rank], &own));
+    RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
+    RingNode::Owner* owner = this;
+    node_ = std::make_unique<RingNode>(options_, std::move(hosts), own,
+                                       loop_.get(), owner);
+    loop_->Post([this] { node_->Begin(); });
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
+    return failure_;
+  }
+
+  int rank() const override { return options_.rank; }
+  int size() const override {
+    return static_cast<int>(options_.addresses.size());
+  }
+
+  Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
+    if (count > static_cast<size_t>(INT64_MAX) / sizeof(float)) {
+      return InvalidArgument("an all-reduce of %zu floats", count);
+    }
+    return Submit({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(data),
+                   count * sizeof(float), 0},
+                  ticket);
+  }
+
+  Status Wait(Ticket ticket) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (ticket > issued_) {
+      return InvalidArgument(
+          "a wait for operation %llu, none beyond %llu was "
+          "started",
+          static_cast<unsigned long long>(ticket),
+          static_cast<unsigned long long>(issued_));
+    }
+    // The node's heartbeats and timers end this: by completion, or by the loss
+    // of whoever it waits for.
+    changed_.wait(lock, [&] { return completed_ >= ticket || !failure_.ok(); });
+    return completed_ >= ticket ? Status() : failure_;
+  }
+
+  Status Broadcast(void* data, size_t bytes, int root) override {
+    if (root < 0 || root >= size()) {
+      return InvalidArgument("a broadcast from rank %d of %d", root, size());
+    }
+    return Run(
+        {FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});
+  }
+
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    uint8_t* to = static_cast<uint8_t*>(out);
+    if (bytes > 0) std::memmove(to + bytes * rank(), in, bytes);
+    return Run({FrameType::kAllGather, to, bytes, 0});
+  }
+
+  Status Barrier() override {
+    return Run({FrameType::kBarrier, nullptr, 0, 0});
+  }
+
+  void SetStep(uint64_t step) override {
+    if (node_ == nullptr) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    step_ = step;
+  }
+
+ private:
+  Status Submit(const Call& call, Ticket* ticket) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    *ticket = ++issued_;
+    if (node_ == nullptr) {  // a ring of one: all is done already
+      completed_ = issued_;
+      return Status();
+    }
+    submitted_.push_back(call);
+    const bool first = submitted_.size() == 1;
+    lock.unlock();
+    if (first) loop_->Post([this] { TakeSubmitted(); });
+    return Status();
+  }
+
+  Status Run(const Call& call) {
+    Ticket ticket = 0;
+    RINGLET_RETURN_IF_ERROR(Submit(call, &ticket));
+    return Wait(ticket);
+  }
+
+  // On the loop's thread, as all that follows.
+  void TakeSubmitted() {
+    uint64_t step;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      taken_.swap(submitted_);
+      step = step_;
+    }
+    node_->SetStep(step);
+    node_->Start(taken_.data(), taken_.size());
+    taken_.clear();
+  }
+
+  void OnRunning() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_ = true;
+    changed_.notify_all();
+  }
+  void OnCompleted(uint64_t sequence) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    completed_ = sequence;
+    changed_.notify_all();
+  }
+  void OnFailed(const Status& status) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure_ = status;
+    changed_.notify_all();
+  }
+  void OnClosed() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+  const RingOptions options_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<RingNode> node_;
+  std::vector<Call> taken_;  // of the loop's thread
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Call> submitted_;
+  uint64_t issued_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t step_ = 0;
+  Status failure_;
+  bool running_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+Status RingCollective::Open(const RingOptions& options,
+                            std::unique_ptr<Collective>* out) {
+  std::unique_ptr<RingCollective> ring;
+  RINGLET_RETURN_IF_ERROR(Open(options, &ring));
+  *out = std::move(ring);
+  return Status();
+}
+
+Status RingCollective::Open(const RingOptions& options,
+                            std::unique_ptr<RingCollective>* out) {
+  auto ring = std::make_unique<Ring>(options);
+  RINGLET_RETURN_IF_ERROR(ring->Begin());
+  *out = std::move(ring);
+  return Status();
+}
+
+}  // namespace ringlet

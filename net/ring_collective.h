@@ -1,0 +1,73 @@
+// RingCollective: the Collective of several worker processes.
+//
+// Public. Every worker has a direct connection to every other; long vectors
+// travel around the ring, short ones by the fewest hops. Workers on one host
+// talk over a local socket (Linux's abstract AF_UNIX namespace, a name derived
+// from the listening address), others over TCP. One thread of its own does the
+// network and keeps the connections alive while the caller computes.
+//
+// A worker that is lost makes every call under way, and every later one, return
+// kPeerLost on all the others; the message names rank, address, generation,
+// step, phase and cause. A slow worker is waited for. Ranks that make different
+// calls get kInvalidArgument, naming both. After any error only destruction is
+// of use.
+//
+// The calls of Collective come from one thread at a time. The destructor says
+// goodbye, waits for the others to hear it (at most the timeout), and stops the
+// thread: a normal end is never seen as a failure.
+
+#ifndef RINGLET_NET_RING_COLLECTIVE_H_
+#define RINGLET_NET_RING_COLLECTIVE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../core/collective.h"
+
+namespace ringlet {
+
+enum class RingImplementation {
+  kAuto,  // by size: up to 8 KiB as kTree, above as kRing
+  kRing,  // the fewest bytes
+  kTree,  // the fewest hops (recursive doubling)
+};
+
+struct RingOptions {
+  // Of every worker by rank: "host:port", "1.2.3.4:port" or "[v6]:port". The
+  // same list on every worker. This worker listens on its own address only.
+  std::vector<std::string> addresses;
+  int rank = 0;
+  // Workers of different jobs refuse each other; at most 256 bytes.
+  std::string job = "ringlet";
+  // A worker that is silent for longer is lost. Seconds, 0.1 to 3600, the same
+  // on every worker.
+  double timeout_seconds = 5;
+  // How long Open waits for the others.
+  double start_timeout_seconds = 120;
+  // All-reduce by; the same on every worker.
+  RingImplementation implementation = RingImplementation::kAuto;
+  // Whether workers on one host use a local socket instead of TCP.
+  bool local_sockets = true;
+};
+
+class RingCollective : public Collective {
+ public:
+  // Listens, connects to the others and returns when all are there.
+  //   kInvalidArgument   the options make no sense, or an address is not of
+  //                      this host
+  //   kAlreadyExists     the port is in use
+  //   kDeadlineExceeded  names the workers that are missing, and why
+  //   kPeerLost          another worker was lost meanwhile
+  static Status Open(const RingOptions& options,
+                     std::unique_ptr<RingCollective>* out);
+  static Status Open(const RingOptions& options,
+                     std::unique_ptr<Collective>* out);
+
+  // Names the training step in messages from now on.
+  virtual void SetStep(uint64_t step) = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_COLLECTIVE_H_

@@ -1,0 +1,679 @@
+#include "ring_node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kSecond = 1000000000;
+constexpr int64_t kFirstBackoff = kSecond / 50;
+constexpr int64_t kLongestBackoff = kSecond;
+constexpr uint64_t kStartTickMs = 20;
+constexpr size_t kMaxStrangers = 16;
+constexpr size_t kAbortFixedBytes = 4;
+constexpr uint16_t kNobody = 0xffff;
+
+Algorithm AlgorithmOf(RingImplementation implementation) {
+  switch (implementation) {
+    case RingImplementation::kRing:
+      return Algorithm::kRing;
+    case RingImplementation::kTree:
+      return Algorithm::kTree;
+    case RingImplementation::kAuto:
+      break;
+  }
+  return Algorithm::kAuto;
+}
+
+Membership::Options MembershipOptions(const RingOptions& options) {
+  Membership::Options out;
+  out.rank = options.rank;
+  out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
+  out.addresses = options.addresses;
+  return out;
+}
+
+}  // namespace
+
+RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
+                   const sockaddr_storage& own, Loop* loop, Owner* owner)
+    : options_(options),
+      hosts_(std::move(hosts)),
+      own_(own),
+      loop_(loop),
+      owner_(owner),
+      rank_(options.rank),
+      size_(static_cast<int>(options.addresses.size())),
+      peers_(options.addresses.size()),
+      tcp_listener_(loop, this),
+      local_listener_(loop, this),
+      membership_(MembershipOptions(options), Now()),
+      operations_(rank_, size_, AlgorithmOf(options.implementation), this) {
+  identity_.job = options.job;
+  identity_.rank = rank_;
+  identity_.size = size_;
+  identity_.cluster_hash = ClusterHash(options.addresses);
+  identity_.timeout_ms =
+      static_cast<uint32_t>(options.timeout_seconds * 1000 + 0.5);
+  identity_.implementation = static_cast<uint8_t>(options.implementation);
+  identity_.byte_order = HostByteOrder();
+  uv_random(nullptr, nullptr, &identity_.incarnation,
+            sizeof(identity_.incarnation), 0, nullptr);
+}
+
+// Forming the ring.
+
+void RingNode::Begin() {
+  loop_->AssertInLoop();
+  start_deadline_ =
+      Now() + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
+  int error = uv_timer_init(loop_->uv(), &timer_);
+  if (error != 0) return Fail(UvError(error, "cannot make a timer"));
+  timer_.data = this;
+  uv_idle_init(loop_->uv(), &turn_);  // cannot fail
+  turn_.data = this;
+  open_handles_ = 2;
+  const Status listening = Listen();
+  if (!listening.ok()) return Fail(listening);
+  uv_timer_start(
+      &timer_,
+      [](uv_timer_t* timer) { static_cast<RingNode*>(timer->data)->Tick(); }, 0,
+      kStartTickMs);
+}
+
+Status RingNode::Listen() {
+  const Status status =
+      tcp_listener_.ListenTcp(reinterpret_cast<const sockaddr*>(&own_));
+  const char* address = options_.addresses[rank_].c_str();
+  if (status.os_error() == EADDRINUSE) {
+    return Error(Code::kAlreadyExists,
+                 "rank %d cannot listen on %s: the port is in use by another "
+                 "process",
+                 rank_, address);
+  }
+  if (status.os_error() == EADDRNOTAVAIL) {
+    return InvalidArgument(
+        "rank %d cannot listen on %s: this host has no such address", rank_,
+        address);
+  }
+  if (!status.ok()) {
+    return status.Annotate("rank %d cannot listen on %s", rank_, address);
+  }
+  if (options_.local_sockets) {  // without it, TCP serves
+    local_listener_.ListenLocal(LocalSocketName(own_)).IgnoreError();
+  }
+  return Status();
+}
+
+void RingNode::Dial(int peer, int64_t now) {
+  sockaddr_storage address;
+  if (NumericAddress(hosts_[peer], &address).ok()) {
+    return DialAddress(peer, address);
+  }
+  Lookup* lookup = new Lookup{{}, this, peer};
+  lookup->request.data = lookup;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  const int error = uv_getaddrinfo(
+      loop_->uv(), &lookup->request,
+      [](uv_getaddrinfo_t* request, int status, addrinfo* found) {
+        std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(request->data));
+        RingNode* node = lookup->node;
+        --node->lookups_;
+        if (node->state_ != State::kStarting) {
+          uv_freeaddrinfo(found);
+          return node->CheckClosed();
+        }
+        if (status != 0) {
+          const std::string why = "the name " +
+                                  node->hosts_[lookup->peer].host +
+                                  " cannot be resolved: " + uv_strerror(status);
+          return node->Redial(lookup->peer, why.c_str());
+        }
+        sockaddr_storage address = {};
+        std::memcpy(&address, found->ai_addr, found->ai_addrlen);
+        uv_freeaddrinfo(found);
+        SetPort(node->hosts_[lookup->peer].port, &address);
+        node->DialAddress(lookup->peer, address);
+      },
+      hosts_[peer].host.c_str(), nullptr, &hints);
+  if (error != 0) {
+    delete lookup;
+    return Redial(peer, uv_strerror(error));
+  }
+  ++lookups_;
+  peers_[peer].next_dial = now + 3600 * kSecond;  // until the answer
+}
+
+void RingNode::DialAddress(int peer, sockaddr_storage address) {
+  Peer& p = peers_[peer];
+  for (const bool local : {true, false}) {
+    if (local &&
+        (!options_.local_sockets || !p.try_local || !IsLocalAddress(address))) {
+      continue;
+    }
+    p.link = NewLink();
+    p.link->peer = peer;
+    p.link->opened_at = Now();
+    const Status status =
+        local ? p.link->ConnectLocal(LocalSocketName(address))
+              : p.link->ConnectTcp(reinterpret_cast<sockaddr*>(&address));
+    if (status.ok()) {
+      if (local) OnConnected(p.link.get());
+      return;
+    }
+    DropLink(&p.link);
+    if (!local) Redial(peer, status.message());
+  }
+}
+
+void RingNode::Redial(int peer, const char* why) {
+  Peer& p = peers_[peer];
+  p.trouble = why;
+  p.backoff =
+      std::min(kLongestBackoff, p.backoff == 0 ? kFirstBackoff : 2 * p.backoff);
+  p.next_dial = Now() + p.backoff;
+}
+
+void RingNode::OnConnected(Link* link) {
+  link->phase = LinkPhase::kAwaitWelcome;
+  SendIdentity(link, FrameType::kHello);
+}
+
+void RingNode::SendIdentity(Link* link, FrameType type) {
+  const std::vector<uint8_t> payload = EncodeIdentity(identity_);
+  FrameHeader header;
+  header.type = type;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  SendTo(link, header, payload.data(), false);
+}
+
+void RingNode::OnConnection(Listener* listener) {
+  if (strangers_.size() >= kMaxStrangers) {  // the oldest had its chance
+    std::unique_ptr<Link> oldest = std::move(strangers_.front());
+    strangers_.erase(strangers_.begin());
+    DropLink(&oldest);
+  }
+  auto link = NewLink();
+  link->phase = LinkPhase::kAwaitHello;
+  link->opened_at = Now();
+  const bool wanted = live();
+  if (!link->Accept(listener->stream()).ok() || !wanted) {
+    return DropLink(&link);
+  }
+  strangers_.push_back(std::move(link));
+}
+
+Status RingNode::OnHello(Link* link, const uint8_t* payload, size_t bytes) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, bytes, &peer));
+  const Status fits = CheckPeer(identity_, peer, -1);
+  if (!fits.ok()) {
+    Reject(link, fits);
+    return Status();
+  }
+  Peer& p = peers_[peer.rank];
+  if (state_ != State::kStarting || p.link != nullptr) {
+    Reject(link, Error(Code::kAlreadyExists,
+                       "rank %d is already part of the running job \"%s\": "
+                       "two workers have the same index, or one came back",
+                       peer.rank, options_.job.c_str()));
+    return Status();
+  }
+  for (std::unique_ptr<Link>& stranger : strangers_) {
+    if (stranger.get() == link) p.link = std::move(stranger);
+  }
+  strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
+                   strangers_.end());
+  RINGLET_CHECK(p.link.get() == link);
+  link->peer = peer.rank;
+  SendIdentity(link, FrameType::kWelcome);
+  link->phase = LinkPhase::kUp;
+  membership_.Joined(peer.rank, Now());
+  CheckFormed();
+  return Status();
+}
+
+Status RingNode::OnWelcome(Link* link, const uint8_t* payload, size_t bytes) {
+  Identity peer;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, bytes, &peer));
+  RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
+  link->phase = LinkPhase::kUp;
+  membership_.Joined(link->peer, Now());
+  CheckFormed();
+  return Status();
+}
+
+// Says why and closes; remembered for the message about who is missing.
+void RingNode::Reject(Link* link, const Status& why) {
+  refused_ = "the last connection refused here, from " + link->remote() + ": " +
+             why.message();
+  FrameHeader header;
+  header.type = FrameType::kReject;
+  header.payload_bytes =
+      static_cast<uint32_t>(std::min<size_t>(std::strlen(why.message()), 400));
+  SendTo(link, header, reinterpret_cast<const uint8_t*>(why.message()), false);
+  for (std::unique_ptr<Link>& stranger : strangers_) {
+    if (stranger.get() == link) DropLink(&stranger);
+  }
+  strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
+                   strangers_.end());
+}
+
+void RingNode::CheckFormed() {
+  if (state_ != State::kStarting) return;
+  for (int r = 0; r < size_; ++r) {
+    const Link* link = peers_[r].link.get();
+    if (r != rank_ && (link == nullptr || link->phase != LinkPhase::kUp)) {
+      return;
+    }
+  }
+  state_ = State::kRunning;
+  const uint64_t ms = std::max<uint64_t>(
+      1, static_cast<uint64_t>(membership_.tick_nanos() / 1000000));
+  uv_timer_set_repeat(&timer_, ms);
+  uv_timer_again(&timer_);
+  owner_->OnRunning();
+}
+
+// Time.
+
+void RingNode::Tick() {
+  const int64_t now = Now();
+  ExpireHandshakes(now);
+  UpdateActivity();
+  bool beat = false;
+  const Membership::Suspect suspect = membership_.Tick(now, &beat);
+  if (beat) {
+    FrameHeader header;
+    uint8_t payload[kHeartbeatBytes];
+    EncodeHeartbeat(membership_.activity(), &header, payload);
+    for (Peer& p : peers_) {
+      if (p.link != nullptr && p.link->phase == LinkPhase::kUp) {
+        SendTo(p.link.get(), header, payload, false);
+      }
+    }
+  }
+  if (state_ == State::kStarting) return TickStart(now, suspect);
+  if (suspect.rank >= 0) {
+    if (state_ == State::kRunning) {
+      Fail(membership_.Lost(suspect, ""));
+    } else if (suspect.rank != rank_) {
+      membership_.Gone(suspect.rank);
+      DropLink(&peers_[suspect.rank].link);
+    }
+  }
+  if (state_ == State::kLeaving && now >= leave_deadline_) {
+    for (Peer& p : peers_) DropLink(&p.link);
+  }
+  CheckClosed();
+}
+
+void RingNode::TickStart(int64_t now, const Membership::Suspect& suspect) {
+  if (suspect.rank >= 0 && suspect.rank != rank_) {
+    membership_.Gone(suspect.rank);
+    DropLink(&peers_[suspect.rank].link);
+    Redial(suspect.rank, "it was there and fell silent");
+  }
+  if (now < start_deadline_) {
+    for (int r = 0; r < rank_; ++r) {
+      if (peers_[r].link == nullptr && now >= peers_[r].next_dial) {
+        Dial(r, now);
+      }
+    }
+    return;
+  }
+  std::string missing;
+  for (int r = 0; r < size_; ++r) {
+    const Peer& p = peers_[r];
+    if (r == rank_ || (p.link != nullptr && p.link->phase == LinkPhase::kUp)) {
+      continue;
+    }
+    missing += missing.empty() ? "" : "; ";
+    missing += "rank " + std::to_string(r) + " (" + options_.addresses[r] +
+               "): " + p.trouble;
+  }
+  Fail(Error(Code::kDeadlineExceeded,
+             "rank %d waited %g s for the other workers; missing are %s%s%s",
+             rank_, options_.start_timeout_seconds, missing.c_str(),
+             refused_.empty() ? "" : "; ", refused_.c_str()));
+}
+
+void RingNode::ExpireHandshakes(int64_t now) {
+  const int64_t limit = static_cast<int64_t>(kHandshakeSeconds * 1e9);
+  for (std::unique_ptr<Link>& stranger : strangers_) {
+    if (now - stranger->opened_at > limit) DropLink(&stranger);
+  }
+  strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
+                   strangers_.end());
+  for (int r = 0; r < size_; ++r) {
+    Peer& p = peers_[r];
+    if (p.link == nullptr || now - p.link->opened_at <= limit ||
+        (p.link->phase != LinkPhase::kConnecting &&
+         p.link->phase != LinkPhase::kAwaitWelcome)) {
+      continue;
+    }
+    const bool connected = p.link->phase == LinkPhase::kAwaitWelcome;
+    p.try_local = !p.try_local;
+    DropLink(&p.link);
+    Redial(r, connected ? "something listens there and does not answer"
+                        : "no answer from its host");
+  }
+}
+
+// Frames.
+
+void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
+                      bool borrowed) {
+  header.generation = generation_;
+  header.source = static_cast<uint16_t>(rank_);
+  header.destination =
+      link->peer < 0 ? kNobody : static_cast<uint16_t>(link->peer);
+  if (header.type != FrameType::kHeartbeat) header.step = step_;
+  if (borrowed) {
+    link->SendBorrowed(header, payload);
+  } else {
+    link->Send(header, payload);
+  }
+}
+
+bool RingNode::HasRoom(int peer) {
+  const Link* link = peers_[peer].link.get();
+  if (link == nullptr || link->phase != LinkPhase::kUp) return false;
+  if (link->turn_over()) NextTurn();
+  return link->has_room() && !link->turn_over();
+}
+
+// Goes on once what has come in meanwhile has been read.
+void RingNode::NextTurn() {
+  if (uv_is_active(reinterpret_cast<uv_handle_t*>(&turn_))) return;
+  uv_idle_start(&turn_, [](uv_idle_t* turn) {
+    uv_idle_stop(turn);
+    RingNode* node = static_cast<RingNode*>(turn->data);
+    for (Peer& p : node->peers_) {
+      if (p.link != nullptr) p.link->NewTurn();
+    }
+    node->Advance();
+  });
+}
+
+void RingNode::Send(int peer, const FrameHeader& header, const uint8_t* payload,
+                    bool borrowed) {
+  Link* link = peers_[peer].link.get();
+  if (link != nullptr && link->phase == LinkPhase::kUp) {
+    SendTo(link, header, payload, borrowed);
+  }
+}
+
+void RingNode::OnHeard(Link* link) {
+  if (link->phase == LinkPhase::kUp) membership_.Heard(link->peer, Now());
+}
+
+Status RingNode::OnHeader(Link* link, const FrameHeader& header,
+                          Landing* landing) {
+  landing->mode = Landing::kKeep;
+  if (link->phase != LinkPhase::kUp) return Status();
+  if (header.source != link->peer || header.destination != rank_) {
+    return Corruption("a frame from rank %d to rank %d came from rank %d",
+                      header.source, header.destination, link->peer);
+  }
+  const bool operation =
+      IsData(header.type) || header.type == FrameType::kReady;
+  if (header.generation != generation_) {
+    ++stale_frames_;
+    landing->mode = Landing::kSkip;
+    return Status();
+  }
+  if (!operation) return Status();
+  landing->mode = Landing::kSkip;
+  if (!live()) return Status();
+  const Status status = operations_.OnHeader(link->peer, header, landing);
+  if (status.code() != Code::kInvalidArgument) return status;
+  landing->mode = Landing::kSkip;  // the peer means well; the calls differ
+  Fail(status);
+  return Status();
+}
+
+Status RingNode::OnFrame(Link* link, const FrameHeader& header,
+                         const uint8_t* payload) {
+  const size_t bytes = header.payload_bytes;
+  if (link->phase == LinkPhase::kUp && header.generation != generation_) {
+    return Status();
+  }
+  switch (header.type) {
+    case FrameType::kHello:
+      return OnHello(link, payload, bytes);
+    case FrameType::kWelcome:
+      return OnWelcome(link, payload, bytes);
+    case FrameType::kReject:
+      return Error(Code::kUnavailable, "it refused this worker: %s",
+                   Printable(payload, bytes).c_str());
+    case FrameType::kHeartbeat: {
+      Activity activity;
+      RINGLET_RETURN_IF_ERROR(
+          DecodeHeartbeat(header, payload, size_, &activity));
+      membership_.Beat(link->peer, activity, Now());
+      return Status();
+    }
+    case FrameType::kGoodbye:
+      OnGoodbye(link);
+      return Status();
+    case FrameType::kAbort:
+      OnAbort(link, payload, bytes);
+      return Status();
+    default:
+      break;
+  }
+  if (!live()) return Status();
+  return operations_.OnFrame(link->peer, header, payload);
+}
+
+void RingNode::OnGoodbye(Link* link) {
+  Advance();  // what it sent before
+  if (link->closing()) return;
+  Peer& p = peers_[link->peer];
+  p.left = true;
+  membership_.Gone(link->peer);
+  link->phase = LinkPhase::kLeft;
+  if (state_ == State::kStarting) {
+    p.left = false;
+    DropLink(&p.link);
+    Redial(link->peer, "it was there and gave up");
+    return;
+  }
+  if (state_ == State::kRunning && !link->drained()) {
+    UpdateActivity();
+    return Fail(membership_.Lost({link->peer, Cause::kLeft, 0}, ""));
+  }
+  // It reads no more, and waits for this end to be closed.
+  if (state_ != State::kLeaving || link->drained()) DropLink(&p.link);
+}
+
+void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
+  if (!live() || bytes < kAbortFixedBytes) return;
+  const Code code = static_cast<Code>(payload[0]);
+  const uint16_t rank = LoadLittle<uint16_t>(payload + 2);
+  const std::string text =
+      Printable(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
+  if (code == Code::kInvalidArgument) {
+    return Fail(
+        InvalidArgument("%s (told by rank %d)", text.c_str(), link->peer));
+  }
+  const int lost = rank < size_ ? rank : link->peer;
+  Fail(PeerLost(lost, "%s (told by rank %d)", text.c_str(), link->peer));
+}
+
+void RingNode::OnTurn(Link* link) {
+  if (link->phase == LinkPhase::kLeft && link->drained()) {
+    DropLink(&peers_[link->peer].link);
+  }
+  Advance();
+}
+
+void RingNode::OnSent(Link*, uint64_t sequence) {
+  operations_.OnSent(sequence);
+}
+
+void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
+  const int peer = link->peer;
+  if (peer < 0 || peers_[peer].link.get() != link) {
+    if (cause == Cause::kProtocol) return Reject(link, why);
+    for (std::unique_ptr<Link>& stranger : strangers_) {
+      if (stranger.get() == link) DropLink(&stranger);
+    }
+    strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
+                     strangers_.end());
+    return;
+  }
+  const bool up = link->phase == LinkPhase::kUp;
+  membership_.Gone(peer);
+  DropLink(&peers_[peer].link);
+  if (state_ == State::kStarting) {
+    Redial(peer, up ? "it was there and its connection ended" : why.message());
+  } else if (state_ == State::kRunning && up) {
+    UpdateActivity();
+    Fail(membership_.Lost({peer, cause, 0}, why.message()));
+  }
+  CheckClosed();
+}
+
+// Operations.
+
+void RingNode::Start(const Call* calls, size_t count) {
+  if (state_ != State::kRunning) return;
+  for (size_t i = 0; i < count; ++i) operations_.Start(calls[i]);
+  Advance();
+}
+
+void RingNode::Advance() {
+  if (!live()) return;
+  const Status status = operations_.Progress();
+  if (!status.ok()) return Fail(status);
+  if (operations_.completed() != completed_) {
+    completed_ = operations_.completed();
+    owner_->OnCompleted(completed_);
+  }
+  if (operations_.idle()) return;
+  const int on = operations_.waiting_on();
+  if (on >= 0 && peers_[on].left) {
+    UpdateActivity();
+    Fail(membership_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
+  }
+}
+
+void RingNode::UpdateActivity() {
+  Activity activity;
+  activity.step = step_;
+  activity.sequence = completed_;
+  if (live() && !operations_.idle()) {
+    activity.sequence = completed_ + 1;
+    activity.type = operations_.waiting_type();
+    activity.waiting_on = operations_.waiting_on();
+  }
+  membership_.SetActivity(activity, operations_.moved_bytes(), Now());
+}
+
+// Ends.
+
+void RingNode::Fail(const Status& status) {
+  if (!live()) return;
+  const bool tell = state_ == State::kRunning;
+  state_ = State::kFailed;
+  operations_.Clear();
+  uint8_t payload[kAbortFixedBytes + 400] = {
+      static_cast<uint8_t>(status.code())};
+  StoreLittle(
+      status.rank() < 0 ? kNobody : static_cast<uint16_t>(status.rank()),
+      payload + 2);
+  const size_t text = std::min<size_t>(std::strlen(status.message()), 400);
+  std::memcpy(payload + kAbortFixedBytes, status.message(), text);
+  FrameHeader header;
+  header.type = FrameType::kAbort;
+  header.payload_bytes = static_cast<uint32_t>(kAbortFixedBytes + text);
+  for (int r = 0; r < size_; ++r) {
+    Link* link = peers_[r].link.get();
+    if (link == nullptr) continue;
+    link->DropBorrowed();
+    if (link->phase != LinkPhase::kUp) {
+      if (link->phase != LinkPhase::kLeft) DropLink(&peers_[r].link);
+      continue;
+    }
+    if (tell) SendTo(link, header, payload, false);
+    if (r != status.rank()) continue;
+    membership_.Gone(r);
+    DropLink(&peers_[r].link);
+  }
+  owner_->OnFailed(status);
+}
+
+void RingNode::Leave() {
+  loop_->AssertInLoop();
+  if (state_ == State::kLeaving) return;
+  operations_.Clear();
+  state_ = State::kLeaving;
+  leave_deadline_ =
+      Now() + static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  tcp_listener_.Close();
+  local_listener_.Close();
+  for (std::unique_ptr<Link>& stranger : strangers_) DropLink(&stranger);
+  strangers_.clear();
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  for (Peer& p : peers_) {
+    if (p.link == nullptr) continue;
+    p.link->DropBorrowed();
+    if (p.link->phase == LinkPhase::kUp) {
+      SendTo(p.link.get(), goodbye, nullptr, false);
+    } else if (p.link->phase != LinkPhase::kLeft || p.link->drained()) {
+      DropLink(&p.link);
+    }
+  }
+  if (open_handles_ == 0) return owner_->OnClosed();  // nothing was ever opened
+  CheckClosed();
+}
+
+std::unique_ptr<Link> RingNode::NewLink() {
+  Link::Owner* owner = this;
+  return std::make_unique<Link>(loop_, owner);
+}
+
+// Closes; OnClosed deletes it.
+void RingNode::DropLink(std::unique_ptr<Link>* link) {
+  if (*link == nullptr) return;
+  (*link)->Close();
+  if (!(*link)->closed()) closing_.push_back(std::move(*link));
+  link->reset();
+}
+
+void RingNode::OnClosed(Link* link) {
+  for (std::unique_ptr<Link>& closing : closing_) {
+    if (closing.get() != link) continue;
+    std::swap(closing, closing_.back());
+    closing_.pop_back();
+    break;
+  }
+  CheckClosed();
+}
+
+void RingNode::OnListenerClosed(Listener*) { CheckClosed(); }
+
+void RingNode::CheckClosed() {
+  if (state_ != State::kLeaving || ended_ || lookups_ > 0 ||
+      !closing_.empty() || tcp_listener_.open() || local_listener_.open()) {
+    return;
+  }
+  for (const Peer& p : peers_) {
+    if (p.link != nullptr) return;
+  }
+  ended_ = true;
+  const uv_close_cb closed = [](uv_handle_t* handle) {
+    RingNode* node = static_cast<RingNode*>(handle->data);
+    if (--node->open_handles_ == 0) node->owner_->OnClosed();
+  };
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
+  uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
+}
+
+}  // namespace ringlet

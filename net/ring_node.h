@@ -1,0 +1,154 @@
+// RingNode: one worker of a ring, on the loop's thread.
+//
+// Internal to net/. Holds the connections to all other workers, forms them at
+// start (the higher rank connects to the lower), beats and watches hearts, and
+// carries the operations' frames. All methods are called on the loop's thread;
+// so are the owner's. States: starting -> running -> leaving -> closed, with
+// failed in between from any of the first two.
+
+#ifndef RINGLET_NET_RING_NODE_H_
+#define RINGLET_NET_RING_NODE_H_
+
+#include <uv.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "socket_address.h"
+#include "handshake.h"
+#include "link.h"
+#include "loop.h"
+#include "membership.h"
+#include "operations.h"
+#include "ring_collective.h"
+
+namespace ringlet {
+
+class RingNode final : private Link::Owner,
+                       private Listener::Owner,
+                       private Operations::Wire {
+ public:
+  class Owner {
+   public:
+    virtual void OnRunning() = 0;
+    virtual void OnCompleted(uint64_t sequence) = 0;
+    // Once. No memory of a call is touched from now on.
+    virtual void OnFailed(const Status& status) = 0;
+    // All handles are closed.
+    virtual void OnClosed() = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // `hosts` are the parsed addresses, `own` the resolved one of this rank.
+  RingNode(const RingOptions& options, std::vector<Address> hosts,
+           const sockaddr_storage& own, Loop* loop, Owner* owner);
+  RingNode(const RingNode&) = delete;
+  RingNode& operator=(const RingNode&) = delete;
+
+  // Listens and begins to connect; an error is also given to OnFailed.
+  void Begin();
+  void Start(const Call* calls, size_t count);
+  void SetStep(uint64_t step) { step_ = step; }
+  // Says goodbye, waits for the others to hear it, and closes everything.
+  void Leave();
+
+ private:
+  enum class State : uint8_t { kStarting, kRunning, kFailed, kLeaving };
+
+  struct Peer {
+    std::unique_ptr<Link> link;  // member, or on the way to be one
+    bool left = false;
+    bool try_local = true;
+    int64_t next_dial = 0;
+    int64_t backoff = 0;
+    std::string trouble = "has not connected";  // why it is missing
+  };
+  // A name being resolved; libuv holds it until the answer.
+  struct Lookup {
+    uv_getaddrinfo_t request;
+    RingNode* node;
+    int peer;
+  };
+
+  void OnConnected(Link* link) override;
+  void OnHeard(Link* link) override;
+  Status OnHeader(Link* link, const FrameHeader& header,
+                  Landing* landing) override;
+  Status OnFrame(Link* link, const FrameHeader& header,
+                 const uint8_t* payload) override;
+  void OnTurn(Link* link) override;
+  void OnSent(Link* link, uint64_t sequence) override;
+  void OnDown(Link* link, Cause cause, const Status& why) override;
+  void OnClosed(Link* link) override;
+  void OnConnection(Listener* listener) override;
+  void OnListenerClosed(Listener* listener) override;
+  bool HasRoom(int peer) override;
+  void Send(int peer, const FrameHeader& header, const uint8_t* payload,
+            bool borrowed) override;
+
+  Status OnHello(Link* link, const uint8_t* payload, size_t bytes);
+  Status OnWelcome(Link* link, const uint8_t* payload, size_t bytes);
+  void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
+  void OnGoodbye(Link* link);
+  void SendIdentity(Link* link, FrameType type);
+  void Reject(Link* link, const Status& why);
+  void SendTo(Link* link, FrameHeader header, const uint8_t* payload,
+              bool borrowed);
+
+  Status Listen();
+  void Dial(int peer, int64_t now);
+  void DialAddress(int peer, sockaddr_storage address);
+  void Redial(int peer, const char* why);
+  void CheckFormed();
+  void TickStart(int64_t now, const Membership::Suspect& suspect);
+  void Tick();
+  void ExpireHandshakes(int64_t now);
+  std::unique_ptr<Link> NewLink();
+  void DropLink(std::unique_ptr<Link>* link);
+  void Advance();
+  void NextTurn();
+  void UpdateActivity();
+  void Fail(const Status& status);
+  void CheckClosed();
+  int64_t Now() const { return static_cast<int64_t>(uv_hrtime()); }
+  bool live() const {
+    return state_ == State::kStarting || state_ == State::kRunning;
+  }
+
+  const RingOptions options_;
+  const std::vector<Address> hosts_;
+  const sockaddr_storage own_;
+  Loop* const loop_;
+  Owner* const owner_;
+  const int rank_;
+  const int size_;
+  Identity identity_;
+  State state_ = State::kStarting;
+  uint32_t generation_ = 1;
+  uint64_t step_ = 0;
+  uint64_t stale_frames_ = 0;  // of another generation, dropped
+  uint64_t completed_ = 0;
+  std::string refused_;  // about the last connection refused here
+
+  std::vector<Peer> peers_;  // by rank; this rank's own stays empty
+  std::vector<std::unique_ptr<Link>> strangers_;  // no handshake yet
+  std::vector<std::unique_ptr<Link>> closing_;
+  Listener tcp_listener_;
+  Listener local_listener_;
+  uv_timer_t timer_;
+  uv_idle_t turn_;
+  int open_handles_ = 0;  // of the two
+  bool ended_ = false;    // they are closing
+  int lookups_ = 0;
+  int64_t start_deadline_ = 0;
+  int64_t leave_deadline_ = 0;
+  Membership membership_;
+  Operations operations_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_NODE_H_

@@ -1,0 +1,108 @@
+#include "socket_address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <uv.h>
+
+#include <cstring>
+
+namespace ringlet {
+
+Status NumericAddress(const Address& from, sockaddr_storage* out) {
+  std::memset(out, 0, sizeof(*out));
+  const char* host = from.host.c_str();
+  if (uv_ip4_addr(host, from.port, reinterpret_cast<sockaddr_in*>(out)) ==
+          0 ||
+      uv_ip6_addr(host, from.port, reinterpret_cast<sockaddr_in6*>(out)) ==
+          0) {
+    return Status();
+  }
+  return NotFound("%s is not a numeric address", host);
+}
+
+Status ResolveAddress(const Address& from, sockaddr_storage* out) {
+  if (NumericAddress(from, out).ok()) return Status();
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(from.host.c_str(), nullptr, &hints, &found);
+  if (error != 0) {
+    return NotFound("cannot resolve the name %s: %s", from.host.c_str(),
+                    gai_strerror(error));
+  }
+  std::memset(out, 0, sizeof(*out));
+  std::memcpy(out, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  SetPort(from.port, out);
+  return Status();
+}
+
+void SetPort(int port, sockaddr_storage* address) {
+  const uint16_t network = htons(static_cast<uint16_t>(port));
+  if (address->ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = network;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = network;
+  }
+}
+
+std::string AddressText(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET6) {
+    const auto* a = reinterpret_cast<const sockaddr_in6*>(&address);
+    uv_ip6_name(a, host, sizeof(host));
+    return "[" + std::string(host) + "]:" + std::to_string(ntohs(a->sin6_port));
+  }
+  if (address.ss_family != AF_INET) return "a local socket";
+  const auto* a = reinterpret_cast<const sockaddr_in*>(&address);
+  uv_ip4_name(a, host, sizeof(host));
+  return std::string(host) + ":" + std::to_string(ntohs(a->sin_port));
+}
+
+namespace {
+
+bool SameHost(const sockaddr_storage& a, const sockaddr* b) {
+  if (a.ss_family != b->sa_family) return false;
+  if (a.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(&a)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(b)->sin_addr.s_addr;
+  }
+  return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(&a)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr,
+                     sizeof(in6_addr)) == 0;
+}
+
+}  // namespace
+
+bool IsLocalAddress(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET &&
+      ntohl(reinterpret_cast<const sockaddr_in*>(&address)->sin_addr.s_addr) >>
+              24 ==
+          127) {
+    return true;
+  }
+  uv_interface_address_t* list = nullptr;
+  int count = 0;
+  if (uv_interface_addresses(&list, &count) != 0) return false;
+  bool found = false;
+  for (int i = 0; i < count; ++i) {
+    found =
+        found ||
+        SameHost(address, reinterpret_cast<const sockaddr*>(&list[i].address));
+  }
+  uv_free_interface_addresses(list, count);
+  return found;
+}
+
+std::string LocalSocketName(const sockaddr_storage& address) {
+#ifdef __linux__
+  return std::string(1, '\0') + "ringlet/" + AddressText(address);
+#else
+  (void)address;
+  return "";
+#endif
+}
+
+}  // namespace ringlet

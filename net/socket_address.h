@@ -1,0 +1,38 @@
+// Addresses of workers (net/cluster.h) as the system takes them.
+//
+// Internal to net/.
+
+#ifndef RINGLET_NET_SOCKET_ADDRESS_H_
+#define RINGLET_NET_SOCKET_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <string>
+
+#include "../core/status.h"
+#include "cluster.h"
+
+namespace ringlet {
+
+// Of a numeric host; kNotFound where it is a name.
+Status NumericAddress(const Address& address, sockaddr_storage* out);
+// Also of a name: asks the system's resolver and waits for it.
+Status ResolveAddress(const Address& address, sockaddr_storage* out);
+// Puts a port into a resolved address.
+void SetPort(int port, sockaddr_storage* address);
+
+// "1.2.3.4:5" or "[::1]:5".
+std::string AddressText(const sockaddr_storage& address);
+
+// Whether the address is one of this host's own interfaces.
+bool IsLocalAddress(const sockaddr_storage& address);
+
+// The name, in Linux's abstract space, of the socket by which workers on one
+// host reach the one listening on `address`: "\0ringlet/<address>". Abstract
+// names belong to the network namespace, leave no file behind, and go with
+// their owner. "" on systems without them: TCP is used there.
+std::string LocalSocketName(const sockaddr_storage& address);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_SOCKET_ADDRESS_H_

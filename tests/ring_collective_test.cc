@@ -1,0 +1,566 @@
+#include "net/ring_collective.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/crc32c.h"
+#include "free_ports.h"
+#include "net/handshake.h"
+
+namespace ringlet {
+namespace {
+
+using Ranks = std::function<void(Collective*)>;
+
+RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank) {
+  RingOptions options;
+  options.addresses = addresses;
+  options.rank = rank;
+  options.start_timeout_seconds = 20;
+  return options;
+}
+
+// Each rank a thread; `body` on every one.
+void RunRing(int size, const Ranks& body,
+             const std::function<void(RingOptions*)>& change = nullptr) {
+  const std::vector<std::string> addresses = FreeAddresses(size);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      RingOptions options = OptionsOf(addresses, r);
+      if (change) change(&options);
+      std::unique_ptr<Collective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      body(ring.get());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+#define ASSERT_OK(expression)                           \
+  do {                                                  \
+    const Status ok_status = (expression);              \
+    ASSERT_TRUE(ok_status.ok()) << ok_status.message(); \
+  } while (0)
+
+float Value(int rank, size_t i) {
+  return static_cast<float>((rank + 1) * 0.37 +
+                            static_cast<double>(i % 1009) * 0.011);
+}
+
+std::vector<float> Mine(int rank, size_t n) {
+  std::vector<float> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = Value(rank, i);
+  return v;
+}
+
+void ExpectSums(Collective* ring, size_t n) {
+  std::vector<float> v = Mine(ring->rank(), n);
+  ASSERT_OK(ring->AllReduce(v.data(), n));
+  for (size_t i = 0; i < n; ++i) {
+    double sum = 0;
+    for (int r = 0; r < ring->size(); ++r) sum += Value(r, i);
+    ASSERT_NEAR(v[i], sum, 1e-5 * sum) << i << " of " << n;
+  }
+  // The same bits everywhere.
+  std::vector<float> all(n * ring->size());
+  ASSERT_OK(ring->AllGather(v.data(), n * sizeof(float), all.data()));
+  for (int r = 0; r < ring->size(); ++r) {
+    ASSERT_TRUE(n == 0 ||
+                std::memcmp(&all[r * n], v.data(), n * sizeof(float)) == 0);
+  }
+}
+
+constexpr size_t kLengths[] = {0,    1,     2,     3,      5,     7,
+                               1009, 2048,  2049,  16384,  16385, 49999,
+                               1000, 65537, 99991, 300007, 64,    1000003};
+
+class WorldTest : public testing::TestWithParam<int> {};
+
+TEST_P(WorldTest, SumsOddLengths) {
+  RunRing(GetParam(), [](Collective* ring) {
+    for (size_t n : kLengths) ExpectSums(ring, n);
+  });
+}
+
+TEST_P(WorldTest, SumsOddLengthsOverTcp) {
+  RunRing(
+      GetParam(),
+      [](Collective* ring) {
+        for (size_t n : kLengths) ExpectSums(ring, n);
+      },
+      [](RingOptions* options) { options->local_sockets = false; });
+}
+
+TEST_P(WorldTest, SumsByRing) {
+  RunRing(
+      GetParam(),
+      [](Collective* ring) {
+        for (size_t n : kLengths) ExpectSums(ring, n);
+      },
+      [](RingOptions* options) {
+        options->implementation = RingImplementation::kRing;
+      });
+}
+
+TEST_P(WorldTest, SumsByTree) {
+  RunRing(
+      GetParam(),
+      [](Collective* ring) {
+        for (size_t n : kLengths) ExpectSums(ring, n);
+      },
+      [](RingOptions* options) {
+        options->implementation = RingImplementation::kTree;
+      });
+}
+
+TEST_P(WorldTest, ManyInFlightEndInOrder) {
+  RunRing(GetParam(), [](Collective* ring) {
+    constexpr int kCount = 40;
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::vector<float>> v;
+      std::vector<Collective::Ticket> tickets(kCount);
+      for (int i = 0; i < kCount; ++i) {
+        v.push_back(Mine(ring->rank(), i % 3 == 0 ? 30011 : 17 * i));
+      }
+      for (int i = 0; i < kCount; ++i) {
+        ASSERT_OK(ring->StartAllReduce(v[i].data(), v[i].size(), &tickets[i]));
+      }
+      ASSERT_OK(ring->Wait(tickets[kCount - 1]));
+      for (int i = 0; i < kCount; ++i) {
+        ASSERT_OK(ring->Wait(tickets[i]));
+        for (size_t j = 0; j < v[i].size(); j += 97) {
+          double sum = 0;
+          for (int r = 0; r < ring->size(); ++r) sum += Value(r, j);
+          ASSERT_NEAR(v[i][j], sum, 1e-5 * sum);
+        }
+      }
+    }
+  });
+}
+
+TEST_P(WorldTest, BroadcastsFromEveryRoot) {
+  RunRing(GetParam(), [](Collective* ring) {
+    for (size_t bytes : {0u, 1u, 8192u, 8193u, 500000u}) {
+      for (int root = 0; root < ring->size(); ++root) {
+        const std::string sent(bytes, static_cast<char>('a' + root));
+        std::string got = ring->rank() == root ? sent : std::string(bytes, 0);
+        ASSERT_OK(ring->Broadcast(got.data(), bytes, root));
+        ASSERT_EQ(got, sent);
+      }
+    }
+  });
+}
+
+TEST_P(WorldTest, GathersEveryPart) {
+  RunRing(GetParam(), [](Collective* ring) {
+    for (size_t bytes : {0u, 1u, 3u, 8192u, 8193u, 200001u}) {
+      const std::string in(bytes, static_cast<char>('a' + ring->rank()));
+      std::string out(bytes * ring->size(), '?');
+      ASSERT_OK(ring->AllGather(in.data(), bytes, out.data()));
+      std::string expected;
+      for (int r = 0; r < ring->size(); ++r) {
+        expected += std::string(bytes, static_cast<char>('a' + r));
+      }
+      ASSERT_EQ(out, expected);
+    }
+  });
+}
+
+TEST_P(WorldTest, BarrierHoldsUntilTheLastComes) {
+  std::atomic<int> came{0};
+  RunRing(GetParam(), [&](Collective* ring) {
+    for (int round = 1; round <= 50; ++round) {
+      ++came;
+      ASSERT_OK(ring->Barrier());
+      ASSERT_GE(came.load(), round * ring->size());
+      ASSERT_OK(ring->Barrier());
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 3, 4, 5));
+
+TEST(RingCollectiveTest, AFastRankWaitsForASlowOne) {
+  RunRing(
+      3,
+      [](Collective* ring) {
+        // Longer than the timeout: slow is not dead.
+        if (ring->rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        }
+        ExpectSums(ring, 50000);
+      },
+      [](RingOptions* options) { options->timeout_seconds = 0.5; });
+}
+
+// What every rank gets where rank 1 calls something else.
+std::vector<Status> RunDifferent(
+    int size, const std::function<Status(Collective*)>& most,
+    const std::function<Status(Collective*)>& one) {
+  std::vector<Status> results(size);
+  RunRing(size, [&](Collective* ring) {
+    Status status = ring->Barrier();
+    if (status.ok()) status = ring->rank() == 1 ? one(ring) : most(ring);
+    // A broadcast's root may be done before it hears of the difference.
+    if (status.ok()) status = ring->Barrier();
+    results[ring->rank()] = status;
+  });
+  return results;
+}
+
+void ExpectBothNamed(const std::vector<Status>& results,
+                     const std::string& first, const std::string& second) {
+  for (const Status& status : results) {
+    const std::string message = status.message();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << message;
+    EXPECT_NE(message.find(first), std::string::npos) << message;
+    EXPECT_NE(message.find(second), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+  }
+}
+
+class DifferentCallsTest : public testing::TestWithParam<int> {};
+
+TEST_P(DifferentCallsTest, ShortSizesAreNamed) {
+  std::vector<float> v(100);
+  ExpectBothNamed(RunDifferent(
+                      GetParam(),
+                      [](Collective* ring) {
+                        std::vector<float> v(100);
+                        return ring->AllReduce(v.data(), 100);
+                      },
+                      [](Collective* ring) {
+                        std::vector<float> v(99);
+                        return ring->AllReduce(v.data(), 99);
+                      }),
+                  "all-reduce of 400 bytes", "all-reduce of 396 bytes");
+}
+
+TEST_P(DifferentCallsTest, LongSizesAreNamed) {
+  ExpectBothNamed(RunDifferent(
+                      GetParam(),
+                      [](Collective* ring) {
+                        std::vector<float> v(100000);
+                        return ring->AllReduce(v.data(), 100000);
+                      },
+                      [](Collective* ring) {
+                        std::vector<float> v(100001);
+                        return ring->AllReduce(v.data(), 100001);
+                      }),
+                  "all-reduce of 400000 bytes", "all-reduce of 400004 bytes");
+}
+
+TEST_P(DifferentCallsTest, AShortAndALongOneAreNamed) {
+  ExpectBothNamed(RunDifferent(
+                      GetParam(),
+                      [](Collective* ring) {
+                        std::vector<float> v(100000);
+                        return ring->AllReduce(v.data(), 100000);
+                      },
+                      [](Collective* ring) {
+                        std::vector<float> v(1);
+                        return ring->AllReduce(v.data(), 1);
+                      }),
+                  "all-reduce of 400000 bytes", "all-reduce of 4 bytes");
+}
+
+TEST_P(DifferentCallsTest, KindsAreNamed) {
+  ExpectBothNamed(
+      RunDifferent(
+          GetParam(), [](Collective* ring) { return ring->Barrier(); },
+          [](Collective* ring) {
+            char byte = 0;
+            return ring->Broadcast(&byte, 1, 0);
+          }),
+      "barrier", "broadcast of 1 bytes from rank 0");
+}
+
+TEST_P(DifferentCallsTest, RootsAreNamed) {
+  ExpectBothNamed(RunDifferent(
+                      GetParam(),
+                      [](Collective* ring) {
+                        char byte = 0;
+                        return ring->Broadcast(&byte, 1, 0);
+                      },
+                      [](Collective* ring) {
+                        char byte = 0;
+                        return ring->Broadcast(&byte, 1, 1);
+                      }),
+                  "from rank 0", "from rank 1");
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, DifferentCallsTest,
+                         testing::Values(2, 3, 4, 5));
+
+// Whatever may connect to a port: comes back with what it was told.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& address) {
+    fd_ = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(
+        std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  ~Stranger() { close(fd_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  void Say(const std::string& bytes) {
+    send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Until the other side closes, or 10 seconds have gone.
+  std::string Hear() {
+    timeval limit = {10, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    std::string all;
+    char buffer[4096];
+    ssize_t n;
+    while ((n = recv(fd_, buffer, sizeof(buffer), 0)) > 0) {
+      all.append(buffer, static_cast<size_t>(n));
+    }
+    closed_ = n == 0 || errno == ECONNRESET;
+    return all;
+  }
+  bool closed() const { return closed_; }
+
+ private:
+  int fd_;
+  bool closed_ = false;
+};
+
+std::string FrameOf(FrameHeader header, const std::vector<uint8_t>& payload) {
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.data(), payload.size());
+  std::string bytes(kFrameHeaderBytes, '\0');
+  EncodeHeader(header, reinterpret_cast<uint8_t*>(bytes.data()));
+  return bytes + std::string(payload.begin(), payload.end());
+}
+
+TEST(StrangersTest, DoNotDisturbARunningJob) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> ranks;
+  std::atomic<int> formed{0};
+  std::vector<int> sums(3);
+  for (int r = 0; r < 3; ++r) {
+    ranks.emplace_back([&, r] {
+      RingOptions options = OptionsOf(addresses, r);
+      options.timeout_seconds = 1;
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(RingCollective::Open(options, &ring));
+      ++formed;
+      for (float go_on = 1; go_on > 0;) {
+        ExpectSums(ring.get(), 5000);
+        ++sums[r];
+        go_on = stop ? 0 : 1;  // rank 0 decides
+        ASSERT_OK(ring->Broadcast(&go_on, sizeof(go_on), 0));
+      }
+    });
+  }
+  while (formed < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+
+  for (const std::string& address : addresses) {
+    { Stranger scanner(address); }
+    Stranger http(address);
+    http.Say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    http.Say(std::string(100, ' '));
+    http.Hear();
+    EXPECT_TRUE(http.closed());
+
+    Stranger random(address);
+    std::string noise;
+    for (int i = 0; i < 100000; ++i) noise += static_cast<char>(i * 7919 >> 3);
+    random.Say(noise);
+    random.Hear();
+    EXPECT_TRUE(random.closed());
+
+    // A frame that is well formed and not a hello.
+    FrameHeader header;
+    header.type = FrameType::kAllReduce;
+    header.sequence = 1;
+    Stranger rude(address);
+    rude.Say(FrameOf(header, std::vector<uint8_t>(4)));
+    rude.Hear();
+    EXPECT_TRUE(rude.closed());
+
+    // All that a worker of this job would say: its place is taken.
+    Identity identity;
+    identity.job = "ringlet";
+    identity.rank = 2;
+    identity.size = 3;
+    identity.cluster_hash = ClusterHash(addresses);
+    identity.timeout_ms = 1000;
+    identity.byte_order = HostByteOrder();
+    header = FrameHeader();
+    header.type = FrameType::kHello;
+    Stranger twin(address);
+    twin.Say(FrameOf(header, EncodeIdentity(identity)));
+    EXPECT_NE(twin.Hear().find("same index"), std::string::npos);
+    EXPECT_TRUE(twin.closed());
+
+    // A hello cut short, and one that never comes.
+    Stranger slow(address);
+    slow.Say(FrameOf(header, EncodeIdentity(identity)).substr(0, 60));
+    Stranger silent(address);
+    silent.Hear();
+    EXPECT_TRUE(silent.closed());
+  }
+  std::vector<std::unique_ptr<Stranger>> flood;
+  for (int i = 0; i < 300; ++i) {
+    flood.push_back(std::make_unique<Stranger>(addresses[i % 3]));
+  }
+  stop = true;
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_GT(sums[0], 1);
+  EXPECT_EQ(sums[1], sums[0]);
+  EXPECT_EQ(sums[2], sums[0]);
+}
+
+TEST(StrangersTest, DoNotKeepAJobFromForming) {
+  const std::vector<std::string> addresses = FreeAddresses(2);
+  std::thread zero([&] {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+    ExpectSums(ring.get(), 1000);
+  });
+  // Silent connections, more than rank 0 holds half open.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::vector<std::unique_ptr<Stranger>> silent;
+  for (int i = 0; i < 64; ++i) {
+    silent.push_back(std::make_unique<Stranger>(addresses[0]));
+  }
+  RingOptions options = OptionsOf(addresses, 1);
+  options.local_sockets = false;
+  std::unique_ptr<Collective> ring;
+  ASSERT_OK(RingCollective::Open(options, &ring));
+  ExpectSums(ring.get(), 1000);
+  zero.join();
+}
+
+TEST(RingCollectiveTest, APortInUseIsAStatus) {
+  const std::vector<std::string> addresses = FreeAddresses(2);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at = {};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(static_cast<uint16_t>(
+      std::stoi(addresses[0].substr(addresses[0].rfind(':') + 1))));
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  std::unique_ptr<Collective> ring;
+  const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
+  close(fd);
+  EXPECT_EQ(status.code(), Code::kAlreadyExists);
+  EXPECT_NE(std::string(status.message()).find(addresses[0]),
+            std::string::npos);
+}
+
+TEST(RingCollectiveTest, AnAddressOfAnotherHostIsAStatus) {
+  std::unique_ptr<Collective> ring;
+  const Status status = RingCollective::Open(
+      OptionsOf({"192.0.2.1:4000", "127.0.0.1:4000"}, 0), &ring);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  EXPECT_NE(std::string(status.message()).find("no such address"),
+            std::string::npos);
+}
+
+TEST(RingCollectiveTest, SenselessOptionsAreRefused) {
+  std::unique_ptr<Collective> ring;
+  const auto refused = [&](const std::vector<std::string>& addresses, int rank,
+                           const std::function<void(RingOptions*)>& change) {
+    RingOptions options = OptionsOf(addresses, rank);
+    change(&options);
+    return RingCollective::Open(options, &ring).code() ==
+           Code::kInvalidArgument;
+  };
+  const auto as_is = [](RingOptions*) {};
+  const std::string a = "127.0.0.1:4001";
+  const std::string b = "127.0.0.1:4002";
+  EXPECT_TRUE(refused({}, 0, as_is));
+  EXPECT_TRUE(refused({a, b}, 2, as_is));
+  EXPECT_TRUE(refused({a, b}, -1, as_is));
+  EXPECT_TRUE(refused({a, a}, 0, as_is));
+  for (const char* bad : {"", "host", "host:", ":1", "host:0", "host:65536",
+                          "host:1x", "::1:80", "host:123456", "[]:1"}) {
+    EXPECT_TRUE(refused({a, bad}, 0, as_is)) << bad;
+  }
+  EXPECT_TRUE(
+      refused({a, b}, 0, [](RingOptions* o) { o->timeout_seconds = 0; }));
+  EXPECT_TRUE(refused(
+      {a, b}, 0, [](RingOptions* o) { o->timeout_seconds = std::nan(""); }));
+  EXPECT_TRUE(refused({a, b}, 0,
+                      [](RingOptions* o) { o->job = std::string(257, 'x'); }));
+}
+
+TEST(RingCollectiveTest, WorksOverIpv6AndByName) {
+  for (const char* host : {"[::1]", "localhost"}) {
+    const std::vector<int> ports = FreePorts(2);
+    const std::vector<std::string> addresses = {
+        host + (":" + std::to_string(ports[0])),
+        host + (":" + std::to_string(ports[1]))};
+    std::thread other([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+      ExpectSums(ring.get(), 30011);
+    });
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(OptionsOf(addresses, 0), &ring);
+    EXPECT_TRUE(status.ok()) << status.message();
+    if (status.ok()) ExpectSums(ring.get(), 30011);
+    other.join();
+  }
+}
+
+TEST(RingCollectiveTest, MayBeDestroyedWithOperationsInFlight) {
+  RunRing(3, [](Collective* ring) {
+    std::vector<float> v(500000);
+    Collective::Ticket ticket;
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_OK(ring->StartAllReduce(v.data(), v.size(), &ticket));
+    }
+    if (ring->rank() == 1) ring->Wait(ticket).IgnoreError();
+  });
+}
+
+TEST(RingCollectiveTest, AfterAFailureEveryCallFails) {
+  RunRing(2, [](Collective* ring) {
+    std::vector<float> v(100);
+    const size_t count = ring->rank() == 0 ? 100 : 50;
+    const Status first = ring->AllReduce(v.data(), count);
+    EXPECT_EQ(first.code(), Code::kInvalidArgument);
+    EXPECT_EQ(ring->Barrier().code(), Code::kInvalidArgument);
+    Collective::Ticket ticket = 0;
+    EXPECT_FALSE(ring->StartAllReduce(v.data(), count, &ticket).ok());
+    EXPECT_FALSE(ring->Wait(1).ok());
+  });
+}
+
+TEST(RingCollectiveTest, TheSameBitsFromRunToRun) {
+  std::vector<float> results[2];
+  for (std::vector<float>& result : results) {
+    RunRing(4, [&](Collective* ring) {
+      std::vector<float> v = Mine(ring->rank(), 100003);
+      for (float& x : v) x = x * x * 1e-3f + 1 / (x + 0.1f);
+      ASSERT_OK(ring->AllReduce(v.data(), v.size()));
+      if (ring->rank() == 2) result = v;
+    });
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+}  // namespace
+}  // namespace ringlet

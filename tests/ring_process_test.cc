@@ -1,0 +1,281 @@
+// Rings of real processes: killed, stopped, misconfigured.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "free_ports.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+void Pause(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+std::string WorkerPath() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  EXPECT_GT(n, 0);
+  const std::string self(path, n > 0 ? static_cast<size_t>(n) : 0);
+  return self.substr(0, self.rfind('/')) + "/ring_worker";
+}
+
+// A process that ends with its owner; its output goes to a file.
+class Child {
+ public:
+  Child(const std::vector<std::string>& arguments, const std::string& output)
+      : output_(output) {
+    std::vector<char*> argv;
+    for (const std::string& a : arguments) {
+      argv.push_back(const_cast<char*>(a.c_str()));
+    }
+    argv.push_back(nullptr);
+    const int fd = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(fd, 1);
+      dup2(fd, 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(fd);
+  }
+  ~Child() {
+    if (status_ != kRunning) return;
+    Signal(SIGKILL);
+    Signal(SIGCONT);
+    Wait(60);
+  }
+
+  void Signal(int number) { kill(pid_, number); }
+  std::string Output() const { return ReadWhole(output_); }
+
+  // The exit code, 128 + a signal, or -1 after so many seconds.
+  int Wait(double seconds) {
+    const auto end = Steady::now() + std::chrono::duration<double>(seconds);
+    while (status_ == kRunning) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        status_ =
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      } else if (Steady::now() > end) {
+        return -1;
+      } else {
+        Pause(5);
+      }
+    }
+    return status_;
+  }
+
+  bool IsUp() {
+    for (int i = 0; i < 6000; ++i) {
+      if (Output().find("up\n") != std::string::npos) return true;
+      if (Wait(0) != -1) return false;
+      Pause(10);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int kRunning = -2;
+  const std::string output_;
+  pid_t pid_ = -1;
+  int status_ = kRunning;
+};
+
+class RingProcessTest : public testing::Test {
+ protected:
+  std::vector<std::string> Arguments(int rank, const std::string& addresses,
+                                     const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {WorkerPath(), std::to_string(rank),
+                                          addresses};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  void StartRing(int size, const std::vector<std::string>& more) {
+    std::string joined;
+    for (const std::string& address : FreeAddresses(size)) {
+      joined += (joined.empty() ? "" : ",") + address;
+    }
+    addresses_ = joined;
+    for (int r = 0; r < size; ++r) Spawn(r, joined, more);
+  }
+
+  void Spawn(int rank, const std::string& addresses,
+             const std::vector<std::string>& more) {
+    workers_.push_back(std::make_unique<Child>(
+        Arguments(rank, addresses, more),
+        folder_ / ("worker" + std::to_string(workers_.size()))));
+  }
+
+  void WaitUntilUp() {
+    for (auto& worker : workers_) ASSERT_TRUE(worker->IsUp());
+  }
+
+  // All but `lost` end with EX_TEMPFAIL and name it; returns the slowest's
+  // seconds.
+  void ExpectAllName(int lost, const std::string& cause) {
+    const auto begin = Steady::now();
+    const std::string name = "rank " + std::to_string(lost) + " (127.0.0.1:";
+    for (size_t r = 0; r < workers_.size(); ++r) {
+      if (static_cast<int>(r) == lost) continue;
+      EXPECT_EQ(workers_[r]->Wait(60), 75) << "rank " << r;
+      const std::string output = workers_[r]->Output();
+      EXPECT_NE(output.find(name), std::string::npos) << output;
+      EXPECT_NE(output.find("was lost: " + cause), std::string::npos) << output;
+      EXPECT_NE(output.find("generation 1, step "), std::string::npos)
+          << output;
+    }
+    const double seconds =
+        std::chrono::duration<double>(Steady::now() - begin).count();
+    RecordProperty("seconds", std::to_string(seconds));
+    std::printf("all ended after %.3f s: %s", seconds,
+                workers_[lost == 0 ? 1 : 0]->Output().c_str());
+  }
+
+  TempFolder folder_;
+  std::string addresses_;
+  std::vector<std::unique_ptr<Child>> workers_;
+};
+
+TEST_F(RingProcessTest, AKilledWorkerIsNamedByAll) {
+  // The timeout is far away: the end of its connections tells.
+  StartRing(4, {"100000", "0", "timeout=50"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[2]->Signal(SIGKILL);
+  ExpectAllName(2, "exited");
+}
+
+TEST_F(RingProcessTest, AKilledWorkerIsNamedByAllOverTcp) {
+  StartRing(4, {"100000", "0", "timeout=50", "tcp=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[0]->Signal(SIGKILL);
+  ExpectAllName(0, "exited");
+}
+
+TEST_F(RingProcessTest, AStoppedWorkerIsNamedByAll) {
+  StartRing(4, {"100000", "0", "timeout=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[1]->Signal(SIGSTOP);
+  ExpectAllName(1, "silent");
+}
+
+TEST_F(RingProcessTest, AStoppedWorkerThatWakesUpStopsItself) {
+  StartRing(3, {"100000", "0", "timeout=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[1]->Signal(SIGSTOP);
+  ExpectAllName(1, "silent");
+  workers_[1]->Signal(SIGCONT);
+  EXPECT_EQ(workers_[1]->Wait(60), 75);
+  EXPECT_NE(workers_[1]->Output().find("rank 1 ("), std::string::npos)
+      << workers_[1]->Output();
+}
+
+TEST_F(RingProcessTest, AWorkerKilledWhileOthersComputeIsNamedToo) {
+  StartRing(3, {"10", "0", "timeout=50", "pause=500"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[2]->Signal(SIGKILL);
+  ExpectAllName(2, "exited");
+}
+
+TEST_F(RingProcessTest, ANormalEndIsNoFailure) {
+  StartRing(3, {"30011", "20", "timeout=1"});
+  std::string digest;
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
+    if (digest.empty()) digest = worker->Output();
+    EXPECT_EQ(worker->Output(), digest);
+  }
+}
+
+TEST_F(RingProcessTest, AWorkerThatEndsEarlyIsNamed) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(2)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(0, joined, {"1000", "1000", "timeout=20"});
+  Spawn(1, joined, {"1000", "10", "timeout=20"});
+  EXPECT_EQ(workers_[1]->Wait(60), 0);
+  ExpectAllName(1, "left");
+}
+
+TEST_F(RingProcessTest, MissingWorkersAreNamedAtStart) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(1, joined, {"1", "1", "start=1"});
+  Spawn(2, joined, {"1", "1", "start=1"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 1);
+    const std::string output = worker->Output();
+    EXPECT_NE(output.find("rank 0 (127.0.0.1:"), std::string::npos) << output;
+    EXPECT_NE(output.find("Connection refused"), std::string::npos) << output;
+    EXPECT_NE(output.find("rank 3 (127.0.0.1:"), std::string::npos) << output;
+    EXPECT_NE(output.find("has not connected"), std::string::npos) << output;
+  }
+}
+
+TEST_F(RingProcessTest, AnotherJobIsNamedOnBothSides) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(2)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(0, joined, {"1", "1", "start=2", "job=apples"});
+  Spawn(1, joined, {"1", "1", "start=1.5", "job=pears"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 1);
+    const std::string output = worker->Output();
+    EXPECT_NE(output.find("\"apples\""), std::string::npos) << output;
+    EXPECT_NE(output.find("\"pears\""), std::string::npos) << output;
+  }
+}
+
+TEST_F(RingProcessTest, AWorkerMayStartLongAfterTheOthers) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(3)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(1, joined, {"1000", "10", "timeout=0.5"});
+  Spawn(2, joined, {"1000", "10", "timeout=0.5"});
+  Pause(1500);
+  Spawn(0, joined, {"1000", "10", "timeout=0.5"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
+  }
+}
+
+TEST_F(RingProcessTest, ASecondWorkerOfOneIndexFindsItsPortInUse) {
+  StartRing(2, {"10", "0", "timeout=20", "pause=20"});
+  WaitUntilUp();
+  Child second(Arguments(1, addresses_, {"10", "1", "start=2"}),
+               folder_ / "second");
+  EXPECT_EQ(second.Wait(60), 1);
+  EXPECT_NE(second.Output().find("port is in use"), std::string::npos)
+      << second.Output();
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(0.1), -1);  // undisturbed
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
