@@ -261,9 +261,12 @@ Status Process::Spawn(const int* write_ends, const std::string& tf_config) {
   uv_close(AsHandle(&process_), [](uv_handle_t* handle) {
     static_cast<Process*>(handle->data)->OnHandleClosed();
   });
-  return OsError(-error,
-                 "cannot start '%s' (is it in PATH or a path, and executable?)",
-                 command[0].c_str());
+  const char* hint =
+      error == UV_ENOENT   ? " (give a program in PATH or its path)"
+      : error == UV_EACCES ? " (make it executable)"
+      : error == UV_EMFILE ? " (raise the limit of open files, ulimit -n)"
+                           : "";
+  return OsError(-error, "cannot start '%s'%s", command[0].c_str(), hint);
 }
 
 Status Process::Start(const std::string& tf_config) {
