@@ -1,6 +1,9 @@
 #include "io/tensorboard.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -11,6 +14,7 @@
 #include "core/callbacks.h"
 #include "fake_clock.h"
 #include "full_disk.h"
+#include "io/backup_and_restore.h"
 #include "python.h"
 #include "rewinder.h"
 #include "temp_folder.h"
@@ -203,6 +207,52 @@ TEST_F(TensorBoardTest, ResumedRunAddsAFileAndItsStepsGoOn) {
     const auto begin = std::filesystem::directory_iterator(folder + "/train");
     EXPECT_EQ(std::distance(begin, {}), 2);
   }
+}
+
+// The same through a real backup, and a process that is killed for good.
+TEST_F(TensorBoardTest, ProcessThatIsKilledLeavesNoGap) {
+  class Killer : public Callback {
+   public:
+    const char* name() const override { return "killer"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (fit.model->iterations() == 8) raise(SIGKILL);
+      return Status();
+    }
+  };
+  const Dataset data = Points(40).Shuffle(3).Batch(8);
+  FitOptions fit = Quiet(3);
+  options_.update_freq = TensorBoardOptions::kBatch;
+  options_.log_dir = folder_ / "whole";
+  fit.callbacks = {TensorBoard(options_)};
+  ASSERT_TRUE(TinyModel()->Fit(data, fit).ok());
+  options_.log_dir = folder_ / "logs";
+  const auto backup = [this] {
+    BackupAndRestoreOptions every_third = SaveEvery(3);
+    every_third.background = false;
+    return BackupAndRestore(folder_ / "backup", every_third);
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    fit.callbacks = {backup(), TensorBoard(options_),
+                     std::make_shared<Killer>()};
+    TinyModel()->Fit(data, fit).status().IgnoreError();
+    _exit(0);
+  }
+  int how = 0;
+  ASSERT_EQ(waitpid(child, &how, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) << how;
+  fit.callbacks = {backup(), TensorBoard(options_)};
+  const auto resumed = TinyModel()->Fit(data, fit);
+  ASSERT_TRUE(resumed.ok()) << resumed.status().message();
+  Lines whole = ReadEvents(folder_ / "whole/train"), both = Train();
+  EXPECT_EQ(Tagged(both, "version").size(), 2u);
+  // 1 to 8, then 7 to 15.
+  EXPECT_EQ(Tagged(both, "batch_loss").size(), 8u + 9u);
+  std::sort(whole.begin(), whole.end());
+  std::sort(both.begin(), both.end());
+  both.erase(std::unique(both.begin(), both.end()), both.end());
+  EXPECT_EQ(both, whole);
 }
 
 TEST_F(TensorBoardTest, SavedStepBelowZeroIsRejected) {
