@@ -28,8 +28,9 @@ $(BUILD)/build.ninja:
 	  { cat $(BUILD).log; exit 1; }
 	@mv $(BUILD).log $(BUILD)/setup.log
 
-demo: build ## trains the tutorials' model on Fashion-MNIST and evaluates it
-	@$(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
+demo: build ## trains the tutorials' model with two workers, and evaluates it
+	@$(BUILD)/tools/ringlet-launch -n 2 -- \
+	  $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
 test: build check-deps ## all tests; ends with `N passed, N failed`
 	@rm -f $(BUILD)/meson-logs/testlog.junit.xml

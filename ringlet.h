@@ -29,5 +29,6 @@
 #include "net/cluster.h"
 #include "net/launcher.h"
 #include "net/ring_collective.h"
+#include "net/strategy.h"
 
 #endif  // RINGLET_RINGLET_H_

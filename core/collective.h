@@ -53,6 +53,10 @@ class Collective {
   virtual Status Barrier() = 0;
 };
 
+// values[0..count) become their sums over all ranks, added in the order of the
+// ranks: the same bits everywhere. For a few numbers, as losses and counts.
+Status SumOverRanks(Collective* collective, double* values, size_t count);
+
 class SoloCollective final : public Collective {
  public:
   int rank() const override { return 0; }

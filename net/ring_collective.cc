@@ -1,5 +1,6 @@
 #include "ring_collective.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -81,6 +82,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
   int rank() const override { return options_.rank; }
   int size() const override {
     return static_cast<int>(options_.addresses.size());
+  }
+  size_t bucket_bytes() const override {
+    return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
   }
 
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {

@@ -47,6 +47,8 @@ struct RingOptions {
   double start_timeout_seconds = 120;
   // All-reduce by; the same on every worker.
   RingImplementation implementation = RingImplementation::kAuto;
+  // Collective::bucket_bytes(); the same on every worker.
+  int64_t bytes_per_pack = 1 << 20;
   // Whether workers on one host use a local socket instead of TCP.
   bool local_sockets = true;
 };

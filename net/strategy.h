@@ -1,0 +1,91 @@
+// MultiWorkerMirroredStrategy: this process as a worker of a job.
+//
+// Public. What TensorFlow's strategy of that name is: every worker has the
+// whole model, takes its part of each batch, and all apply the sum of the
+// gradients. Who takes part is read from the environment (net/cluster.h:
+// TF_CONFIG and others); without any, it is one worker alone.
+//
+//   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
+//   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
+//   model.Fit(data.Batch(64 * strategy.num_workers()), options);
+
+#ifndef RINGLET_NET_STRATEGY_H_
+#define RINGLET_NET_STRATEGY_H_
+
+#include <memory>
+#include <string>
+
+#include "../core/collective.h"
+#include "../core/model.h"
+#include "../core/status.h"
+#include "cluster.h"
+
+namespace ringlet {
+
+// kMpi and kNccl are known so that a configuration that names them is refused
+// with the reason: this build has neither.
+enum class CommunicationImplementation { kAuto, kRing, kTree, kMpi, kNccl };
+
+// "auto", "RING", …, in any case, as TensorFlow takes them.
+Status CommunicationImplementationFromName(const std::string& name,
+                                           CommunicationImplementation* out);
+
+struct CommunicationOptions {
+  CommunicationImplementation implementation =
+      CommunicationImplementation::kAuto;
+  // Gradients are summed in pieces of about this size; 0: chosen for you.
+  int64_t bytes_per_pack = 0;
+};
+
+struct StrategyOptions {
+  CommunicationOptions communication;
+  // A worker that is silent for longer is lost. Seconds.
+  double timeout_seconds = 5;
+  // How long the workers wait for each other at the start.
+  double start_timeout_seconds = 120;
+  // Workers of another job are refused.
+  std::string job = "ringlet";
+};
+
+class MultiWorkerMirroredStrategy {
+ public:
+  // Waits until all workers are there. What goes wrong is kept in status(),
+  // and Compile of a model with this strategy fails with it.
+  static MultiWorkerMirroredStrategy FromEnvironment(
+      const StrategyOptions& options = {},
+      const Environment& environment = Environment::Process());
+  static MultiWorkerMirroredStrategy FromCluster(
+      const ClusterConfig& cluster, const StrategyOptions& options = {});
+
+  const Status& status() const { return status_; }
+  int num_workers() const { return cluster_.world_size; }
+  int rank() const { return cluster_.rank; }
+  // The one that prints, and writes files that all share.
+  bool is_chief() const { return cluster_.is_chief; }
+  const ClusterConfig& cluster() const { return cluster_; }
+  // Lives as long as the strategy; null where it is alone, or not OK.
+  Collective* collective() const { return collective_.get(); }
+
+  // So that a strategy can stand where Compile's options stand. The strategy
+  // outlives the model.
+  operator CompileOptions() const {  // NOLINT: implicit
+    CompileOptions options(collective_.get());
+    options.status = status_;
+    return options;
+  }
+
+ private:
+  Status status_;
+  ClusterConfig cluster_;
+  std::unique_ptr<Collective> collective_;
+};
+
+// Where a worker that is not the chief writes a file that every worker of a
+// program saves: "dir/workertemp_<task>/name" beside the chief's "dir/name".
+// RemoveWorkerTemp removes it, and its folder where that is empty then.
+std::string WorkerPath(const ClusterConfig& cluster, const std::string& path);
+Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_STRATEGY_H_
