@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format help clean
+        format help clean static cross
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -46,11 +46,33 @@ bench: ## speeds, as ratios to a limit or a peer measured in the same run
 check-deps: ## core includes only core; net and io never each other
 	@tools/check_deps.py
 
-size: build ## bytes of the stripped programs
-	@for f in $(BUILD)/samples/*; do [ -f $$f ] && [ -x $$f ] && \
-	  strip -o $(BUILD)/stripped $$f && \
-	  printf '%9d %s\n' $$(stat -c %s $(BUILD)/stripped) $$f; done; \
-	  rm -f $(BUILD)/stripped
+size: static ## bytes of the stripped programs of every build there is
+	@tools/size.py $(sort $(BUILD) $(STATIC_BUILD) \
+	  $(patsubst %/build.ninja,%,$(wildcard $(BUILD)-*/build.ninja)))
+
+# BLIS: haswell or generic (one kernel set, the rest trimmed), system (all of
+# them), none (ringlet's own loops).
+BLIS ?= $(if $(filter x86_64,$(shell uname -m)),haswell,system)
+STATIC_BUILD = $(BUILD)-static-$(BLIS)
+STATIC_LIMIT ?= 3000000
+
+static: ## programs without shared libraries; BLIS=haswell|generic|system|none
+	@tools/deps.sh static
+	@$(MAKE) --no-print-directory build BUILD=$(STATIC_BUILD) \
+	  MESON_OPTIONS='-Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
+	@meson test -C $(STATIC_BUILD) --no-rebuild --print-errorlogs \
+	  --suite static --num-processes $(JOBS) --quiet
+	@tools/size.py $(if $(filter system,$(BLIS)),,--limit $(STATIC_LIMIT)) \
+	  $(STATIC_BUILD)
+
+cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
+	@tools/deps.sh cross $(ARCH)
+	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
+	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true $(MESON_OPTIONS)'
+	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
+	  --no-suite slow --num-processes $(JOBS) --timeout-multiplier 10 || true
+	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
+	@tools/size.py $(BUILD)-$(ARCH)
 
 install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
 	@meson configure $(BUILD) --prefix $(PREFIX)

@@ -2,6 +2,8 @@
 
 #ifdef RINGLET_BLIS
 #include <blis.h>
+
+#include "blis_trim.h"
 #endif
 
 namespace ringlet {

@@ -3,15 +3,39 @@
 #
 #   tools/deps.sh          what `make build`, `make test` and `make demo` need
 #   tools/deps.sh bench    also what `make bench` compares with
+#   tools/deps.sh static   also what `make static` links
+#   tools/deps.sh cross ARCH  also a compiler, libraries and an emulator for
+#                          Debian's architecture ARCH (arm64, armhf, s390x)
 #
-# Quiet and quick where nothing is missing.
+# Libraries for other machines, and sources, are unpacked into .deps and touch
+# nothing of the system's. Quiet and quick where nothing is missing.
 set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
 
 packages="g++ make meson ninja-build pkg-config libblis-serial-dev libuv1-dev
  libcjson-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
 # The demo has a small data set of its own where this one is missing.
 wanted="dataset-fashion-mnist"
-[ "${1:-}" = bench ] && wanted="$wanted python3-torch"
+target= triplet=
+case "${1:-}" in
+  '') ;;
+  bench) wanted="$wanted python3-torch" ;;
+  static) packages="$packages gcc dpkg-dev patch file" ;;
+  cross)
+    target=${2:-}
+    case $target in
+      arm64) triplet=aarch64-linux-gnu ;;
+      armhf) triplet=arm-linux-gnueabihf ;;
+      s390x) triplet=s390x-linux-gnu ;;
+      *)
+        echo "deps: no cross build for '$target'; there are arm64, armhf," \
+             "s390x" >&2
+        exit 1 ;;
+    esac
+    packages="$packages gcc-$triplet g++-$triplet qemu-user-static dpkg-dev patch" ;;
+  *) echo "deps: what is '$1'? see the head of tools/deps.sh" >&2; exit 1 ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
   missing=
@@ -34,34 +58,103 @@ missing_of() {
 
 missing=$(missing_of $packages)
 extra=$(missing_of $wanted)
-[ -z "$missing$extra" ] && exit 0
 
-if [ "$(id -u)" = 0 ]; then
-  sudo=
-elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-  sudo=sudo
-else
-  if [ -z "$missing" ]; then
-    echo "deps: going on without$extra" >&2
-    exit 0
+install_packages() {
+  [ -z "$missing$extra" ] && return
+  if [ "$(id -u)" = 0 ]; then
+    sudo=
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    sudo=sudo
+  else
+    if [ -z "$missing" ]; then
+      echo "deps: going on without$extra" >&2
+      return
+    fi
+    echo "deps: not root, and sudo asks for a password. Run this once:" >&2
+    echo "  sudo apt-get install -y --no-install-recommends$missing$extra" >&2
+    exit 1
   fi
-  echo "deps: not root, and sudo asks for a password. Run this once:" >&2
-  echo "  sudo apt-get install -y --no-install-recommends$missing$extra" >&2
-  exit 1
-fi
 
-install() {
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
-    --no-install-recommends "$@" </dev/null >/dev/null
+  install() {
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
+      --no-install-recommends "$@" </dev/null >/dev/null
+  }
+  echo "deps: installing$missing$extra"
+  if [ -n "$missing" ] && ! install $missing 2>/dev/null; then
+    $sudo apt-get update -qq || true
+    install $missing || {
+      echo "deps: apt-get failed (above). Install by hand:$missing" >&2
+      exit 1
+    }
+  fi
+  for package in $extra; do
+    install "$package" 2>/dev/null || echo "deps: going on without $package" >&2
+  done
 }
-echo "deps: installing$missing$extra"
-if [ -n "$missing" ] && ! install $missing 2>/dev/null; then
-  $sudo apt-get update -qq || true
-  install $missing || {
-    echo "deps: apt-get failed (above). Install by hand:$missing" >&2
+
+# apt-get with lists, sources and a cache of its own, under .deps/apt.
+apt_of() {
+  arch=$1
+  shift
+  apt-get -qq -o APT::Architecture="$arch" -o APT::Architectures="$arch" \
+    -o Dir::Etc::SourceList="$root/.deps/apt/sources.list" \
+    -o Dir::Etc::SourceParts=- -o Dir::State="$root/.deps/apt/$arch" \
+    -o Dir::State::Status=/dev/null -o Dir::Cache="$root/.deps/apt/$arch" \
+    -o APT::Sandbox::User="$(id -un)" -o Acquire::Languages=none "$@"
+}
+
+# `apt_update TYPE ARCH`: TYPE is deb or deb-src. The places are the system's.
+apt_update() {
+  mkdir -p ".deps/apt/$2/lists/partial" ".deps/apt/$2/archives/partial"
+  apt-get indextargets --format \
+    "$1 [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \$(REPO_URI) \$(CODENAME) \$(COMPONENT) \$(ORIGIN)" \
+    'Created-By: Packages' | sed -n 's/ Debian$//p' | sort -u \
+    >.deps/apt/sources.list
+  [ -s .deps/apt/sources.list ] || { # the system has no lists
+    . /etc/os-release
+    echo "$1 http://deb.debian.org/debian $VERSION_CODENAME main" \
+      >.deps/apt/sources.list
+  }
+  # One suite without this architecture does not matter.
+  apt_of "$2" update 2>/dev/null || true
+}
+
+# Debian has no static cJSON: its source package, of one file.
+fetch_cjson() {
+  [ -e .deps/cjson/cJSON.c ] && return
+  echo "deps: unpacking the source package of cJSON"
+  native=$(dpkg --print-architecture)
+  apt_update deb-src "$native"
+  (cd .deps/apt && apt_of "$native" source cjson >/dev/null) || {
+    echo "deps: apt-get source cjson failed (above)" >&2
     exit 1
   }
-fi
-for package in $extra; do
-  install "$package" 2>/dev/null || echo "deps: going on without $package" >&2
-done
+  mkdir -p .deps/cjson
+  cp .deps/apt/cjson-*/cJSON.[ch] .deps/apt/cjson-*/LICENSE .deps/cjson
+  rm -rf .deps/apt
+}
+
+# The target's development packages, unpacked.
+fetch_sysroot() {
+  sysroot=.deps/$target
+  [ -e "$sysroot/done" ] && return
+  echo "deps: unpacking libraries for $target"
+  apt_update deb "$target"
+  (cd ".deps/apt/$target/archives" && apt_of "$target" download \
+     libblis-serial-dev libuv1-dev zlib1g-dev libgtest-dev >/dev/null) || {
+    echo "deps: apt-get download failed (above)" >&2
+    exit 1
+  }
+  for package in ".deps/apt/$target/archives/"*.deb; do
+    dpkg-deb -x "$package" "$sysroot"
+  done
+  printf "[constants]\nsysroot = '%s'\n" "$root/$sysroot" >"$sysroot/sysroot.ini"
+  rm -rf .deps/apt
+  touch "$sysroot/done"
+}
+
+install_packages
+case "${1:-}" in
+  static) fetch_cjson ;;
+  cross) fetch_cjson && fetch_sysroot ;;
+esac

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""A static program names no loader and no library, and needs no other file.
+
+    static_test.py elf PROGRAM...
+    static_test.py chroot PROGRAM DATA    trains in a folder of its own as root
+                                          directory, which takes the right to
+"""
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+PT_DYNAMIC, PT_INTERP = 2, 3
+
+
+def segment_types(program):
+    """The types of an ELF file's program headers."""
+    with open(program, "rb") as file:
+        content = file.read()
+    assert content[:4] == b"\x7fELF", f"{program}: not an ELF file"
+    wide = content[4] == 2
+    order = "<" if content[5] == 1 else ">"
+    (start,) = struct.unpack_from(order + ("Q" if wide else "I"), content,
+                                  32 if wide else 28)
+    size, count = struct.unpack_from(order + "HH", content, 54 if wide else 42)
+    return {struct.unpack_from(order + "I", content, start + i * size)[0]
+            for i in range(count)}
+
+
+def check_elf(program):
+    types = segment_types(program)
+    assert PT_INTERP not in types, f"{program}: asks for a loader"
+    assert PT_DYNAMIC not in types, f"{program}: asks for shared libraries"
+
+
+def check_chroot(program, data):
+    if os.geteuid() != 0:
+        print("skipped: only root may change the root directory")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        shutil.copy(program, root / "program")
+        (root / "data").mkdir()
+        for file in pathlib.Path(data).glob("*.gz"):
+            shutil.copy(file, root / "data")
+        result = subprocess.run(
+            ["/program", "/data"], text=True, stdout=subprocess.PIPE,
+            preexec_fn=lambda: (os.chroot(root), os.chdir("/")))
+        assert result.returncode == 0, result
+        assert "Epoch 3/3" in result.stdout, result.stdout
+
+
+if sys.argv[1] == "elf":
+    for argument in sys.argv[2:]:
+        check_elf(argument)
+else:
+    check_chroot(*sys.argv[2:])
