@@ -101,6 +101,28 @@ TEST(SampleTest, MnistCustomLoopLearns) {
   EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
 }
 
+TEST(SampleTest, MultiWorkerPrintsTheChiefsLinesOnly) {
+  const Ran ran = Execute(Built("tools/ringlet-launch") + " -n 2 -- " +
+                          Built("samples/mnist_multi_worker ") +
+                          Source("data/fashion-mnist-mini"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex line(
+      "\\[0\\] 70/70 - [0-9]+s - [0-9]+ms/step - accuracy: 0\\.[0-9]{4} - "
+      "loss: [12]\\.[0-9]{4}\n$");
+  EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
+  EXPECT_EQ(ran.text.find("[1]"), std::string::npos) << ran.text;
+}
+
+TEST(SampleTest, CustomLoopOfTwoWorkersLearns) {
+  const Ran ran = Execute(Built("tools/ringlet-launch") + " -n 2 -- " +
+                          Built("samples/mnist_custom_loop ") +
+                          Source("data/fashion-mnist-mini"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex line(
+      "\\[0\\] Epoch: 2, accuracy: 0\\.[89][0-9]+, train_loss: 0\\.[0-9]+");
+  EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
+}
+
 TEST(SampleTest, FashionMnistLearnsTheSmallSet) {
   const Ran ran = Execute(Built("samples/fashion_mnist ") +
                       Source("data/fashion-mnist-mini"));
