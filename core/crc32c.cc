@@ -28,44 +28,76 @@ constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
 using Implementation = uint32_t (*)(const void*, size_t, uint32_t);
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
-// One stream of 8 bytes every 3 cycles: several times the speed of any disk or
-// network here.
-__attribute__((target("sse4.2"))) uint32_t HardwareCrc32c(const void* data,
-                                                          size_t bytes,
-                                                          uint32_t crc) {
+// The instruction takes one cycle and its result comes after three, so three
+// blocks go at once; then the sums are brought together: appending zeros to a
+// message is linear in its sum, a table for each byte of it.
+constexpr size_t kBlock = 1024;
+
+constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
+  std::array<uint32_t, 32> basis{};  // what becomes of each bit
+  for (int bit = 0; bit < 32; ++bit) {
+    uint32_t c = uint32_t{1} << bit;
+    for (size_t i = 0; i < kBlock; ++i) c = (c >> 8) ^ kTable[c & 0xff];
+    basis[bit] = c;
+  }
+  std::array<std::array<uint32_t, 256>, 4> shift{};
+  for (int byte = 0; byte < 4; ++byte) {
+    for (uint32_t value = 0; value < 256; ++value) {
+      for (int bit = 0; bit < 8; ++bit) {
+        if ((value >> bit & 1) != 0)
+          shift[byte][value] ^= basis[8 * byte + bit];
+      }
+    }
+  }
+  return shift;
+}
+constexpr std::array<std::array<uint32_t, 256>, 4> kShift = MakeShift();
+
+inline uint32_t Shift(uint64_t c) {
+  return kShift[0][c & 0xff] ^ kShift[1][c >> 8 & 0xff] ^
+         kShift[2][c >> 16 & 0xff] ^ kShift[3][c >> 24 & 0xff];
+}
+
+inline uint64_t Load(const unsigned char* p) {
+  uint64_t word;
+  std::memcpy(&word, p, 8);
+  return word;
+}
+
+#if defined(__x86_64__)
+#define RINGLET_CRC_TARGET "sse4.2"
+#define RINGLET_CRC_8(c, word) _mm_crc32_u64(c, word)
+#define RINGLET_CRC_1(c, byte) _mm_crc32_u8(static_cast<uint32_t>(c), byte)
+bool HasHardware() { return __builtin_cpu_supports("sse4.2"); }
+#else
+#define RINGLET_CRC_TARGET "+crc"
+#define RINGLET_CRC_8(c, word) \
+  __builtin_aarch64_crc32cx(static_cast<uint32_t>(c), word)
+#define RINGLET_CRC_1(c, byte) \
+  __builtin_aarch64_crc32cb(static_cast<uint32_t>(c), byte)
+bool HasHardware() { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; }
+#endif
+
+__attribute__((target(RINGLET_CRC_TARGET))) uint32_t HardwareCrc32c(
+    const void* data, size_t bytes, uint32_t crc) {
   const auto* p = static_cast<const unsigned char*>(data);
   uint64_t c = ~crc;
-  for (; bytes >= 8; bytes -= 8, p += 8) {
-    uint64_t word;
-    std::memcpy(&word, p, 8);
-    c = _mm_crc32_u64(c, word);
+  for (; bytes >= 3 * kBlock; bytes -= 3 * kBlock, p += 3 * kBlock) {
+    uint64_t c1 = 0;
+    uint64_t c2 = 0;
+    for (size_t i = 0; i < kBlock; i += 8) {
+      c = RINGLET_CRC_8(c, Load(p + i));
+      c1 = RINGLET_CRC_8(c1, Load(p + kBlock + i));
+      c2 = RINGLET_CRC_8(c2, Load(p + 2 * kBlock + i));
+    }
+    c = Shift(Shift(c) ^ c1) ^ c2;
   }
-  auto c32 = static_cast<uint32_t>(c);
-  for (; bytes > 0; --bytes, ++p) c32 = _mm_crc32_u8(c32, *p);
-  return ~c32;
+  for (; bytes >= 8; bytes -= 8, p += 8) c = RINGLET_CRC_8(c, Load(p));
+  for (; bytes > 0; --bytes, ++p) c = RINGLET_CRC_1(c, *p);
+  return ~static_cast<uint32_t>(c);
 }
-
-bool HasHardware() { return __builtin_cpu_supports("sse4.2"); }
-
-#elif defined(__aarch64__)
-
-__attribute__((target("+crc"))) uint32_t HardwareCrc32c(const void* data,
-                                                        size_t bytes,
-                                                        uint32_t crc) {
-  const auto* p = static_cast<const unsigned char*>(data);
-  uint32_t c = ~crc;
-  for (; bytes >= 8; bytes -= 8, p += 8) {
-    uint64_t word;
-    std::memcpy(&word, p, 8);
-    c = __builtin_aarch64_crc32cx(c, word);
-  }
-  for (; bytes > 0; --bytes, ++p) c = __builtin_aarch64_crc32cb(c, *p);
-  return ~c;
-}
-
-bool HasHardware() { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; }
 
 #else
 

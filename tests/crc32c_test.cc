@@ -29,5 +29,15 @@ TEST(Crc32cTest, FastEqualsPortableAtEveryLengthAlignmentAndCut) {
   }
 }
 
+TEST(Crc32cTest, FastEqualsPortableAroundWholeBlocks) {
+  std::string bytes;
+  for (int i = 0; i < 10000; ++i) bytes += static_cast<char>(i * 37 + i / 7);
+  for (size_t n : {3071, 3072, 3073, 6143, 6144, 6151, 9216, 9999}) {
+    ASSERT_EQ(Crc32c(bytes.data() + 1, n, 12345),
+              PortableCrc32c(bytes.data() + 1, n, 12345))
+        << n;
+  }
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -1,0 +1,135 @@
+#include "net/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+Identity Example() {
+  Identity identity;
+  identity.job = "mnist";
+  identity.rank = 2;
+  identity.size = 5;
+  identity.incarnation = 0x0102030405060708;
+  identity.cluster_hash = 0x1112131415161718;
+  identity.timeout_ms = 5000;
+  identity.implementation = 1;
+  identity.byte_order = 1;
+  return identity;
+}
+
+TEST(HandshakeTest, BytesAreFixed) {
+  const std::vector<uint8_t> expected = {
+      1,    1,    2,    0,    5,    0,    5,    0,  // orders, rank, size, job
+      0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // incarnation
+      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // cluster
+      0x88, 0x13, 0,    0,    0,    0,    0,    0,     // timeout, reserved
+      'm',  'n',  'i',  's',  't'};
+  EXPECT_EQ(EncodeIdentity(Example()), expected);
+}
+
+TEST(HandshakeTest, DecodesWhatItEncodes) {
+  const std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  Identity back;
+  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(EncodeIdentity(back), bytes);
+  EXPECT_EQ(back.job, "mnist");
+}
+
+TEST(HandshakeTest, EveryOtherLengthIsRejected) {
+  std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  const size_t right = bytes.size();
+  bytes.resize(512);
+  for (size_t n = 0; n <= bytes.size(); ++n) {
+    // A buffer of exactly n bytes, so that a sanitizer sees a read beyond.
+    const std::vector<uint8_t> cut(bytes.begin(), bytes.begin() + n);
+    Identity back;
+    EXPECT_EQ(DecodeIdentity(cut.data(), n, &back).ok(), n == right) << n;
+  }
+}
+
+TEST(HandshakeTest, ALongJobNameIsRejected) {
+  std::vector<uint8_t> bytes(32 + kMaxJobBytes + 1);
+  bytes[6] = 1;
+  bytes[7] = 1;
+  Identity back;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+}
+
+TEST(HandshakeTest, ReservedBytesAreZero) {
+  std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  bytes[30] = 1;
+  Identity back;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+}
+
+std::string Complaint(const Identity& self, const Identity& peer,
+                      int expected) {
+  return CheckPeer(self, peer, expected).message();
+}
+
+TEST(HandshakeTest, EveryDifferenceIsNamed) {
+  const Identity self = Example();  // rank 2
+  Identity peer = self;
+  peer.rank = 3;
+  EXPECT_EQ(Complaint(self, peer, -1), "");
+  EXPECT_EQ(Complaint(self, peer, 3), "");
+  EXPECT_NE(Complaint(self, peer, 1).find("rank 3 answers where rank 1"),
+            std::string::npos);
+  peer.job = "cifar\n";
+  EXPECT_NE(Complaint(self, peer, 3).find("job \"cifar?\""), std::string::npos);
+  peer.job = self.job;
+  peer.cluster_hash ^= 1;
+  EXPECT_NE(Complaint(self, peer, 3).find("the same list"), std::string::npos);
+  peer.cluster_hash = self.cluster_hash;
+  peer.timeout_ms = 7;
+  EXPECT_NE(Complaint(self, peer, 3).find("timeout"), std::string::npos);
+  peer.timeout_ms = self.timeout_ms;
+  peer.implementation = 2;
+  EXPECT_NE(Complaint(self, peer, 3).find("implementations"),
+            std::string::npos);
+  peer.implementation = self.implementation;
+  peer.byte_order = 2;
+  EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
+}
+
+TEST(HandshakeTest, OnlyHigherRanksConnect) {
+  const Identity self = Example();  // rank 2 of 5
+  Identity peer = self;
+  for (int rank : {0, 1, 2, 5, 65535}) {
+    peer.rank = rank;
+    EXPECT_NE(Complaint(self, peer, -1), "") << rank;
+  }
+  peer.rank = 2;
+  EXPECT_NE(Complaint(self, peer, -1).find("the same index"),
+            std::string::npos);
+}
+
+TEST(HandshakeTest, ClusterHashTellsListsApart) {
+  EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"b:2", "a:1"}));
+  EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"a:1b:2"}));
+  EXPECT_NE(ClusterHash({"a:1"}), ClusterHash({"a:1", ""}));
+}
+
+TEST(HandshakeTest, WhatMayArriveInEachPhase) {
+  const auto legal = [](LinkPhase phase) {
+    std::string types;
+    for (int type : {1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19}) {
+      if (!FrameIsLegal(phase, static_cast<FrameType>(type))) continue;
+      types += std::to_string(type) + " ";
+    }
+    return types;
+  };
+  EXPECT_EQ(legal(LinkPhase::kConnecting), "");
+  EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 ");
+  EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 ");
+  EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 16 17 18 19 ");
+  EXPECT_EQ(legal(LinkPhase::kLeft), "");
+  EXPECT_EQ(legal(LinkPhase::kClosed), "");
+}
+
+}  // namespace
+}  // namespace ringlet

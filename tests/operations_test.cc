@@ -1,0 +1,319 @@
+// The operations of all ranks in one thread, over a wire in memory that
+// delivers in any order the links allow.
+
+#include "net/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/crc32c.h"
+
+namespace ringlet {
+namespace {
+
+class Network {
+ public:
+  Network(int size, Algorithm algorithm, uint32_t seed)
+      : size_(size), random_(seed), links_(size * size) {
+    for (int r = 0; r < size; ++r) {
+      ends_.push_back(std::make_unique<End>(this, r));
+      ranks_.push_back(
+          std::make_unique<Operations>(r, size, algorithm, ends_.back().get()));
+    }
+    for (int i = 0; i < size * size; ++i) {
+      sinks_.push_back(std::make_unique<Sink>(this, i / size, i % size));
+      readers_.push_back(std::make_unique<FrameReader>(sinks_.back().get()));
+    }
+  }
+
+  Operations* rank(int r) { return ranks_[r].get(); }
+
+  Status Start(int r, const Call& call) {
+    ranks_[r]->Start(call);
+    return ranks_[r]->Progress();
+  }
+
+  // Delivers a random piece of a random link, or writes a borrowed frame; false
+  // where nothing is left to do.
+  Status Step(bool* moved) {
+    std::vector<int> busy;
+    for (int i = 0; i < size_ * size_; ++i) {
+      if (!links_[i].frames.empty() || !links_[i].bytes.empty()) {
+        busy.push_back(i);
+      }
+    }
+    *moved = !busy.empty();
+    if (busy.empty()) return Status();
+    const int i = busy[random_() % busy.size()];
+    Link& link = links_[i];
+    if (link.bytes.empty() || (!link.frames.empty() && random_() % 2 == 0)) {
+      if (!link.frames.empty()) return Write(i);
+    }
+    const size_t most =
+        std::min<size_t>(link.bytes.size(), 1 + random_() % 70000);
+    size_t given = 0;
+    while (given < most) {
+      const FrameReader::Space space = readers_[i]->NextSpace();
+      const size_t n = std::min(space.bytes, most - given);
+      std::copy(link.bytes.begin(), link.bytes.begin() + n, space.data);
+      link.bytes.erase(link.bytes.begin(), link.bytes.begin() + n);
+      given += n;
+      RINGLET_RETURN_IF_ERROR(readers_[i]->Read(n));
+    }
+    return ranks_[i % size_]->Progress();
+  }
+
+ private:
+  struct Frame {
+    FrameHeader header;
+    const uint8_t* payload;
+    std::vector<uint8_t> copy;
+    bool borrowed;
+  };
+  struct Link {
+    std::deque<Frame> frames;   // queued at the sender
+    std::deque<uint8_t> bytes;  // on the wire
+  };
+  class End final : public Operations::Wire {
+   public:
+    End(Network* network, int rank) : network_(network), rank_(rank) {}
+    bool HasRoom(int peer) override {
+      return network_->links_[rank_ * network_->size_ + peer].frames.size() < 3;
+    }
+    void Send(int peer, const FrameHeader& header, const uint8_t* payload,
+              bool borrowed) override {
+      Frame frame{header, payload, {}, borrowed};
+      if (!borrowed) {
+        EXPECT_LE(header.payload_bytes, kEagerBytes);
+        frame.copy.assign(payload, payload + header.payload_bytes);
+      }
+      network_->links_[rank_ * network_->size_ + peer].frames.push_back(frame);
+    }
+
+   private:
+    Network* const network_;
+    const int rank_;
+  };
+  class Sink final : public FrameReader::Sink {
+   public:
+    Sink(Network* network, int from, int to)
+        : network_(network), from_(from), to_(to) {}
+    Status OnHeader(const FrameHeader& header, Landing* landing) override {
+      return network_->ranks_[to_]->OnHeader(from_, header, landing);
+    }
+    Status OnFrame(const FrameHeader& header, const uint8_t* payload) override {
+      return network_->ranks_[to_]->OnFrame(from_, header, payload);
+    }
+
+   private:
+    Network* const network_;
+    const int from_, to_;
+  };
+
+  Status Write(int i) {
+    Link& link = links_[i];
+    Frame frame = link.frames.front();
+    link.frames.pop_front();
+    const uint8_t* payload = frame.borrowed ? frame.payload : frame.copy.data();
+    frame.header.payload_crc = Crc32c(payload, frame.header.payload_bytes);
+    uint8_t header[kFrameHeaderBytes];
+    EncodeHeader(frame.header, header);
+    link.bytes.insert(link.bytes.end(), header, header + kFrameHeaderBytes);
+    link.bytes.insert(link.bytes.end(), payload,
+                      payload + frame.header.payload_bytes);
+    if (frame.borrowed) ranks_[i / size_]->OnSent(frame.header.sequence);
+    return ranks_[i / size_]->Progress();
+  }
+
+  const int size_;
+  std::mt19937 random_;
+  std::vector<Link> links_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<std::unique_ptr<Operations>> ranks_;
+  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::unique_ptr<FrameReader>> readers_;
+};
+
+using Data = std::vector<float>;
+
+// A history: what every rank calls, in order; each rank starts its next call at
+// a random time.
+void PlayHistory(int size, Algorithm algorithm, uint32_t seed) {
+  SCOPED_TRACE(testing::Message() << size << " ranks, seed " << seed);
+  std::mt19937 random(seed);
+  Network network(size, algorithm, seed + 1);
+  struct Planned {
+    FrameType type;
+    size_t count;
+    int root;
+  };
+  std::vector<Planned> plan;
+  for (int i = 0; i < 12; ++i) {
+    const size_t counts[] = {0, 1, 5, 2048, 2049, 20000, 40001};
+    plan.push_back({static_cast<FrameType>(16 + random() % 4),
+                    counts[random() % 7], static_cast<int>(random() % size)});
+  }
+  std::vector<std::vector<Data>> data(size);
+  for (int r = 0; r < size; ++r) {
+    for (const Planned& p : plan) {
+      const bool gathers = p.type == FrameType::kAllGather;
+      Data v(p.count * (gathers ? size : 1));
+      for (size_t i = 0; i < v.size(); ++i) {
+        v[i] = static_cast<float>((r + 1) * 0.3 + static_cast<double>(i % 101));
+      }
+      data[r].push_back(v);
+    }
+  }
+  const std::vector<std::vector<Data>> before = data;
+  std::vector<size_t> at(size, 0);
+  for (;;) {
+    const int r = static_cast<int>(random() % size);
+    // Blocking calls wait for what was started before.
+    const bool may_start =
+        at[r] < plan.size() &&
+        (plan[at[r]].type == FrameType::kAllReduce ||
+         network.rank(r)->completed() == at[r]) &&
+        (at[r] == 0 || plan[at[r] - 1].type == FrameType::kAllReduce ||
+         network.rank(r)->completed() == at[r]);
+    if (may_start && random() % 3 == 0) {
+      const Planned& p = plan[at[r]];
+      Data& v = data[r][at[r]];
+      ++at[r];
+      Call call;
+      call.type = p.type;
+      call.data = reinterpret_cast<uint8_t*>(v.data());
+      call.bytes = p.type == FrameType::kBarrier ? 0 : p.count * sizeof(float);
+      call.root = p.type == FrameType::kBroadcast ? p.root : 0;
+      const Status status = network.Start(r, call);
+      ASSERT_TRUE(status.ok()) << status.message();
+      continue;
+    }
+    bool moved = false;
+    const Status status = network.Step(&moved);
+    ASSERT_TRUE(status.ok()) << status.message();
+    if (moved) continue;
+    bool done = true;
+    bool startable = false;
+    for (int q = 0; q < size; ++q) {
+      done = done && network.rank(q)->completed() == plan.size();
+      startable = startable || (at[q] < plan.size() &&
+                                network.rank(q)->completed() == at[q]);
+    }
+    if (done) break;
+    ASSERT_TRUE(startable) << "a standstill";
+  }
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const size_t n = plan[i].count;
+    for (int r = 0; r < size; ++r) {
+      const Data& v = data[r][i];
+      for (size_t j = 0; j < v.size(); ++j) {
+        float expected = before[r][i][j];
+        if (plan[i].type == FrameType::kAllReduce) {
+          ASSERT_EQ(std::memcmp(&v[j], &data[0][i][j], sizeof(float)), 0);
+          double sum = 0;
+          for (int q = 0; q < size; ++q) sum += before[q][i][j];
+          ASSERT_NEAR(v[j], sum, 1e-5 * sum);
+          continue;
+        }
+        if (plan[i].type == FrameType::kBroadcast) {
+          expected = before[plan[i].root][i][j];
+        } else if (plan[i].type == FrameType::kAllGather) {
+          expected = before[j / n][i][j];
+        }
+        ASSERT_EQ(v[j], expected);
+      }
+    }
+  }
+}
+
+TEST(OperationsTest, AnyTimingGivesTheSameResults) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    for (int size = 2; size <= 6; ++size) {
+      PlayHistory(size, Algorithm::kAuto, seed);
+    }
+  }
+}
+
+TEST(OperationsTest, AnyTimingGivesTheSameResultsByRing) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    for (int size = 2; size <= 5; ++size) {
+      PlayHistory(size, Algorithm::kRing, seed);
+    }
+  }
+}
+
+TEST(OperationsTest, AnyTimingGivesTheSameResultsByTree) {
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    for (int size = 2; size <= 5; ++size) {
+      PlayHistory(size, Algorithm::kTree, seed);
+    }
+  }
+}
+
+// A wire that swallows everything.
+class Void final : public Operations::Wire {
+ public:
+  bool HasRoom(int) override { return true; }
+  void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
+};
+
+FrameHeader DataFrame(uint64_t sequence, uint32_t bytes, uint64_t total) {
+  FrameHeader header;
+  header.type = FrameType::kAllReduce;
+  header.sequence = sequence;
+  header.payload_bytes = bytes;
+  header.total = total;
+  return header;
+}
+
+TEST(OperationsTest, FramesThatNobodyExpectsAreRejected) {
+  Void wire;
+  Operations rank(0, 2, Algorithm::kAuto, &wire);
+  Landing landing;
+  const auto code = [&](const FrameHeader& header) {
+    return rank.OnHeader(1, header, &landing).code();
+  };
+  EXPECT_EQ(code(DataFrame(0, 4, 4)), Code::kCorruption);    // before the first
+  EXPECT_EQ(code(DataFrame(100, 4, 4)), Code::kCorruption);  // far ahead
+  EXPECT_EQ(code(DataFrame(1, kEagerBytes + 4, 100000)),
+            Code::kCorruption);  // long, and no place was offered
+  FrameHeader ready = DataFrame(1, 0, 4);
+  ready.type = FrameType::kReady;
+  ready.chunk = 99;
+  EXPECT_EQ(code(ready), Code::kCorruption);
+
+  std::vector<float> v(100000);
+  rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(v.data()),
+              v.size() * sizeof(float), 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  FrameHeader good = DataFrame(1, kSegmentBytes, v.size() * sizeof(float));
+  EXPECT_EQ(code(good), Code::kOk);
+  FrameHeader bad = good;
+  bad.payload_bytes -= 4;
+  EXPECT_EQ(code(bad), Code::kCorruption);
+  bad = good;
+  bad.chunk = 1;
+  EXPECT_EQ(code(bad), Code::kCorruption);
+  bad = good;
+  bad.total += 4;
+  EXPECT_EQ(code(bad), Code::kInvalidArgument);
+}
+
+TEST(OperationsTest, ASecondEarlyFrameIsRejected) {
+  Void wire;
+  Operations rank(0, 2, Algorithm::kAuto, &wire);
+  Landing landing;
+  const uint8_t payload[4] = {};
+  ASSERT_TRUE(rank.OnHeader(1, DataFrame(1, 4, 4), &landing).ok());
+  ASSERT_TRUE(rank.OnFrame(1, DataFrame(1, 4, 4), payload).ok());
+  EXPECT_FALSE(rank.OnHeader(1, DataFrame(1, 4, 4), &landing).ok());
+}
+
+}  // namespace
+}  // namespace ringlet
