@@ -1,0 +1,51 @@
+// Fuzz entry: any bytes as a safetensors file. Whatever they are, there is an
+// error that names the file, or tensors that lie within it.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "io/safetensors.h"
+#include "tests/simulated_file_system.h"
+
+namespace {
+
+using namespace ringlet;
+
+constexpr char kPath[] = "d/file";
+
+void Put(SimulatedFileSystem* files, const uint8_t* data, size_t size) {
+  std::unique_ptr<File> file;
+  files->MakeDirectory("d").IgnoreError();
+  files->Create(kPath, &file).IgnoreError();
+  RINGLET_CHECK(file->Write(data, size).ok());
+}
+
+void Check(const Status& status) {
+  RINGLET_CHECK(status.ok() || status.code() == Code::kCorruption ||
+                status.code() == Code::kUnimplemented);
+  RINGLET_CHECK(status.ok() || std::string(status.message()).find(kPath) == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  SimulatedFileSystem files;
+  Put(&files, data, size);
+  SafetensorsReader reader;
+  const Status opened = reader.Open(&files, kPath);
+  Check(opened);
+  if (!opened.ok()) return 0;
+  Check(reader.Verify());
+  int64_t bytes = 0;
+  for (const StoredTensor& tensor : reader.tensors()) {
+    const size_t count = static_cast<size_t>(tensor.shape.elements());
+    bytes += static_cast<int64_t>(count * SizeOf(tensor.storage));
+    RINGLET_CHECK(bytes <= static_cast<int64_t>(size));
+    std::vector<char> elements(count * SizeOf(DTypeOf(tensor.storage)));
+    Check(reader.Read(tensor, elements.data()));
+  }
+  return 0;
+}
