@@ -92,6 +92,7 @@ constexpr NameOf<Metric::Kind> kMetrics[] = {
 void ReadBoundaries(FieldReader* fields, LearningRate* rate) {
   fields->Require("boundaries");
   const Json list = fields->Take("boundaries");
+  if (!list) return;
   bool good = list.is_array();
   for (Json m = list.first(); good && m; m = m.next()) {
     int64_t step = 0;
@@ -107,6 +108,7 @@ void ReadBoundaries(FieldReader* fields, LearningRate* rate) {
 void ReadValues(FieldReader* fields, LearningRate* rate) {
   fields->Require("values");
   const Json list = fields->Take("values");
+  if (!list) return;
   constexpr double kMost = std::numeric_limits<float>::max();
   bool good = list.is_array();
   for (Json m = list.first(); good && m; m = m.next()) {

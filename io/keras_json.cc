@@ -197,8 +197,7 @@ void FieldReader::Pair(const char* key, int64_t high, int64_t value[2]) {
 }
 
 void FieldReader::Require(const char* key) {
-  if (json_[key] || !status_.ok()) return;
-  status_ = InvalidArgument("%s: is missing", PathOf(key).c_str());
+  if (missing_.empty() && !json_[key]) missing_ = key;
 }
 
 void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
@@ -241,12 +240,16 @@ void FieldReader::Ignore(std::initializer_list<const char*> keys) {
 }
 
 Status FieldReader::Finish() {
-  if (!status_.ok() || !json_.is_object()) return status_;
+  if (!status_.ok()) return status_;
+  // First, for a name spelled wrong is also a name missed.
   for (Json m = json_.first(); m; m = m.next()) {
     const std::string key = m.key();
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
       return UnknownName(path_, "field", key, known_);
     }
+  }
+  if (!missing_.empty()) {
+    return InvalidArgument("%s: is missing", PathOf(missing_.c_str()).c_str());
   }
   return status_;
 }

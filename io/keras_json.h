@@ -113,7 +113,7 @@ class FieldReader {
   // A whole number for both or a list of two.
   void Pair(const char* key, int64_t high, int64_t value[2]);
 
-  // An error where the field is absent.
+  // An error of Finish() where the field is absent.
   void Require(const char* key);
   // Fields for which ringlet has one value only.
   void OnlyNull(std::initializer_list<const char*> keys);
@@ -133,6 +133,7 @@ class FieldReader {
   Json json_;
   std::string path_;
   std::vector<std::string> known_;
+  std::string missing_;  // the first required and absent
   Status status_;
 };
 

@@ -252,7 +252,9 @@ void ReadRegularizer(const char* key, FieldReader* fields,
 // smallest dimension, and -1 where one may be open.
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
                Shape* shape) {
+  fields->Require(key);
   const Json json = fields->Take(key);
+  if (!json) return;
   const int rank = json.size() - (batch ? 1 : 0);
   if (!json.is_array() || rank < 0 || rank > Shape::kMaxRank) {
     return fields->Refuse(key, "must be a list of at most " +
@@ -689,7 +691,7 @@ Status ReadInputs(const Json& json, LayerEntry* entry) {
 void ReadEnd(const char* key, FieldReader* fields, std::string* name) {
   fields->Require(key);
   const Json json = fields->Take(key);
-  if (!fields->ok()) return;
+  if (!json) return;
   Json reference = json;
   if (json.is_array() && !IsReference(json)) {
     if (json.size() != 1) {
