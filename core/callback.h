@@ -104,6 +104,11 @@ class Callback : public Saveable {
     return Status();
   }
 
+  // Where a rank is lost: true for a callback that will restore the fit in
+  // OnTrainBegin once the ranks are together again. Without one Fit returns
+  // kPeerLost.
+  virtual bool RestoresAfterLoss() const { return false; }
+
   void AppendState(std::vector<StateSpan>*) override {}
 };
 

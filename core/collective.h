@@ -51,6 +51,13 @@ class Collective {
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
   // Returns once every rank has called it.
   virtual Status Barrier() = 0;
+
+  // After kPeerLost: lets go of what is left of the ring and waits, as at the
+  // start, until every rank is there again (those that lived by this call, a
+  // restarted one by its start). Then the collective is as new.
+  virtual Status Reform() {
+    return InvalidArgument("this collective cannot be formed again");
+  }
 };
 
 // values[0..count) become their sums over all ranks, added in the order of the

@@ -77,11 +77,19 @@ class Fitter {
 
   Status Run(History* history) {
     RINGLET_RETURN_IF_ERROR(Check());
-    const Status status = TrainAll(history);
-    for (const auto& callback : options_.callbacks) {
-      callback->OnFitReturn(fit_, status);
+    for (;;) {
+      const Status status = TrainAll(history);
+      for (const auto& callback : options_.callbacks) {
+        callback->OnFitReturn(fit_, status);
+      }
+      if (status.code() != Code::kPeerLost || !Restores()) return status;
+      std::fprintf(stderr,
+                   "warning: %s; waiting for it to come back, to go on from "
+                   "the last backup\n",
+                   status.message());
+      RINGLET_RETURN_IF_ERROR(model_->RejoinReplicas());
+      fit_ = FitState();
     }
-    return status;
   }
 
  private:
@@ -103,6 +111,13 @@ class Fitter {
         validation.status().Annotate("validation_data"));
     return CheckEndless(validation, options_.validation_steps,
                         "validation_steps");
+  }
+
+  bool Restores() const {
+    for (const auto& callback : options_.callbacks) {
+      if (callback->RestoresAfterLoss()) return true;
+    }
+    return false;
   }
 
   // Calls `method` of every callback.
@@ -141,6 +156,11 @@ class Fitter {
     model_->ResetMetrics();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
+    // What will be trained again is not history.
+    while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
+      history->epoch.pop_back();
+      history->logs.pop_back();
+    }
     // An epoch that was stopped in the middle, and resumed, still ends.
     while (fit_.epoch < fit_.epochs &&
            (!fit_.stop_training || fit_.step > 0)) {

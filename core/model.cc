@@ -1079,6 +1079,12 @@ Status Model::ReduceMetrics(MetricState* totals) {
   return SumOverRanks(m.collective(), &totals[0].total, 2 * n);
 }
 
+Status Model::RejoinReplicas() {
+  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(collective()->Reform());
+  return impl_->JoinReplicas();
+}
+
 Status Model::CheckReplicas() {
   Impl& m = *impl_;
   if (m.collective()->size() == 1) return Status();

@@ -170,6 +170,9 @@ class Model {
   // Sums the states over all ranks, in order, and leaves the sums in
   // `totals[num_metrics()]`; the running states stay.
   Status ReduceMetrics(MetricState* totals);
+  // After kPeerLost: waits for all ranks (Collective::Reform), and begins anew
+  // as Compile does, with the chief's weights; the optimizer's state stays.
+  Status RejoinReplicas();
   // An error, on every rank, where a rank's weights are not those of rank 0,
   // bit for bit.
   Status CheckReplicas();

@@ -79,7 +79,10 @@ class BackupAndRestoreCallback final : public Callback {
         checkpoints_ != nullptr && !checkpoints_->latest().empty() ? 1 : 0;
     Collective* collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&found, 1, 0));
-    if (found == 0) return Status();
+    if (found == 0) {
+      // So that the others can go back to it when one is lost.
+      return collective->size() > 1 ? Save(fit) : Status();
+    }
     RunState state(&fit);
     Status loaded;
     if (fit.chief) loaded = Load(fit, &state);
@@ -119,6 +122,8 @@ class BackupAndRestoreCallback final : public Callback {
     checkpoints_.reset();
     signals_.reset();
   }
+
+  bool RestoresAfterLoss() const override { return true; }
 
   void AppendState(std::vector<StateSpan>* spans) override {
     spans->push_back({"callback/backup_and_restore/steps_since",

@@ -9,7 +9,9 @@
 //   options.callbacks = {BackupAndRestore("backup", SaveEvery(30))};
 //
 // In a job of several workers all of them give the callback; the chief alone
-// reads and writes, and the others take its state.
+// reads and writes, and the others take its state. Where a worker is lost, the
+// others wait for it to be started again, and all go on from the last backup,
+// without a restart of those that lived.
 
 #ifndef RINGLET_IO_BACKUP_AND_RESTORE_H_
 #define RINGLET_IO_BACKUP_AND_RESTORE_H_

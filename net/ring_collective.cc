@@ -54,13 +54,17 @@ class Ring final : public RingCollective, private RingNode::Owner {
  public:
   explicit Ring(const RingOptions& options) : options_(options) {}
 
-  ~Ring() override {
-    if (node_ == nullptr) return;
-    loop_->Post([this] { node_->Leave(); });
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
-    lock.unlock();
-    loop_.reset();  // joins the thread
+  ~Ring() override { Close(); }
+
+  Status Reform() override {
+    Close();
+    node_.reset();
+    submitted_.clear();
+    taken_.clear();
+    issued_ = completed_ = 0;
+    running_ = closed_ = false;
+    failure_ = Status();
+    return Begin();
   }
 
   Status Begin() {
@@ -136,6 +140,16 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
  private:
+  // Says goodbye, and joins the loop's thread: nobody else is left then.
+  void Close() {
+    if (node_ == nullptr) return;
+    loop_->Post([this] { node_->Leave(); });
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
+    lock.unlock();
+    loop_.reset();
+  }
+
   Status Submit(const Call& call, Ticket* ticket) {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_.ok()) return failure_;
