@@ -52,6 +52,9 @@ class Collective {
   // Returns once every rank has called it.
   virtual Status Barrier() = 0;
 
+  // Names the training step in messages from now on.
+  virtual void SetStep(uint64_t /*step*/) {}
+
   // After kPeerLost: lets go of what is left of the ring and waits, as at the
   // start, until every rank is there again (those that lived by this call, a
   // restarted one by its start). Then the collective is as new.

@@ -412,7 +412,6 @@ void Model::Impl::Compile() {
     nodes[i].replaced_by = ReplacedBy(static_cast<int>(i));
   }
   compiled = true;
-  Fail(JoinReplicas());
 }
 
 // All ranks have the same model, and begin with the chief's weights.
@@ -914,6 +913,7 @@ void Model::Impl::UpdateMetrics(const Batch& batch, double loss_sum) {
 Status Model::TrainStep(const Batch& batch) {
   Impl& m = *impl_;
   double loss_sum = 0;
+  m.collective()->SetStep(static_cast<uint64_t>(m.iterations) + 1);
   RINGLET_RETURN_IF_ERROR(m.Forward(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, true, &loss_sum));
   m.UpdateMetrics(batch, loss_sum);
@@ -1030,6 +1030,7 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
   m.options = options;
   m.Compile();
   if (m.status.ok()) m.ResolveMetrics(metrics);
+  if (m.status.ok()) m.Fail(m.JoinReplicas());
 }
 
 bool Model::compiled() const { return impl_->compiled; }

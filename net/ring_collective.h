@@ -65,9 +65,6 @@ class RingCollective : public Collective {
                      std::unique_ptr<RingCollective>* out);
   static Status Open(const RingOptions& options,
                      std::unique_ptr<Collective>* out);
-
-  // Names the training step in messages from now on.
-  virtual void SetStep(uint64_t step) = 0;
 };
 
 }  // namespace ringlet
