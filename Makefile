@@ -74,7 +74,7 @@ cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
 	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true $(MESON_OPTIONS)'
 	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
-	  --no-suite slow --num-processes $(JOBS) --timeout-multiplier 10 || true
+	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
 	@tools/size.py $(BUILD)-$(ARCH)
 

@@ -7,8 +7,9 @@
 // they replace stay out. It leans on the internals of BLIS 0.9: another
 // version fails to compile or to link.
 //
-// Kernels for complex numbers and for unpacking, which no product of ringlet's
-// reaches, are left out too: 0.26 MB; calling one aborts.
+// Kernels for complex, mixed and small double products and for unpacking, which
+// no product of ringlet's reaches, are left out too: with a few others 0.35 MB;
+// calling one aborts.
 //
 //   RINGLET_BLIS_HASWELL  the kernels of haswell where the CPU has AVX2 and
 //                         FMA, the generic ones where not (x86-64)
@@ -122,6 +123,35 @@ RINGLET_LEAVE_OUT("ctrsm1m_l")
 RINGLET_LEAVE_OUT("ctrsm1m_u")
 RINGLET_LEAVE_OUT("ztrsm1m_l")
 RINGLET_LEAVE_OUT("ztrsm1m_u")
+
+// Products of mixed types.
+#define RINGLET_LEAVE_OUT_MIXED(types) \
+  asm(".globl bli_" types              \
+      "packm_struc_cxk_md\n"           \
+      ".set bli_" types "packm_struc_cxk_md, RingletKernelLeftOut");
+#define RINGLET_LEAVE_OUT_MIXED_FROM(type) \
+  RINGLET_LEAVE_OUT_MIXED(type "s")        \
+  RINGLET_LEAVE_OUT_MIXED(type "d")        \
+  RINGLET_LEAVE_OUT_MIXED(type "c")        \
+  RINGLET_LEAVE_OUT_MIXED(type "z")
+RINGLET_LEAVE_OUT_MIXED_FROM("s")
+RINGLET_LEAVE_OUT_MIXED_FROM("d")
+RINGLET_LEAVE_OUT_MIXED_FROM("c")
+RINGLET_LEAVE_OUT_MIXED_FROM("z")
+#undef RINGLET_LEAVE_OUT_MIXED_FROM
+#undef RINGLET_LEAVE_OUT_MIXED
+
+#ifdef RINGLET_BLIS_HASWELL  // small products of doubles
+#define RINGLET_LEAVE_OUT_SMALL(kernel) \
+  asm(".globl bli_dgemmsup_" kernel     \
+      "\n"                              \
+      ".set bli_dgemmsup_" kernel ", RingletKernelLeftOut");
+RINGLET_LEAVE_OUT_SMALL("rd_haswell_asm_6x8m")
+RINGLET_LEAVE_OUT_SMALL("rd_haswell_asm_6x8n")
+RINGLET_LEAVE_OUT_SMALL("rv_haswell_asm_6x8m")
+RINGLET_LEAVE_OUT_SMALL("rv_haswell_asm_6x8n")
+#undef RINGLET_LEAVE_OUT_SMALL
+#endif
 
 #undef RINGLET_LEAVE_OUT_PACKING
 #undef RINGLET_LEAVE_OUT

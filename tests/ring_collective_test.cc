@@ -525,8 +525,11 @@ TEST(RingCollectiveTest, WorksOverIpv6AndByName) {
 }
 
 TEST(RingCollectiveTest, MayBeDestroyedWithOperationsInFlight) {
-  RunRing(3, [](Collective* ring) {
-    std::vector<float> v(500000);
+  // Operations in flight use the memory until their ring is destroyed.
+  std::vector<std::vector<float>> spans(3, std::vector<float>(500000));
+  RunRing(3, [&](Collective* ring) {
+    std::vector<float>& v = spans[static_cast<size_t>(ring->rank())];
+    ASSERT_OK(ring->Barrier());  // or one leaves while others still arrive
     Collective::Ticket ticket;
     for (int i = 0; i < 6; ++i) {
       ASSERT_OK(ring->StartAllReduce(v.data(), v.size(), &ticket));
