@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format help clean static cross crash
+        format fuzz help clean static cross crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -77,6 +77,22 @@ cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
 	@tools/size.py $(BUILD)-$(ARCH)
+
+FUZZ_RUNS ?= 1000000
+
+fuzz: ## every fuzz entry under libFuzzer, ASan and UBSan; FUZZ_RUNS each
+	@tools/deps.sh fuzz
+	@CXX=clang++ $(MAKE) --no-print-directory build BUILD=build-fuzz \
+	  MESON_OPTIONS='-Dfuzz=true --buildtype=debugoptimized'
+	@for entry in build-fuzz/tests/fuzz/*_libfuzzer; do \
+	  name=$$(basename $$entry _fuzz_libfuzzer); \
+	  corpus=build-fuzz/corpus/$$name; mkdir -p $$corpus; \
+	  echo "$$name: $(FUZZ_RUNS) runs"; \
+	  $$entry -runs=$(FUZZ_RUNS) -max_len=4096 -print_final_stats=1 \
+	    $$corpus tests/fuzz/corpus/$$name >build-fuzz/$$name.log 2>&1 || \
+	    { tail -40 build-fuzz/$$name.log; exit 1; }; \
+	  grep number_of_executed_units build-fuzz/$$name.log; \
+	done
 
 install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
 	@meson configure $(BUILD) --prefix $(PREFIX)

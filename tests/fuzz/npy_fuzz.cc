@@ -1,0 +1,10 @@
+// Fuzz entry: any bytes as an NPY file, x and y alike.
+
+#include "fuzz_file.h"
+#include "io/npy.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const ringlet::FuzzFile file(data, size);
+  ringlet::CheckDataset(ringlet::NpyDataset(file.path(), file.path()));
+  return 0;
+}
