@@ -68,12 +68,12 @@ TEST(BackupTest, KilledAtRandomMomentsItEndsAsTheUndisturbedRun) {
   int kills = 0;
   for (const char* optimizer : {"sgd", "rmsprop", "adam"}) {
     for (const char* freq : {"0", "1", "7", "30"}) {
-      TempFolder undisturbed;
+      TempFolder undisturbed(TempFolder::InMemory());
       const double begin = Seconds();
       ASSERT_EQ(WaitFor(Start(undisturbed.path(), optimizer, freq)), 0);
       const double whole = Seconds() - begin;
       for (int mine = 0; mine < 5;) {
-        TempFolder killed;
+        TempFolder killed(TempFolder::InMemory());
         for (bool completed = false; !completed;) {
           const pid_t pid = Start(killed.path(), optimizer, freq);
           // After enough kills the run is let through, as it must be where it
@@ -98,7 +98,8 @@ TEST(BackupTest, KilledAtRandomMomentsItEndsAsTheUndisturbedRun) {
 }
 
 TEST(BackupTest, SigtermSavesAtTheNextStepAndExitsResumable) {
-  TempFolder undisturbed, stopped;
+  TempFolder undisturbed(TempFolder::InMemory());
+  TempFolder stopped(TempFolder::InMemory());
   ASSERT_EQ(WaitFor(Start(undisturbed.path(), "adam", "30")), 0);
   bool resumable = false;
   for (int attempt = 0; attempt < 50; ++attempt) {

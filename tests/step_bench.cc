@@ -5,6 +5,8 @@
 //     step T          milliseconds of a training step, batch 64, T threads
 //     layers T        "name phase milliseconds" for each piece, in one line
 //     bytes           of the model's memory at batch 64
+//
+// With a TF_CONFIG it is a worker, with a batch of 64 of its own.
 
 #include <algorithm>
 #include <cstdio>
@@ -63,7 +65,7 @@ class Layers final : public StepObserver {
 // A model at work on noise, which takes as long as images.
 class Trainer {
  public:
-  explicit Trainer(int threads)
+  Trainer(int threads, const MultiWorkerMirroredStrategy& strategy)
       : images_(1024 * 784), labels_(1024),
         model_({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                 Flatten(), Dense(128, kRelu), Dense(10)}) {
@@ -72,7 +74,7 @@ class Trainer {
       images_[i] = static_cast<unsigned char>(random.At(i)[0]);
     }
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = i % 10;
-    CompileOptions options;
+    CompileOptions options = strategy;
     options.threads = threads;
     model_.Compile(SGD(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                    {Accuracy()}, options);
@@ -81,7 +83,7 @@ class Trainer {
                              {DType::kUint8, {}}, labels_.data(), 1024))
             .Map(Scale(1 / 255.f))
             .Repeat()
-            .Batch(64),
+            .Batch(64 * strategy.num_workers()),
         {}, &loader_));
   }
 
@@ -114,6 +116,7 @@ class Trainer {
 };
 
 int Main() {
+  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
   std::map<int, std::unique_ptr<Trainer>> trainers;
   char word[16] = "";
   while (std::scanf("%15s", word) == 1) {
@@ -126,7 +129,7 @@ int Main() {
       }
       std::unique_ptr<Trainer>& trainer = trainers[threads];
       if (trainer == nullptr) {
-        trainer = std::make_unique<Trainer>(threads);
+        trainer = std::make_unique<Trainer>(threads, strategy);
         for (int i = 0; i < 5; ++i) trainer->Step();
       }
       if (std::strcmp(word, "step") == 0) {

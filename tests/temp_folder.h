@@ -15,11 +15,18 @@ namespace ringlet {
 
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "ringlet-XXXXXX").string();
+  TempFolder() : TempFolder(std::filesystem::temp_directory_path()) {}
+  explicit TempFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "ringlet-XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     path_ = name;
+  }
+  // Where syncing costs nothing, for tests that kill processes and not disks.
+  static std::filesystem::path InMemory() {
+    std::error_code none;
+    return std::filesystem::is_directory("/dev/shm", none)
+               ? "/dev/shm"
+               : std::filesystem::temp_directory_path();
   }
   ~TempFolder() {
     std::error_code ignored;

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import pty
+import socket
 import statistics
 import subprocess
 import sys
@@ -50,13 +51,20 @@ for line in sys.stdin:
 class Contestant:
     """A process that answers one line with one line."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, **variables):
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, **variables))
 
     def ask(self, line):
+        self.tell(line)
+        return self.answer(line)
+
+    def tell(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+
+    def answer(self, line):
         answer = self.process.stdout.readline()
         if not answer:
             sys.exit(f"bench: '{line}' got no answer")
@@ -120,6 +128,39 @@ def steps():
     ringlet.close()
     if torch:
         torch.close()
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def workers():
+    """Two workers on two cores against one on one: weak scaling."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    pair = [Contestant(str(BUILD / "tests/step_bench"), TF_CONFIG=json.dumps(
+        {"cluster": {"worker": addresses},
+         "task": {"type": "worker", "index": i}})) for i in range(2)]
+    alone = Contestant(str(BUILD / "tests/step_bench"))
+    ones, twos = [], []
+    for _ in range(3 * ROUNDS):
+        ones.append(float(alone.ask("step 1")))
+        for worker in pair:
+            worker.tell("step 1")
+        twos.append(max(float(worker.answer("step")) for worker in pair))
+    one, two = statistics.median(ones), statistics.median(twos)
+    print(f"\none worker on one core: {one:.2f} ms a step of 64; two workers "
+          f"on two: {two:.2f} ms a step of 128 = {two / one:.2f} x (goal 1.25)")
+    for worker in pair:
+        worker.process.stdin.close()
+    for worker in pair:
+        worker.process.wait()
+    alone.close()
 
 
 def until(command, text):
@@ -191,5 +232,6 @@ def micro():
 
 machine()
 steps()
+workers()
 start_and_memory()
 micro()
