@@ -525,8 +525,10 @@ TEST(RingCollectiveTest, WorksOverIpv6AndByName) {
 }
 
 TEST(RingCollectiveTest, MayBeDestroyedWithOperationsInFlight) {
-  RunRing(3, [](Collective* ring) {
-    std::vector<float> v(500000);
+  // They outlive the rings.
+  std::vector<std::vector<float>> vectors(3, std::vector<float>(500000));
+  RunRing(3, [&](Collective* ring) {
+    std::vector<float>& v = vectors[ring->rank()];
     Collective::Ticket ticket;
     for (int i = 0; i < 6; ++i) {
       ASSERT_OK(ring->StartAllReduce(v.data(), v.size(), &ticket));
