@@ -16,6 +16,7 @@ namespace ringlet {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr int kLoopbackBuffer = 512 << 10;
 
 Cause CauseOf(int uv_error) {
   switch (uv_error) {
@@ -77,6 +78,12 @@ Status Link::Begin() {
     if (uv_tcp_getpeername(&handle_.tcp, reinterpret_cast<sockaddr*>(&address),
                            &bytes) == 0) {
       remote_ = AddressText(address);
+      // Within one host more only leaves the caches; between hosts the system
+      // measures what the way holds.
+      int send_bytes = kLoopbackBuffer;
+      if (IsLocalAddress(address)) {
+        uv_send_buffer_size(AsHandle(&handle_), &send_bytes);
+      }
     }
   } else {
     remote_ = "a process of this host";

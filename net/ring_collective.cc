@@ -80,7 +80,10 @@ class Ring final : public RingCollective, private RingNode::Owner {
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
-    return failure_;
+    if (!failure_.ok()) return failure_;
+    lock.unlock();
+    // So that nobody can be done before all have met.
+    return Barrier();
   }
 
   int rank() const override { return options_.rank; }
