@@ -21,6 +21,7 @@
 #include "io/event_file.h"
 #include "io/file_system.h"
 #include "io/idx.h"
+#include "io/inspect.h"
 #include "io/model_checkpoint.h"
 #include "io/model_file.h"
 #include "io/model_json.h"
