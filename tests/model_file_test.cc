@@ -12,6 +12,7 @@
 #include "python.h"
 #include "simulated_file_system.h"
 #include "temp_folder.h"
+#include "thread_collective.h"
 #include "tiny_model.h"
 
 namespace ringlet {
@@ -110,6 +111,7 @@ TEST(ModelFileTest, AModelWithoutCompileArgumentsIsToBeCompiled) {
   const std::string path = folder / "m.safetensors";
   SaveModelOptions options;
   options.include_optimizer = false;
+  options.metadata = {{"compile", "not this"}};
   ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
   std::unique_ptr<Model> loaded;
   const Status status = LoadModel(path, &loaded);
@@ -167,6 +169,44 @@ TEST(ModelFileTest, TheCallersMetadataStandBesideTheModels) {
   ASSERT_TRUE(file.Open(FileSystem::Posix(), path).ok());
   EXPECT_EQ(file.metadata().at("note"), "mine");
   EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
+}
+
+TEST(ModelFileTest, AJobLoadsOneFileOnEveryRankAndGoesOn) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  std::vector<float> undisturbed, resumed[2];
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(Adam(0.01f), 0.3f, collective);
+    Train(model.get(), 2);
+    if (collective->rank() == 0) {
+      EXPECT_TRUE(SaveModel(model.get(), path).ok());
+    }
+    Train(model.get(), 2);
+    if (collective->rank() == 0) undisturbed = WeightsOf(model.get());
+  });
+  RunRanks(2, [&](Collective* collective) {
+    std::unique_ptr<Model> model;
+    const Status status = LoadModel(path, &model, collective);
+    ASSERT_TRUE(status.ok()) << status.message();
+    Train(model.get(), 2);
+    resumed[collective->rank()] = WeightsOf(model.get());
+  });
+  EXPECT_EQ(resumed[0], undisturbed);
+  EXPECT_EQ(resumed[1], undisturbed);
+}
+
+TEST(ModelFileTest, ARankWithAnotherFileIsNoticed) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_TRUE(SaveModel(model.get(), folder / "0").ok());
+  Train(model.get(), 1);
+  ASSERT_TRUE(SaveModel(model.get(), folder / "1").ok());
+  RunRanks(2, [&](Collective* collective) {
+    std::unique_ptr<Model> loaded;
+    EXPECT_FALSE(LoadModel(folder / std::to_string(collective->rank()), &loaded,
+                           collective)
+                     .ok());
+  });
 }
 
 TEST(ModelFileTest, ATornOrFlippedFileIsRejectedAndTheModelStays) {
