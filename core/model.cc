@@ -107,6 +107,7 @@ struct Model::Impl final : public GradientSink {
   std::map<std::string, int> numbers;  // the last that a default name took
   std::vector<Variable> variables;
   int64_t num_weights = 0;
+  std::vector<float> initial_weights;  // of the first Compile; empty: drawn
 
   bool compiled = false;
   Optimizer optimizer;
@@ -334,6 +335,12 @@ void Model::Impl::Compile() {
           nodes[i].layer.name.c_str()));
     }
   }
+  if (!initial_weights.empty() &&
+      static_cast<int64_t>(initial_weights.size()) != num_weights) {
+    return Fail(InvalidArgument(
+        "model '%s': layers were added after its initial weights were set",
+        name.c_str()));
+  }
   Fail(optimizer.Check());
   Fail(CheckLossShape(loss, output_node().output));
   if (!status.ok()) return;
@@ -372,6 +379,9 @@ void Model::Impl::Compile() {
   const float* old_weights = compiled ? kept.weights : nullptr;
   if (old_weights != nullptr) {
     std::memmove(placed.weights, old_weights, num_weights * sizeof(float));
+  } else if (!initial_weights.empty()) {
+    std::copy(initial_weights.begin(), initial_weights.end(), placed.weights);
+    initial_weights = {};
   } else {
     for (size_t i = 0; i < variables.size(); ++i) {
       const Node* owner = nullptr;
@@ -1035,6 +1045,23 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
 
 bool Model::compiled() const { return impl_->compiled; }
 
+Status Model::SetInitialWeights(std::vector<float> weights) {
+  Impl& m = *impl_;
+  RINGLET_RETURN_IF_ERROR(m.status);
+  if (m.compiled) {
+    return InvalidArgument(
+        "model '%s' was compiled and has its weights; initial ones are set "
+        "before",
+        m.name.c_str());
+  }
+  if (static_cast<int64_t>(weights.size()) != m.num_weights) {
+    return InvalidArgument("model '%s' has %" PRId64 " weights, not %zu",
+                           m.name.c_str(), m.num_weights, weights.size());
+  }
+  m.initial_weights = std::move(weights);
+  return Status();
+}
+
 size_t Model::BytesNeeded(int64_t batch) const {
   if (!impl_->compiled || batch < 1) return 0;
   LifetimePlan plan;
@@ -1113,6 +1140,7 @@ int64_t Model::MultiplyAdds() const {
 
 const Optimizer& Model::optimizer() const { return impl_->optimizer; }
 const Loss& Model::loss() const { return impl_->loss; }
+const std::vector<Metric>& Model::metrics() const { return impl_->metrics; }
 int64_t Model::iterations() const { return impl_->iterations; }
 float Model::LearningRate() const {
   return impl_->learning_rate >= 0

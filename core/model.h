@@ -116,6 +116,9 @@ class Model {
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
   bool compiled() const;
+  // The weights that the first Compile is to begin with, num_weights() of them,
+  // instead of drawn ones.
+  Status SetInitialWeights(std::vector<float> weights);
 
   // Keras's loops: see fit.h, which declares their options and results.
   Result<History> Fit(const Dataset& dataset, const FitOptions& options);
@@ -186,6 +189,7 @@ class Model {
 
   const Optimizer& optimizer() const;
   const Loss& loss() const;
+  const std::vector<Metric>& metrics() const;  // as they were resolved
   int64_t iterations() const;
   // Of the next step: the schedule's, or what SetLearningRate set.
   float LearningRate() const;

@@ -131,6 +131,71 @@ TEST(SampleTest, FashionMnistLearnsTheSmallSet) {
   EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
 }
 
+// A command in `folder`, on the small set.
+std::string SampleIn(const TempFolder& folder, const std::string& name) {
+  namespace fs = std::filesystem;
+  return "cd " + folder.path() + " && exec " +
+         fs::absolute(Built("samples/" + name)).string() + " " +
+         fs::absolute(Source("data/fashion-mnist-mini")).string();
+}
+
+// Starts `command`, sends `signal` once a file of the pattern is there, and
+// exits as it did.
+Ran ExecuteAndKill(const std::string& command, const std::string& pattern,
+                   const std::string& signal) {
+  return Execute("(" + command + " & pid=$!; n=0; while ! ls " + pattern +
+                 " >/dev/null 2>&1 && [ $n -lt 6000 ]; do sleep 0.01; "
+                 "n=$((n+1)); done; kill -" + signal + " $pid; wait $pid)");
+}
+
+TEST(SampleTest, MnistSaveLoadGoesOnBehindTheFile) {
+  TempFolder folder;
+  const Ran ran = Execute(SampleIn(folder, "mnist_save_load"));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  const std::regex lines(
+      "saved mnist.safetensors after 140 steps\n"
+      "loaded mnist.safetensors, with SGD at step 140\n[^]*"
+      "test accuracy: 0\\.[789][0-9]+\n$");
+  EXPECT_TRUE(std::regex_search(ran.text, lines)) << ran.text;
+}
+
+TEST(SampleTest, MnistBackupGoesOnAfterASignalAtEitherFrequency) {
+  TempFolder undisturbed;
+  Ran ran = Execute(SampleIn(undisturbed, "mnist_backup"));
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  struct Case {
+    const char* frequency;
+    const char* backup;  // of the second epoch
+  };
+  for (const Case& c :
+       {Case{"", "backup-1.safetensors"}, Case{" 7", "backup-1[1-9].*s"}}) {
+    TempFolder folder;
+    const std::string command = SampleIn(folder, "mnist_backup") + c.frequency;
+    ran = ExecuteAndKill(command, folder / "backup/" + c.backup, "TERM");
+    EXPECT_EQ(ran.code, 75) << ran.text;
+    ran = Execute(command);
+    EXPECT_EQ(ran.code, 0) << ran.text;
+    EXPECT_EQ(ran.text.find("Epoch 1/3"), std::string::npos) << ran.text;
+    EXPECT_TRUE(ReadWhole(folder / "mnist.safetensors") ==
+                ReadWhole(undisturbed / "mnist.safetensors"));
+  }
+}
+
+TEST(SampleTest, MnistCheckpointGoesOnBehindTheNewestCheckpoint) {
+  TempFolder undisturbed, killed;
+  Ran ran = Execute(SampleIn(undisturbed, "mnist_checkpoint"));
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const std::string command = SampleIn(killed, "mnist_checkpoint");
+  ran = ExecuteAndKill(command, killed / "checkpoints/ckpt-1.safetensors", "KILL");
+  EXPECT_EQ(ran.code, 128 + 9) << ran.text;
+  ran = Execute(command);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("restored checkpoints/ckpt-"), std::string::npos);
+  const std::string last = "checkpoints/ckpt-3.safetensors";
+  ASSERT_FALSE(ReadWhole(undisturbed / last).empty());
+  EXPECT_TRUE(ReadWhole(killed / last) == ReadWhole(undisturbed / last));
+}
+
 // One clear line, and an exit code that scripts can tell from a crash.
 TEST(SampleTest, WrongInputEndsWithOneErrorThatNamesTheFile) {
   namespace fs = std::filesystem;

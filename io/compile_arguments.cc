@@ -1,0 +1,41 @@
+#include "compile_arguments.h"
+
+#include "compile_json.h"
+#include "keras_json.h"
+
+namespace ringlet {
+
+std::string CompileArgumentsToJson(const Model& compiled) {
+  std::string text = "{\"optimizer\":" + ToJson(compiled.optimizer()) +
+                     ",\"loss\":" + ToJson(compiled.loss()) + ",\"metrics\":[";
+  for (size_t i = 0; i < compiled.metrics().size(); ++i) {
+    text += (i > 0 ? "," : "") + ToJson(compiled.metrics()[i]);
+  }
+  return text + "]}";
+}
+
+Status CompileArgumentsFromJson(const std::string& text,
+                                CompileArguments* arguments) {
+  Json json;
+  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, "compile", &json));
+  FieldReader fields(json, "");
+  for (const char* key : {"optimizer", "loss", "metrics"}) fields.Require(key);
+  const Json optimizer = fields.Take("optimizer");
+  const Json loss = fields.Take("loss");
+  const Json metrics = fields.Take("metrics");
+  RINGLET_RETURN_IF_ERROR(fields.Finish());
+  RINGLET_RETURN_IF_ERROR(
+      OptimizerFromJson(optimizer, "optimizer", &arguments->optimizer));
+  RINGLET_RETURN_IF_ERROR(LossFromJson(loss, "loss", &arguments->loss));
+  if (!metrics.is_array()) return InvalidArgument("metrics: is no list");
+  for (Json m = metrics.first(); m; m = m.next()) {
+    const auto index = static_cast<int64_t>(arguments->metrics.size());
+    Metric metric;
+    RINGLET_RETURN_IF_ERROR(
+        MetricFromJson(m, JoinPath("metrics", index), &metric));
+    arguments->metrics.push_back(metric);
+  }
+  return Status();
+}
+
+}  // namespace ringlet

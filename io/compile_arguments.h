@@ -1,0 +1,29 @@
+// CompileArguments: how a model is compiled, as one JSON object.
+//
+// Internal to io/ and tools/.
+
+#ifndef RINGLET_IO_COMPILE_ARGUMENTS_H_
+#define RINGLET_IO_COMPILE_ARGUMENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "../core/model.h"
+#include "../core/status.h"
+
+namespace ringlet {
+
+struct CompileArguments {
+  Optimizer optimizer;
+  Loss loss;
+  std::vector<Metric> metrics;
+};
+
+// {"optimizer": …, "loss": …, "metrics": […]}, each as compile_json.h has it.
+std::string CompileArgumentsToJson(const Model& compiled);
+Status CompileArgumentsFromJson(const std::string& text,
+                                CompileArguments* arguments);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_COMPILE_ARGUMENTS_H_

@@ -1,0 +1,428 @@
+#include "inspect.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "json.h"
+
+namespace ringlet {
+namespace {
+
+// --- elements ---------------------------------------------------------------
+
+using Elements = std::unique_ptr<unsigned char[]>;
+
+Status ReadElements(const SafetensorsReader& file, const StoredTensor& tensor,
+                    Elements* elements) {
+  const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
+                         SizeOf(DTypeOf(tensor.storage));
+  if (bytes < std::numeric_limits<size_t>::max()) {
+    elements->reset(
+        new (std::nothrow) unsigned char[static_cast<size_t>(bytes) + 1]);
+  }
+  if (*elements == nullptr) {
+    return ResourceExhausted(
+        "%s: no memory for the %" PRIu64 " bytes of tensor '%s'",
+        file.path().c_str(), bytes, Printable(tensor.name).c_str());
+  }
+  return file.Read(tensor, elements->get());
+}
+
+// Calls f with a null pointer of the elements' type.
+template <typename F>
+void WithType(DType dtype, F f) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return f(static_cast<const float*>(nullptr));
+    case DType::kUint8:
+      return f(static_cast<const uint8_t*>(nullptr));
+    case DType::kInt32:
+      return f(static_cast<const int32_t*>(nullptr));
+    case DType::kInt64:
+      return f(static_cast<const int64_t*>(nullptr));
+    case DType::kFloat64:
+      return f(static_cast<const double*>(nullptr));
+  }
+}
+
+template <typename T>
+void Summarize(const T* elements, int64_t count, TensorInfo* info) {
+  double sum = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = static_cast<double>(elements[i]);
+    if (!std::isfinite(value)) {
+      ++info->not_finite;
+      continue;
+    }
+    info->min = finite == 0 ? value : std::min(info->min, value);
+    info->max = finite == 0 ? value : std::max(info->max, value);
+    sum += value;
+    ++finite;
+  }
+  if (finite > 0) info->mean = sum / static_cast<double>(finite);
+}
+
+double Distance(double a, double b) {
+  if (std::isfinite(a) && std::isfinite(b)) return std::fabs(a - b);
+  const bool alike = (std::isnan(a) && std::isnan(b)) || a == b;
+  return alike ? 0 : std::numeric_limits<double>::infinity();
+}
+
+template <typename T>
+void CompareElements(const T* a, const T* b, int64_t count,
+                     FileDifference* difference) {
+  difference->elements = count;
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(T)) == 0) continue;
+    if (difference->differing++ == 0) difference->first = i;
+    difference->largest = std::max(
+        difference->largest,
+        Distance(static_cast<double>(a[i]), static_cast<double>(b[i])));
+  }
+}
+
+// --- text -------------------------------------------------------------------
+
+std::string Number(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value,
+                                 std::chars_format::general, 6)
+                       .ptr;
+  return std::string(digits, end);
+}
+
+std::string WithCommas(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return digits;
+}
+
+// Cells of a row in columns of equal width, two spaces between them.
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += "  " + row[i] + std::string(widths[i] - row[i].size(), ' ');
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string> RowOf(const TensorInfo& tensor) {
+  std::vector<std::string> row = {
+      Printable(tensor.name), NameOf(tensor.storage), tensor.shape.ToString()};
+  if (tensor.damaged) {
+    row.push_back("DAMAGED");
+  } else {
+    row.push_back("min " + Number(tensor.min));
+    row.push_back("max " + Number(tensor.max));
+    row.push_back("mean " + Number(tensor.mean));
+    if (tensor.not_finite > 0) {
+      row.push_back(WithCommas(tensor.not_finite) + " not finite");
+    }
+  }
+  return row;
+}
+
+std::string TextOf(const FileDifference& d) {
+  const std::string name = "'" + Printable(d.name) + "'";
+  switch (d.kind) {
+    case FileDifference::Kind::kValues:
+      return "tensor " + name + ": " + WithCommas(d.differing) + " of " +
+             WithCommas(d.elements) + " elements differ, from element " +
+             std::to_string(d.first) + " on, by at most " + Number(d.largest);
+    case FileDifference::Kind::kDType:
+    case FileDifference::Kind::kShape:
+      return "tensor " + name + ": " + NameOf(d.kind) + " " + d.a + " in A, " +
+             d.b + " in B";
+    case FileDifference::Kind::kOnlyInA:
+    case FileDifference::Kind::kOnlyInB:
+      return "tensor " + name + ": " + NameOf(d.kind);
+    case FileDifference::Kind::kMetadata:
+      return "metadata " + name + ": '" + Printable(d.a) + "' in A, '" +
+             Printable(d.b) + "' in B";
+    default:
+      return "metadata " + name + ": " +
+             (d.kind == FileDifference::Kind::kMetadataOnlyInA ? "only in A"
+                                                               : "only in B");
+  }
+}
+
+void WriteShape(const Shape& shape, JsonWriter* w) {
+  w->BeginArray();
+  for (int i = 0; i < shape.rank(); ++i) w->Int(shape[i]);
+  w->EndArray();
+}
+
+// --- comparing --------------------------------------------------------------
+
+class Comparer {
+ public:
+  Comparer(const SafetensorsReader& a, const SafetensorsReader& b,
+           size_t most_listed, FileComparison* out)
+      : a_(a), b_(b), most_listed_(most_listed), out_(out) {}
+
+  Status Run() {
+    CompareMetadata();
+    for (const StoredTensor& tensor : a_.tensors()) {
+      const StoredTensor* other = b_.Find(tensor.name);
+      if (other == nullptr) {
+        Add(Kind::kOnlyInA, tensor.name, Describe(tensor), "");
+      } else {
+        RINGLET_RETURN_IF_ERROR(CompareTensors(tensor, *other));
+      }
+    }
+    for (const StoredTensor& tensor : b_.tensors()) {
+      if (a_.Find(tensor.name) != nullptr) continue;
+      Add(Kind::kOnlyInB, tensor.name, "", Describe(tensor));
+    }
+    return Status();
+  }
+
+ private:
+  using Kind = FileDifference::Kind;
+
+  static std::string Describe(const StoredTensor& tensor) {
+    return std::string(NameOf(tensor.storage)) + " " + tensor.shape.ToString();
+  }
+
+  void Add(const FileDifference& difference) {
+    ++out_->count;
+    if (out_->first.size() < most_listed_) out_->first.push_back(difference);
+  }
+  void Add(Kind kind, const std::string& name, const std::string& a,
+           const std::string& b) {
+    FileDifference difference;
+    difference.kind = kind;
+    difference.name = name;
+    difference.a = a;
+    difference.b = b;
+    Add(difference);
+  }
+
+  void CompareMetadata() {
+    for (const auto& [key, value] : a_.metadata()) {
+      const auto other = b_.metadata().find(key);
+      if (other == b_.metadata().end()) {
+        Add(Kind::kMetadataOnlyInA, key, value, "");
+      } else if (value != other->second) {
+        Add(Kind::kMetadata, key, value, other->second);
+      }
+    }
+    for (const auto& [key, value] : b_.metadata()) {
+      if (a_.metadata().count(key) != 0) continue;
+      Add(Kind::kMetadataOnlyInB, key, "", value);
+    }
+  }
+
+  Status CompareTensors(const StoredTensor& a, const StoredTensor& b) {
+    ++out_->tensors_compared;
+    if (a.storage != b.storage) {
+      Add(Kind::kDType, a.name, NameOf(a.storage), NameOf(b.storage));
+    }
+    if (a.shape != b.shape) {
+      Add(Kind::kShape, a.name, a.shape.ToString(), b.shape.ToString());
+      return Status();
+    }
+    const DType dtype = DTypeOf(a.storage);
+    if (dtype != DTypeOf(b.storage)) return Status();
+    Elements elements_a, elements_b;
+    RINGLET_RETURN_IF_ERROR(ReadElements(a_, a, &elements_a));
+    RINGLET_RETURN_IF_ERROR(ReadElements(b_, b, &elements_b));
+    FileDifference difference;
+    difference.name = a.name;
+    WithType(dtype, [&](auto* type) {
+      using Pointer = decltype(type);
+      CompareElements(reinterpret_cast<Pointer>(elements_a.get()),
+                      reinterpret_cast<Pointer>(elements_b.get()),
+                      a.shape.elements(), &difference);
+    });
+    if (difference.differing > 0) Add(difference);
+    return Status();
+  }
+
+  const SafetensorsReader& a_;
+  const SafetensorsReader& b_;
+  const size_t most_listed_;
+  FileComparison* const out_;
+};
+
+}  // namespace
+
+const char* NameOf(Verification verification) {
+  switch (verification) {
+    case Verification::kVerified:
+      return "verified";
+    case Verification::kUnverified:
+      return "unverified";
+    case Verification::kDamaged:
+      return "damaged";
+  }
+  return "";
+}
+
+const char* NameOf(FileDifference::Kind kind) {
+  switch (kind) {
+    case FileDifference::Kind::kOnlyInA:
+      return "only in A";
+    case FileDifference::Kind::kOnlyInB:
+      return "only in B";
+    case FileDifference::Kind::kDType:
+      return "dtype";
+    case FileDifference::Kind::kShape:
+      return "shape";
+    case FileDifference::Kind::kValues:
+      return "values";
+    case FileDifference::Kind::kMetadataOnlyInA:
+      return "metadata only in A";
+    case FileDifference::Kind::kMetadataOnlyInB:
+      return "metadata only in B";
+    case FileDifference::Kind::kMetadata:
+      return "metadata";
+  }
+  return "";
+}
+
+Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
+  *info = FileInfo();
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  std::unique_ptr<File> sized;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &sized));
+  RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
+  info->path = path;
+  info->metadata = file.metadata();
+  info->verification =
+      file.verifiable() ? Verification::kVerified : Verification::kUnverified;
+  for (const StoredTensor& tensor : file.tensors()) {
+    TensorInfo made;
+    made.name = tensor.name;
+    made.storage = tensor.storage;
+    made.shape = tensor.shape;
+    Elements elements;
+    const Status read = ReadElements(file, tensor, &elements);
+    if (read.code() == Code::kCorruption) {
+      made.damaged = true;
+      info->verification = Verification::kDamaged;
+      if (info->damage.empty()) info->damage = read.message();
+    } else {
+      RINGLET_RETURN_IF_ERROR(read);
+      WithType(DTypeOf(tensor.storage), [&](auto* type) {
+        Summarize(reinterpret_cast<decltype(type)>(elements.get()),
+                  tensor.shape.elements(), &made);
+      });
+    }
+    info->tensors.push_back(made);
+  }
+  return Status();
+}
+
+std::string ToText(const FileInfo& info) {
+  std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, " +
+                     std::to_string(info.tensors.size()) + " tensors, " +
+                     NameOf(info.verification) + "\n";
+  if (!info.damage.empty()) text += info.damage + "\n";
+  if (!info.metadata.empty()) text += "metadata:\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [key, value] : info.metadata) {
+    rows.push_back({Printable(key), Printable(value)});
+  }
+  text += Table(rows);
+  if (!info.tensors.empty()) text += "tensors:\n";
+  rows.clear();
+  for (const TensorInfo& tensor : info.tensors) rows.push_back(RowOf(tensor));
+  return text + Table(rows);
+}
+
+std::string ToJson(const FileInfo& info) {
+  JsonWriter w;
+  w.BeginObject().Key("path").String(info.path).Key("bytes").Int(info.bytes);
+  w.Key("verification").String(NameOf(info.verification));
+  if (!info.damage.empty()) w.Key("damage").String(info.damage);
+  w.Key("metadata").BeginObject();
+  for (const auto& [key, value] : info.metadata) w.Key(key).String(value);
+  w.EndObject().Key("tensors").BeginArray();
+  for (const TensorInfo& tensor : info.tensors) {
+    w.BeginObject().Key("name").String(tensor.name);
+    w.Key("dtype").String(NameOf(tensor.storage)).Key("shape");
+    WriteShape(tensor.shape, &w);
+    if (tensor.damaged) {
+      w.Key("damaged").Bool(true);
+    } else {
+      w.Key("min").Number(tensor.min).Key("max").Number(tensor.max);
+      w.Key("mean").Number(tensor.mean);
+      w.Key("not_finite").Int(tensor.not_finite);
+    }
+    w.EndObject();
+  }
+  return w.EndArray().EndObject().text();
+}
+
+Status CompareFiles(const std::string& path_a, const std::string& path_b,
+                    FileComparison* comparison, size_t most_listed,
+                    FileSystem* files) {
+  *comparison = FileComparison();
+  comparison->path_a = path_a;
+  comparison->path_b = path_b;
+  SafetensorsReader a, b;
+  RINGLET_RETURN_IF_ERROR(a.Open(files, path_a));
+  RINGLET_RETURN_IF_ERROR(b.Open(files, path_b));
+  return Comparer(a, b, most_listed, comparison).Run();
+}
+
+std::string ToText(const FileComparison& comparison) {
+  std::string text =
+      "A: " + comparison.path_a + "\nB: " + comparison.path_b + "\n";
+  for (const FileDifference& difference : comparison.first) {
+    text += TextOf(difference) + "\n";
+  }
+  const auto listed = static_cast<int64_t>(comparison.first.size());
+  if (comparison.count > listed) {
+    text +=
+        "and " + WithCommas(comparison.count - listed) + " more differences\n";
+  }
+  if (!comparison.same()) return text;
+  return text + "no difference in metadata and " +
+         WithCommas(comparison.tensors_compared) + " tensors\n";
+}
+
+std::string ToJson(const FileComparison& comparison) {
+  JsonWriter w;
+  w.BeginObject().Key("a").String(comparison.path_a);
+  w.Key("b").String(comparison.path_b).Key("same").Bool(comparison.same());
+  w.Key("tensors_compared").Int(comparison.tensors_compared);
+  w.Key("count").Int(comparison.count).Key("first").BeginArray();
+  for (const FileDifference& d : comparison.first) {
+    w.BeginObject().Key("kind").String(NameOf(d.kind));
+    w.Key("name").String(d.name);
+    if (d.kind == FileDifference::Kind::kValues) {
+      w.Key("differing").Int(d.differing).Key("elements").Int(d.elements);
+      w.Key("first").Int(d.first).Key("largest").Number(d.largest);
+    } else {
+      w.Key("a").String(d.a).Key("b").String(d.b);
+    }
+    w.EndObject();
+  }
+  return w.EndArray().EndObject().text();
+}
+
+}  // namespace ringlet

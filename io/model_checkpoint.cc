@@ -1,0 +1,208 @@
+#include "model_checkpoint.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "../core/model.h"
+#include "format_path.h"
+#include "model_file.h"
+
+namespace ringlet {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+class ModelCheckpointCallback final : public Callback {
+ public:
+  ModelCheckpointCallback(const std::string& filepath,
+                          const ModelCheckpointOptions& options)
+      : filepath_(filepath), options_(options) {}
+
+  const char* name() const override { return "model_checkpoint"; }
+
+  Status OnSetup(FitState& fit) override {
+    RINGLET_RETURN_IF_ERROR(CheckFilepath());
+    if (options_.save_freq < 0) {
+      return InvalidArgument(
+          "save_freq must be a number of batches >= 1, or 0 for \"epoch\"; it "
+          "is %" PRId64,
+          options_.save_freq);
+    }
+    best_ = options_.initial_value_threshold;
+    batches_since_ = 0;
+    if (!options_.save_best_only) return Status();
+    return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
+                          /*min_delta=*/0);
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
+    if (options_.save_freq == 0 || ++batches_since_ < options_.save_freq) {
+      return Status();
+    }
+    batches_since_ = 0;
+    return Save(fit, logs, /*on_batch=*/true);
+  }
+
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    if (options_.save_freq != 0) return Status();
+    return Save(fit, *logs, /*on_batch=*/false);
+  }
+
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back(
+        {"callback/model_checkpoint/best", DType::kFloat64, {}, &best_});
+    spans->push_back({"callback/model_checkpoint/batches_since",
+                      DType::kInt64,
+                      {},
+                      &batches_since_});
+  }
+  Status StateLoaded() override {
+    if (batches_since_ >= 0) return Status();
+    return Corruption("callback/model_checkpoint/batches_since is negative");
+  }
+
+ private:
+  Status CheckFilepath() const {
+    const char* suffix =
+        options_.save_weights_only ? ".weights.safetensors" : ".safetensors";
+    if (!EndsWith(filepath_, suffix)) {
+      return InvalidArgument(
+          "The filepath provided must end in `%s`%s. Received: filepath=%s",
+          suffix,
+          options_.save_weights_only ? " when `save_weights_only=True`" : "",
+          filepath_.c_str());
+    }
+    return CheckPathFormat(filepath_);
+  }
+
+  Status PathOf(const FitState& fit, const Logs& logs, bool on_batch,
+                std::string* path) const {
+    std::vector<PathField> fields;
+    fields.push_back({"epoch", true, fit.epoch + 1, 0});
+    if (on_batch) fields.push_back({"batch", true, fit.step + 1, 0});
+    for (const auto& [key, value] : logs.entries()) {
+      fields.push_back({key, false, 0, value});
+    }
+    return FormatPath(filepath_, fields, path);
+  }
+
+  // Whether to save now; *best is the best once that is done.
+  bool Due(const FitState& fit, const Logs& logs, const std::string& path,
+           double* best) const {
+    *best = best_;
+    const int64_t number = fit.epoch + 1;
+    const bool says = options_.verbose > 0 && fit.chief;
+    const char* monitor = options_.monitor.c_str();
+    if (!options_.save_best_only) {
+      if (says) {
+        std::printf("\nEpoch %" PRId64 ": saving model to %s\n", number,
+                    path.c_str());
+      }
+      return true;
+    }
+    const double* value = logs.Find(options_.monitor);
+    if (value == nullptr) {
+      if (fit.chief) {
+        std::fprintf(stderr,
+                     "warning: Can save best model only with %s available.\n",
+                     monitor);
+      }
+      return true;
+    }
+    char before[64] = "None";
+    if (!std::isnan(best_)) {
+      std::snprintf(before, sizeof(before), "%.5f", best_);
+    }
+    if (!monitor_.Improves(*value, best_)) {
+      if (says) {
+        std::printf("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
+                    monitor, before);
+      }
+      return false;
+    }
+    if (says) {
+      std::printf("\nEpoch %" PRId64
+                  ": %s improved from %s to %.5f, saving model to %s\n",
+                  number, monitor, before, *value, path.c_str());
+    }
+    *best = *value;
+    return true;
+  }
+
+  // Every rank decides, so that another may become the chief.
+  Status Save(const FitState& fit, const Logs& logs, bool on_batch) {
+    std::string path;
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
+    double best = kNone;
+    if (!Due(fit, logs, path, &best)) return Status();
+    if (fit.chief) {
+      const Status written = Write(fit.model, path);
+      if (!written.ok()) return Failed(written, path);
+      if (options_.verbose > 0) {
+        std::printf("\nEpoch %" PRId64 ": finished saving model to %s\n",
+                    fit.epoch + 1, path.c_str());
+      }
+    }
+    best_ = best;
+    return Status();
+  }
+
+  Status Write(Model* model, const std::string& path) const {
+    RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
+    if (options_.save_weights_only) {
+      SaveOptions saving;
+      saving.weights = options_.weights;
+      saving.files = options_.files;
+      return SaveWeights(model, path, saving);
+    }
+    SaveModelOptions saving;
+    saving.weights = options_.weights;
+    saving.files = options_.files;
+    return SaveModel(model, path, saving);
+  }
+
+  // What space or a repair may cure is no reason to stop.
+  Status Failed(const Status& status, const std::string& path) const {
+    std::vector<std::string> names;
+    if (options_.files->List(path, &names).ok()) {
+      return InvalidArgument(
+          "Please specify a non-directory filepath for ModelCheckpoint. "
+          "Filepath used is an existing directory: %s",
+          path.c_str());
+    }
+    switch (status.code()) {
+      case Code::kInvalidArgument:
+      case Code::kAlreadyExists:
+      case Code::kNotFound:
+        return status;
+      default:
+        std::fprintf(stderr,
+                     "warning: the model was not saved; training goes on: "
+                     "%s\n",
+                     status.message());
+        return Status();
+    }
+  }
+
+  const std::string filepath_;
+  const ModelCheckpointOptions options_;
+  Monitor monitor_;
+  double best_ = kNone;
+  int64_t batches_since_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> ModelCheckpoint(
+    const std::string& filepath, const ModelCheckpointOptions& options) {
+  return std::make_shared<ModelCheckpointCallback>(filepath, options);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,333 @@
+#include "model_file.h"
+
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <set>
+
+#include "compile_arguments.h"
+#include "json.h"
+#include "model_json.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kModelKey[] = "model";
+constexpr char kCompileKey[] = "compile";
+constexpr char kSeedKey[] = "seed";
+constexpr char kWeightsPrefix[] = "model/";
+
+// --- whole models -----------------------------------------------------------
+
+Status SeedFromText(const std::string& text, uint64_t* seed) {
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, *seed);
+  if (read.ec == std::errc() && read.ptr == end && !text.empty()) {
+    return Status();
+  }
+  return InvalidArgument("'%s' is no number from 0 to 2^64 - 1",
+                         Printable(text).c_str());
+}
+
+Status CheckCompiled(const Model* model) {
+  RINGLET_RETURN_IF_ERROR(model->status());
+  if (model->compiled()) return Status();
+  return InvalidArgument("model '%s' has no weights yet: call Compile first",
+                         model->name().c_str());
+}
+
+// A configuration may speak of any sizes; those the file holds are bounded by
+// its length, and memory is taken only for these.
+Status CheckSizes(const SafetensorsReader& file, const Model& model) {
+  for (const Variable& v : model.variables()) {
+    const StoredTensor* tensor = file.Find(kWeightsPrefix + v.path);
+    if (tensor != nullptr && tensor->shape == v.shape &&
+        DTypeOf(tensor->storage) == DType::kFloat32) {
+      continue;
+    }
+    return InvalidArgument(
+        "%s: its configuration has a weight '%s' of shape %s, its tensors do "
+        "not",
+        file.path().c_str(), v.path.c_str(), v.shape.ToString().c_str());
+  }
+  return Status();
+}
+
+// Weights of a model that has no memory for them yet.
+class WeightsBuffer final : public Saveable {
+ public:
+  explicit WeightsBuffer(const Model& model)
+      : variables_(model.variables()),
+        weights_(static_cast<size_t>(model.num_weights())) {}
+  void AppendState(std::vector<StateSpan>* spans) override {
+    for (const Variable& v : variables_) {
+      spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
+                        weights_.data() + v.offset});
+    }
+  }
+  std::vector<float> Take() { return std::move(weights_); }
+
+ private:
+  const std::vector<Variable>& variables_;
+  std::vector<float> weights_;
+};
+
+Status RestoreUncompiled(const std::string& path, FileSystem* files,
+                         Model* model) {
+  WeightsBuffer buffer(*model);
+  LoadOptions options;
+  options.files = files;
+  RINGLET_RETURN_IF_ERROR(LoadCheckpoint(path, {&buffer}, options));
+  return model->SetInitialWeights(buffer.Take());
+}
+
+Status RestoreCompiled(const std::string& path, const Metadata& metadata,
+                       CompileOptions options, FileSystem* files,
+                       Model* model) {
+  CompileArguments arguments;
+  RINGLET_RETURN_IF_ERROR(
+      CompileArgumentsFromJson(metadata.at(kCompileKey), &arguments)
+          .Annotate("%s: metadata '%s'", path.c_str(), kCompileKey));
+  const auto seed = metadata.find(kSeedKey);
+  if (seed != metadata.end()) {
+    RINGLET_RETURN_IF_ERROR(
+        SeedFromText(seed->second, &options.seed)
+            .Annotate("%s: metadata '%s'", path.c_str(), kSeedKey));
+  }
+  model->Compile(arguments.optimizer, arguments.loss, arguments.metrics,
+                 options);
+  RINGLET_RETURN_IF_ERROR(model->status().Annotate("%s", path.c_str()));
+  LoadOptions loading;
+  loading.files = files;
+  RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
+      path, {model->weights_state(), model->optimizer_state()}, loading));
+  return model->CheckReplicas();
+}
+
+// --- weights by name --------------------------------------------------------
+
+// What the file has for one weight of the model.
+struct Match {
+  const Variable* variable;
+  const StoredTensor* tensor = nullptr;  // null: missing
+  bool fits = false;
+};
+
+std::string LayerOf(const Variable& variable) {
+  return variable.path.substr(0, variable.path.rfind('/'));
+}
+
+bool IsRinglets(const SafetensorsReader& file) {
+  const auto format = file.metadata().find("format");
+  return format != file.metadata().end() && format->second == "ringlet";
+}
+
+std::string Describe(const Match& match) {
+  return match.variable->path + ": " + NameOf(match.tensor->storage) + " " +
+         match.tensor->shape.ToString() + " in the file, F32 " +
+         match.variable->shape.ToString() + " here";
+}
+
+std::vector<Match> MatchWeights(const SafetensorsReader& file,
+                                const Model& model) {
+  std::vector<Match> matches;
+  for (const Variable& v : model.variables()) {
+    Match match;
+    match.variable = &v;
+    match.tensor = file.Find(kWeightsPrefix + v.path);
+    if (match.tensor == nullptr && !IsRinglets(file)) {
+      match.tensor = file.Find(v.path);
+    }
+    match.fits = match.tensor != nullptr && match.tensor->shape == v.shape &&
+                 DTypeOf(match.tensor->storage) == DType::kFloat32;
+    matches.push_back(match);
+  }
+  return matches;
+}
+
+// The file's weights that no weight of the model took.
+std::vector<std::string> Unexpected(const SafetensorsReader& file,
+                                    const std::vector<Match>& matches) {
+  std::set<const StoredTensor*> taken;
+  for (const Match& match : matches) taken.insert(match.tensor);
+  const std::string prefix = kWeightsPrefix;
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (taken.count(&tensor) != 0) continue;
+    const bool prefixed = tensor.name.compare(0, prefix.size(), prefix) == 0;
+    if (prefixed) {
+      names.push_back(tensor.name.substr(prefix.size()));
+    } else if (!IsRinglets(file)) {
+      names.push_back(tensor.name);
+    }
+  }
+  return names;
+}
+
+// The matches to load, and the report but for `loaded` and `verified`.
+std::vector<Match> Compare(const SafetensorsReader& file, const Model& model,
+                           WeightsReport* report) {
+  const std::vector<Match> matches = MatchWeights(file, model);
+  report->unexpected = Unexpected(file, matches);
+  std::set<std::string> left;  // layers
+  for (const Match& match : matches) {
+    if (match.fits) continue;
+    left.insert(LayerOf(*match.variable));
+    if (match.tensor == nullptr) {
+      report->missing.push_back(match.variable->path);
+    } else {
+      report->mismatched.push_back(Describe(match));
+    }
+  }
+  std::vector<Match> fitting;
+  for (const Match& match : matches) {
+    if (!match.fits) continue;
+    if (left.count(LayerOf(*match.variable)) == 0) {
+      fitting.push_back(match);
+    } else {
+      report->skipped.push_back(match.variable->path);
+    }
+  }
+  return fitting;
+}
+
+// "'a', 'b', 'c' and 4 more"
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 3;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+    text += (i > 0 ? ", '" : "'") + Printable(names[i]) + "'";
+  }
+  if (names.size() <= kMost) return text;
+  return text + " and " + std::to_string(names.size() - kMost) + " more";
+}
+
+std::string Differences(const WeightsReport& report) {
+  std::string text;
+  const auto add = [&text](const char* what,
+                           const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    text += (text.empty() ? "" : "; ") + (what + Listed(names));
+  };
+  add("differing ", report.mismatched);
+  add("missing in the file ", report.missing);
+  add("in the file only ", report.unexpected);
+  return text;
+}
+
+Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
+                   const WeightsReport& report) {
+  const bool others = options.by_name || options.skip_mismatch;
+  WeightsReport bad;
+  if (!options.skip_mismatch) bad.mismatched = report.mismatched;
+  if (!others) bad.unexpected = report.unexpected;
+  // A layer of which only a part is there is one that differs.
+  if (!others || (!options.skip_mismatch && !report.skipped.empty())) {
+    bad.missing = report.missing;
+  }
+  const std::string text = Differences(bad);
+  if (text.empty()) return Status();
+  return InvalidArgument(
+      "%s: the weights are not this model's: %s. by_name takes the layers that "
+      "both have, skip_mismatch passes over those that differ",
+      path.c_str(), text.c_str());
+}
+
+Status ReadWeights(const SafetensorsReader& file,
+                   const std::vector<Match>& matches, float* weights,
+                   WeightsReport* report) {
+  for (const Match& match : matches) {
+    RINGLET_RETURN_IF_ERROR(
+        file.Read(*match.tensor, weights + match.variable->offset)
+            .Annotate("the weights in memory are now partly overwritten and "
+                      "must not be used"));
+    report->loaded.push_back(match.variable->path);
+  }
+  return Status();
+}
+
+void Warn(const LoadWeightsOptions& options, const std::string& message) {
+  if (options.warn) {
+    options.warn(message);
+  } else {
+    std::fprintf(stderr, "warning: %s\n", message.c_str());
+  }
+}
+
+}  // namespace
+
+Status SaveModel(Model* model, const std::string& path,
+                 const SaveModelOptions& options) {
+  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  Metadata metadata = options.metadata;
+  metadata.erase(kCompileKey);
+  metadata[kModelKey] = ToJson(*model);
+  metadata[kSeedKey] = std::to_string(model->seed());
+  Saveables state = {model->weights_state()};
+  if (options.include_optimizer) {
+    metadata[kCompileKey] = CompileArgumentsToJson(*model);
+    state.push_back(model->optimizer_state());
+  }
+  SaveOptions saving;
+  saving.weights = options.weights;
+  saving.files = options.files;
+  return SaveCheckpoint(path, state, metadata, saving);
+}
+
+Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
+                 const CompileOptions& options, FileSystem* files) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  const Metadata& metadata = file.metadata();
+  const auto configuration = metadata.find(kModelKey);
+  if (configuration == metadata.end()) {
+    return InvalidArgument(
+        "%s: holds no model's configuration; to read its weights into a model "
+        "of yours use LoadWeights",
+        path.c_str());
+  }
+  std::unique_ptr<Model> made;
+  RINGLET_RETURN_IF_ERROR(
+      ModelFromJson(configuration->second, &made)
+          .Annotate("%s: metadata '%s'", path.c_str(), kModelKey));
+  RINGLET_RETURN_IF_ERROR(CheckSizes(file, *made));
+  RINGLET_RETURN_IF_ERROR(
+      metadata.count(kCompileKey) == 0
+          ? RestoreUncompiled(path, files, made.get())
+          : RestoreCompiled(path, metadata, options, files, made.get()));
+  *model = std::move(made);
+  return Status();
+}
+
+Status SaveWeights(Model* model, const std::string& path,
+                   const SaveOptions& options) {
+  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  return SaveCheckpoint(path, {model->weights_state()}, {}, options);
+}
+
+Status LoadWeights(Model* model, const std::string& path,
+                   const LoadWeightsOptions& options, WeightsReport* report) {
+  WeightsReport own;
+  if (report == nullptr) report = &own;
+  *report = WeightsReport();
+  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
+  const std::vector<Match> fitting = Compare(file, *model, report);
+  RINGLET_RETURN_IF_ERROR(CheckReport(path, options, *report));
+  if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
+  RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
+  report->verified = file.verifiable();
+  if (!report->verified) {
+    Warn(options, path +
+                      ": a plain safetensors file, without checksums; its "
+                      "weights are not verified");
+  }
+  const std::string passed_over = Differences(*report);
+  if (!passed_over.empty()) {
+    Warn(options, path + ": passed over: " + passed_over);
+  }
+  return Status();
+}
+
+}  // namespace ringlet

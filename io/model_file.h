@@ -1,0 +1,89 @@
+// Whole models, and their weights alone, as one file each: Keras's save,
+// load_model, save_weights and load_weights.
+//
+// Public. The files are those of docs/checkpoint_format.md. A model's file has
+// in its metadata `model`, the configuration as model_json.h writes it,
+// `compile`, {"optimizer", "loss", "metrics"} as compile_json.h writes them,
+// and `seed`; its tensors are the weights, the optimizer's slots, iterations
+// and learning rate. In a job of several workers the chief saves, and every
+// rank loads a copy of the file.
+
+#ifndef RINGLET_IO_MODEL_FILE_H_
+#define RINGLET_IO_MODEL_FILE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../core/model.h"
+#include "../core/status.h"
+#include "checkpoint.h"
+
+namespace ringlet {
+
+struct SaveModelOptions {
+  // False: configuration and weights alone, of a model to be compiled anew.
+  bool include_optimizer = true;
+  // kF16 and kBF16 halve the file; training then goes on from rounded weights.
+  Storage weights = Storage::kF32;
+  Metadata metadata;  // of the caller's own, beside the keys above
+  FileSystem* files = FileSystem::Posix();
+};
+
+// Of a compiled model. OK: it is durable. An error leaves the file that was at
+// `path` before, as SaveCheckpoint does.
+Status SaveModel(Model* model, const std::string& path,
+                 const SaveModelOptions& options = {});
+
+// Builds, compiles and restores, so that training goes on with the bits it
+// would have had without the save. options.seed is not used: the file's is. A
+// file without `compile` gives a model that is to be compiled, and begins with
+// the file's weights. *model is replaced only where all is well. kCorruption
+// says what is damaged; kInvalidArgument what does not fit.
+Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
+                 const CompileOptions& options = {},
+                 FileSystem* files = FileSystem::Posix());
+
+// The weights of a compiled model, without the rest.
+Status SaveWeights(Model* model, const std::string& path,
+                   const SaveOptions& options = {});
+
+struct LoadWeightsOptions {
+  // Takes the layers that both have, whatever else either has: to begin with
+  // some layers of another model.
+  bool by_name = false;
+  // Leaves layers as they are whose weights are missing or differ in shape,
+  // instead of failing.
+  bool skip_mismatch = false;
+  FileSystem* files = FileSystem::Posix();
+  // Told of what was passed over, and of a file that cannot be verified; by
+  // default "warning: ..." on stderr.
+  std::function<void(const std::string&)> warn;
+};
+
+// Weights as "dense/kernel".
+struct WeightsReport {
+  bool verified = false;                // by checksums
+  std::vector<std::string> loaded;      // in the model's order
+  std::vector<std::string> missing;     // in the model, not in the file
+  std::vector<std::string> unexpected;  // in the file, not in the model
+  // "dense/kernel: F32 (2, 16) in the file, F32 (2, 8) here"
+  std::vector<std::string> mismatched;
+  // They would fit, but a layer is loaded whole or not at all.
+  std::vector<std::string> skipped;
+};
+
+// By layer's and weight's name, in whatever order the two have them. Takes
+// every file of ringlet that holds weights, a run's checkpoint too, and plain
+// safetensors files with tensors "dense/kernel" or "model/dense/kernel", in
+// which damage cannot be seen. All is checked, checksums too, before the first
+// weight is overwritten. *report (may be null) is filled in where the weights
+// do not fit as well. The optimizer's state stays.
+Status LoadWeights(Model* model, const std::string& path,
+                   const LoadWeightsOptions& options = {},
+                   WeightsReport* report = nullptr);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_MODEL_FILE_H_
