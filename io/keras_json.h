@@ -101,6 +101,7 @@ class FieldReader {
   void Bool(const char* key, bool* value);
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);
   void Float(const char* key, float* value);
+  void Double(const char* key, double low, double high, double* value);
   void String(const char* key, std::string* value);
   // One of the names of a table.
   template <typename T, size_t n>

@@ -18,6 +18,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"train", "train the model of a RUN.json", ringlet::TrainCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
 };
 

@@ -1,0 +1,100 @@
+// ringlet train: a RUN.json from data to a trained model.
+
+#include "command_line.h"
+#include "commands.h"
+#include "core/fit.h"
+#include "core/step_logger.h"
+#include "io/checkpoint.h"
+#include "net/cluster.h"
+#include "run.h"
+#include "run_config.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Trains the model of RUN.json on its data. Flags go before its fields.
+)";
+
+constexpr char kMore[] = R"(
+RUN.json has model, compile, data, fit, callbacks and strategy, with Keras's
+names: see docs/run.schema.json and the examples in samples/. With the callback
+BackupAndRestore a run that was stopped goes on where it was: exit code 75 says
+that its state is saved.
+)";
+
+struct TrainFlags {
+  FitFlags fit;
+  std::string init, save, log_steps;
+};
+
+Status Train(const std::string& path, const TrainFlags& flags) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
+  RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
+
+  ClusterConfig cluster;
+  RINGLET_RETURN_IF_ERROR(
+      ClusterFromEnvironment(Environment::Process(), &cluster));
+  if (cluster.world_size > 1) {
+    return Error(Code::kUnimplemented,
+                 "the environment (TF_CONFIG or its like) asks for %d workers; "
+                 "this program trains alone: unset it",
+                 cluster.world_size);
+  }
+
+  RINGLET_RETURN_IF_ERROR(
+      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
+  Model* model = config.model.get();
+  const int world = model->collective()->size();
+  if (!flags.init.empty()) {
+    LoadOptions loading;
+    loading.ignore_others = true;
+    loading.accept_unverified = true;
+    RINGLET_RETURN_IF_ERROR(
+        LoadCheckpoint(flags.init, {model->weights_state()}, loading)
+            .Annotate("--init"));
+  }
+
+  const Dataset train = TrainBatches(config, world);
+  RINGLET_RETURN_IF_ERROR(
+      train.status().Annotate("%s: data.train", path.c_str()));
+  FitOptions options;
+  options.epochs = config.fit.epochs;
+  options.initial_epoch = config.fit.initial_epoch;
+  options.steps_per_epoch = config.fit.steps_per_epoch;
+  options.validation_data = ValidationBatches(config, world);
+  options.validation_steps = config.fit.validation_steps;
+  options.validation_freq = config.fit.validation_freq;
+  options.validation_epochs = config.fit.validation_epochs;
+  options.callbacks = config.callbacks;
+  options.verbose = config.fit.verbose;
+  if (!flags.log_steps.empty()) {
+    options.callbacks.push_back(StepLogger(flags.log_steps));
+  }
+  RINGLET_RETURN_IF_ERROR(model->Fit(train, options).status());
+  if (flags.save.empty()) return Status();
+  return SaveCheckpoint(flags.save, {model->weights_state()})
+      .Annotate("--save");
+}
+
+}  // namespace
+
+int TrainCommand(const std::vector<std::string>& line) {
+  TrainFlags values;
+  CommandLine flags("train", "RUN.json", kAbout, kMore);
+  values.fit.AddAll(&flags);
+  flags.Text("--init", "WEIGHTS", &values.init,
+             "begin with the weights of this file");
+  flags.Text("--save", "MODEL", &values.save,
+             "write the trained model to this file");
+  flags.Text("--log-steps", "FILE.csv", &values.log_steps,
+             "a row a step: epoch, step, loss, metrics, exactly");
+  int code = 0;
+  if (!flags.Parse(line, 1, 1, &code)) return code;
+  return ExitCode(Train(flags.arguments()[0], values));
+}
+
+}  // namespace ringlet
