@@ -45,25 +45,43 @@ Status CompileModel(const RunConfig& config, Collective* collective) {
   return config.model->status();
 }
 
-Dataset TrainBatches(const RunConfig& config, int world) {
-  const FitConfig& fit = config.fit;
-  Dataset data = OpenData(config.train);
-  if (data.empty()) {
-    return Dataset(InvalidArgument("data.train: is missing"));
+namespace {
+
+// To the end, so that nothing is printed or written beside wrong data.
+Status CheckExamples(Model* model, const Dataset& batches) {
+  LoaderOptions options;
+  options.background = false;
+  std::unique_ptr<BatchLoader> loader;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
+  for (Batch batch; !batch.last;) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
   }
-  if (fit.shuffle) data = data.Shuffle(static_cast<uint64_t>(fit.seed));
-  // Epochs of a number of steps go on where the last one ended.
-  if (fit.steps_per_epoch > 0) data = data.Repeat();
-  return data.Batch(fit.batch_size * world);
+  return Status();
 }
 
-Dataset ValidationBatches(const RunConfig& config, int world) {
-  Dataset data = OpenData(config.validation);
-  if (data.empty()) return data;
+}  // namespace
+
+Status OpenRunData(const RunConfig& config, RunData* data) {
   const FitConfig& fit = config.fit;
-  return data.Batch(world * (fit.validation_batch_size > 0
-                                 ? fit.validation_batch_size
-                                 : fit.batch_size));
+  Model* model = config.model.get();
+  const int world = model->collective()->size();
+  if (config.train.empty()) {
+    return InvalidArgument("data.train: is missing");
+  }
+  Dataset train = OpenData(config.train);
+  const int64_t batch = fit.batch_size * world;
+  RINGLET_RETURN_IF_ERROR(
+      CheckExamples(model, train.Batch(batch)).Annotate("data.train"));
+  if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
+  // Epochs of a number of steps go on where the last one ended.
+  if (fit.steps_per_epoch > 0) train = train.Repeat();
+  data->train = train.Batch(batch);
+  if (config.validation.empty()) return Status();
+  data->validation = OpenData(config.validation)
+                         .Batch(world * (fit.validation_batch_size > 0
+                                             ? fit.validation_batch_size
+                                             : fit.batch_size));
+  return CheckExamples(model, data->validation).Annotate("data.validation");
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {

@@ -26,10 +26,13 @@ struct FitFlags {
 // Of config.model, which may then be trained.
 Status CompileModel(const RunConfig& config, Collective* collective);
 
-// The batches of training, of `world` workers, and of validation (none where
-// RUN.json has none).
-Dataset TrainBatches(const RunConfig& config, int world);
-Dataset ValidationBatches(const RunConfig& config, int world);
+// The examples of training and of validation (none where RUN.json has none), in
+// batches for the compiled model. All of them have been looked at: they fit
+// it, labels too.
+struct RunData {
+  Dataset train, validation;
+};
+Status OpenRunData(const RunConfig& config, RunData* data);
 
 // An error where a file of this name could not be made.
 Status CheckWritable(const char* flag, const std::string& path);

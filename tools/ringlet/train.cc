@@ -48,7 +48,6 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   RINGLET_RETURN_IF_ERROR(
       CompileModel(config, nullptr).Annotate("%s", path.c_str()));
   Model* model = config.model.get();
-  const int world = model->collective()->size();
   if (!flags.init.empty()) {
     LoadOptions loading;
     loading.ignore_others = true;
@@ -58,14 +57,14 @@ Status Train(const std::string& path, const TrainFlags& flags) {
             .Annotate("--init"));
   }
 
-  const Dataset train = TrainBatches(config, world);
+  RunData data;
   RINGLET_RETURN_IF_ERROR(
-      train.status().Annotate("%s: data.train", path.c_str()));
+      OpenRunData(config, &data).Annotate("%s", path.c_str()));
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;
   options.steps_per_epoch = config.fit.steps_per_epoch;
-  options.validation_data = ValidationBatches(config, world);
+  options.validation_data = data.validation;
   options.validation_steps = config.fit.validation_steps;
   options.validation_freq = config.fit.validation_freq;
   options.validation_epochs = config.fit.validation_epochs;
@@ -74,7 +73,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps));
   }
-  RINGLET_RETURN_IF_ERROR(model->Fit(train, options).status());
+  RINGLET_RETURN_IF_ERROR(model->Fit(data.train, options).status());
   if (flags.save.empty()) return Status();
   return SaveCheckpoint(flags.save, {model->weights_state()})
       .Annotate("--save");

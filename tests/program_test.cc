@@ -1,0 +1,522 @@
+// The program ringlet as a user runs it: real processes on the shipped data.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data_files.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+Strings Lines(const std::string& text) {
+  Strings lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string Replaced(std::string text, const std::string& from,
+                     const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// A small model, quick to train; @DATA@ is the shipped data.
+const char kRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 28, 28]}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"units": 10}}]}},
+  "compile": {"optimizer": "adam",
+    "loss": {"class_name": "SparseCategoricalCrossentropy",
+             "config": {"from_logits": true}},
+    "metrics": ["accuracy"]},
+  "data": {
+    "train": {"images": "@DATA@/train-images-idx3-ubyte.gz",
+              "labels": "@DATA@/train-labels-idx1-ubyte.gz",
+              "scale": 0.00392156862745098},
+    "validation": {"images": "@DATA@/t10k-images-idx3-ubyte.gz",
+                   "labels": "@DATA@/t10k-labels-idx1-ubyte.gz",
+                   "scale": 0.00392156862745098}},
+  "fit": {"batch_size": 16, "epochs": 2, "steps_per_epoch": 3},
+  "callbacks": []
+})";
+
+class ProgramTest : public testing::Test {
+ protected:
+  ~ProgramTest() override {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  void Start(const Strings& arguments) {
+    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
+                   "/tools/ringlet/ringlet"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& text : all) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    const std::string out = logs_ / "out", err = logs_ / "err";
+    child_ = fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(open(out.c_str(), flags, 0600), 1);
+      dup2(open(err.c_str(), flags, 0600), 2);
+      if (chdir(folder_.path().c_str()) != 0) _exit(98);
+      unsetenv("TF_CONFIG");
+      for (const auto& [name, value] : environment_) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      execv(argv[0], argv.data());
+      _exit(99);
+    }
+  }
+
+  // The exit code; 1000 + signal where it was killed.
+  int Wait() {
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = 0;
+    out_ = ReadWhole(logs_ / "out");
+    err_ = ReadWhole(logs_ / "err");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  int Run(const Strings& arguments) {
+    Start(arguments);
+    return Wait();
+  }
+
+  // kRun with one change, as run.json of the folder.
+  void WriteRun(const std::string& from = "", const std::string& to = "") {
+    std::string text = kRun;
+    if (!from.empty()) text = Replaced(text, from, to);
+    const std::string data =
+        EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini";
+    for (size_t at; (at = text.find("@DATA@")) != std::string::npos;) {
+      text.replace(at, 6, data);
+    }
+    WriteWhole(folder_ / "run.json", text);
+  }
+
+  std::set<std::string> Files() const {
+    std::set<std::string> names;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_.path())) {
+      names.insert(entry.path().string());
+    }
+    return names;
+  }
+
+  // The command fails with this code, with one line that says all of `says`,
+  // and writes nothing.
+  void ExpectError(const Strings& arguments, int code, const Strings& says) {
+    std::string shown;
+    for (const std::string& argument : arguments) shown += " " + argument;
+    SCOPED_TRACE(shown);
+    const std::set<std::string> before = Files();
+    EXPECT_EQ(Run(arguments), code) << err_;
+    EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+    EXPECT_EQ(err_.compare(0, 7, "error: "), 0) << err_;
+    for (const std::string& text : says) {
+      EXPECT_NE(err_.find(text), std::string::npos)
+          << err_ << "lacks: " << text;
+    }
+    EXPECT_EQ(out_, "");
+    EXPECT_EQ(Files(), before);
+  }
+  void ExpectRunError(const std::string& from, const std::string& to, int code,
+                      const Strings& says) {
+    SCOPED_TRACE(to);
+    WriteRun(from, to);
+    ExpectError({"train", "run.json", "--save", "model", "--log-steps", "s"},
+                code, says);
+  }
+
+  TempFolder folder_, logs_;
+  std::vector<std::pair<std::string, std::string>> environment_;
+  std::string out_, err_;
+  pid_t child_ = 0;
+};
+
+// --- wrong inputs ---
+
+TEST_F(ProgramTest, WrongFlagsAreRefusedByNameWithTheNearestKnown) {
+  WriteRun();
+  const std::vector<std::pair<Strings, Strings>> cases = {
+      {{}, {"COMMAND is missing", "ringlet --help"}},
+      {{"trian", "run.json"}, {"unknown command 'trian'", "'train'"}},
+      {{"--hlep"}, {"unknown flag '--hlep'", "'--help'"}},
+      {{"train"}, {"RUN.json is missing", "ringlet train --help"}},
+      {{"train", "run.json", "other.json"},
+       {"'other.json' is one argument too many"}},
+      {{"train", "run.json", "--epoch", "1"},
+       {"unknown flag '--epoch'", "'--epochs'"}},
+      {{"train", "run.json", "--epochs"}, {"--epochs is the last word"}},
+      {{"train", "run.json", "--epochs", "two"},
+       {"wrong number for --epochs: two", "a whole number from 0"}},
+      {{"train", "run.json", "--epochs=-1"}, {"wrong number for --epochs: -1"}},
+      {{"train", "run.json", "--epochs", "99999999999999999999"},
+       {"wrong number for --epochs"}},
+      {{"train", "run.json", "--seed", "1", "--seed", "2"},
+       {"--seed stands twice"}},
+      {{"train", "run.json", "--batch-size=0"},
+       {"wrong number for --batch-size: 0"}},
+      {{"train", "run.json", "--no-shuffle=1"},
+       {"--no-shuffle takes no value"}},
+      {{"train", "run.json", "--save="}, {"--save: its value is empty"}},
+      {{"train", "run.json", "-x"}, {"unknown flag '-x'"}},
+  };
+  for (const auto& [arguments, says] : cases) ExpectError(arguments, 2, says);
+}
+
+TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
+  const struct {
+    const char *from, *to;
+    int code;
+    Strings says;
+  } cases[] = {
+      // JSON.
+      {"\"callbacks\": []",
+       "\"callbacks\": [",
+       2,
+       {"run.json: line 20, column 1: "}},
+      {"\"fit\"", "\"fit\": {}, \"fit\"", 2, {"the key \"fit\" stands twice"}},
+      {"{\n  \"model\"", "[{\"model\"", 2, {"run.json: line "}},
+      // Names.
+      {"\"compile\"",
+       "\"complie\"",
+       2,
+       {"unknown field 'complie'", "'compile'"}},
+      {"\"batch_size\"",
+       "\"batchsize\"",
+       2,
+       {"run.json: fit: unknown field 'batchsize'", "'batch_size'"}},
+      {"\"images\"",
+       "\"image\"",
+       2,
+       {"data.train: unknown field 'image'", "'images'"}},
+      {"\"units\": 8", "\"unit\": 8", 2, {"unknown field 'unit'", "'units'"}},
+      {"\"Flatten\"", "\"Flaten\"", 2, {"layers[1]", "'Flaten'", "'Flatten'"}},
+      {"\"adam\"", "\"adan\"", 2, {"compile.optimizer", "'adan'"}},
+      {"\"SparseCategoricalCrossentropy\"",
+       "\"Crossentropy\"",
+       2,
+       {"compile.loss", "'Crossentropy'"}},
+      {"[\"accuracy\"]",
+       "[\"accuracy\", \"acuracy\"]",
+       2,
+       {"compile.metrics[1]", "'acuracy'"}},
+      // Types and ranges.
+      {"\"batch_size\": 16",
+       "\"batch_size\": \"16\"",
+       2,
+       {"fit.batch_size: is \"16\"", "a whole number from 1"}},
+      {"\"epochs\": 2", "\"epochs\": 2.5", 2, {"fit.epochs: is 2.5"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"shuffle\": 1",
+       2,
+       {"fit.shuffle: is 1; must be true or false"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"validation_freq\": [0]",
+       2,
+       {"fit.validation_freq"}},
+      {"\"scale\": 0.00392156862745098",
+       "\"scale\": \"1/255\"",
+       2,
+       {"data.train.scale: is \"1/255\"; must be a number"}},
+      {"[\"accuracy\"]",
+       "\"accuracy\"",
+       2,
+       {"compile.metrics: is \"accuracy\"; must be a list"}},
+      // The parts together.
+      {"\"units\": 10", "\"units\": 0", 2, {"units"}},
+      {"[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 28)", "(28, 14)"}},
+      {"\"units\": 10",
+       "\"units\": 5",
+       1,
+       {"data.train", "label 9 is not a class number from 0 to 4"}},
+      {"\"train\": {",
+       "\"train\": {\"csv\": \"a.csv\", ",
+       2,
+       {"data.train: must have one of"}},
+      {"\"data\": {\n    \"train\"",
+       "\"data\": {\n    \"validation\"",
+       2,
+       {"the key \"validation\" stands twice"}},
+      {"@DATA@/train-labels",
+       "@DATA@/t10k-labels",
+       2,
+       {"t10k-labels-idx1-ubyte.gz", "2000", "400"}},
+      {"@DATA@/train-images-idx3",
+       "@DATA@/train-labels-idx1",
+       2,
+       {"train-labels-idx1-ubyte.gz"}},
+      {"@DATA@/train-images",
+       "nothing/train-images",
+       1,
+       {"data.train", "/train-images-idx3-ubyte.gz"}},
+      {"@DATA@/train-images-idx3-ubyte.gz", "run.json", 1, {"run.json"}},
+      // Callbacks and strategy.
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStop\"}]",
+       2,
+       {"callbacks[0]", "'EarlyStop'", "'EarlyStopping'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
+       "{\"patient\": 1}}]",
+       2,
+       {"callbacks[0].config: unknown field 'patient'", "'patience'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
+       "{\"mode\": \"up\"}}]",
+       2,
+       {"callbacks[0].config.mode: unknown mode 'up'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [\"LearningRateScheduler\"]",
+       2,
+       {"callbacks[0]: is \"LearningRateScheduler\"", "ExponentialDecay"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [\"BackupAndRestore\"]",
+       2,
+       {"callbacks[0].backup_dir: is missing"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"policy\": \"shirnk\"}",
+       2,
+       {"strategy.policy", "'shirnk'", "'shrink'"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"timeout\": 0}",
+       2,
+       {"strategy.timeout: is 0"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"min_worker\": 2}",
+       2,
+       {"strategy: unknown field 'min_worker'", "'min_workers'"}},
+  };
+  for (const auto& c : cases) ExpectRunError(c.from, c.to, c.code, c.says);
+}
+
+TEST_F(ProgramTest, WhatCannotBeReadOrWrittenIsNamed) {
+  ExpectError({"train", "none.json"}, 1, {"none.json", "No such file"});
+  ExpectError({"train", "."}, 2, {"error: .", "not a regular file"});
+  WriteRun();
+  ExpectError({"train", "run.json", "--save", "no/such/model"}, 1,
+              {"--save no/such/model", "No such file"});
+  ExpectError({"train", "run.json", "--save", "."}, 2, {"--save .", "folder"});
+  ExpectError({"train", "run.json", "--log-steps", "no/steps.csv"}, 1,
+              {"--log-steps no/steps.csv"});
+  ExpectError({"train", "run.json", "--init", "none"}, 1,
+              {"--init", "none", "No such file"});
+  ExpectError({"train", "run.json", "--init", "run.json"}, 1,
+              {"--init", "run.json"});
+  // An earlier run's file is not touched by one that is refused.
+  WriteWhole(folder_ / "steps.csv", "mine");
+  ExpectRunError("[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 14)"});
+  EXPECT_EQ(ReadWhole(folder_ / "steps.csv"), "mine");
+}
+
+TEST_F(ProgramTest, AModelFileIsReadBesideTheRun) {
+  const std::string run = kRun;
+  const size_t begin = run.find("{\"class_name\": \"Sequential\""),
+               end = run.find(",\n  \"compile\"");
+  const std::string model = run.substr(begin, end - begin);
+  std::filesystem::create_directory(folder_ / "models");
+  WriteWhole(folder_ / "models/m.json", model);
+  WriteRun(model, "\"models/m.json\"");
+  EXPECT_EQ(Run({"train", "run.json", "--epochs", "1"}), 0) << err_;
+  WriteWhole(folder_ / "models/m.json", Replaced(model, "Dense", "Dens"));
+  ExpectError({"train", "run.json"}, 2, {"models/m.json", "'Dens'"});
+  std::filesystem::remove(folder_ / "models/m.json");
+  ExpectError({"train", "run.json"}, 1, {"model", "models/m.json"});
+}
+
+TEST_F(ProgramTest, ATfConfigFaultIsNamed) {
+  WriteRun();
+  environment_ = {{"TF_CONFIG", "{\"cluster\": "}};
+  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG"});
+  environment_ = {{"TF_CONFIG",
+                   "{\"cluster\": {\"worker\": [\"localhost:1\", "
+                   "\"localhost:2\"]}, \"task\": {\"type\": \"worker\", "
+                   "\"index\": 2}}"}};
+  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG", "index"});
+}
+
+// --- train ---
+
+TEST_F(ProgramTest, TrainsSavesAndGoesOnFromTheSavedWeights) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "w", "--log-steps", "a.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(err_, "");
+  EXPECT_NE(out_.find("Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("val_accuracy"), std::string::npos) << out_;
+  const Strings rows = Lines(ReadWhole(folder_ / "a.csv"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
+  EXPECT_EQ(rows[1].compare(0, 4, "0,0,"), 0) << rows[1];
+  EXPECT_EQ(rows[6].compare(0, 4, "1,2,"), 0) << rows[6];
+
+  ASSERT_EQ(Run({"train", "run.json", "--init", "w", "--log-steps", "b.csv"}),
+            0)
+      << err_;
+  const Strings later = Lines(ReadWhole(folder_ / "b.csv"));
+  ASSERT_EQ(later.size(), 7u);
+  EXPECT_NE(later[1], rows[1]);
+}
+
+TEST_F(ProgramTest, TheSameRunGivesTheSameBytes) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "a", "--log-steps", "a.csv"}),
+            0);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "b", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_EQ(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+  EXPECT_TRUE(ReadWhole(folder_ / "a") == ReadWhole(folder_ / "b"));
+  ASSERT_EQ(Run({"train", "run.json", "--seed", "2", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+}
+
+TEST_F(ProgramTest, FlagsGoBeforeFields) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv", "--threads", "2",
+                 "--no-shuffle"}),
+            0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 6u);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    // Of 7 examples the accuracy is a number of sevenths.
+    const double sevenths =
+        7 * std::stod(rows[i].substr(rows[i].rfind(',') + 1));
+    EXPECT_NEAR(sevenths, static_cast<int>(sevenths + 0.5), 1e-9) << rows[i];
+  }
+  const std::string in_order = ReadWhole(folder_ / "s.csv");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "s.csv"), in_order);
+}
+
+TEST_F(ProgramTest, WithoutStepsPerEpochAnEpochIsTheWholeData) {
+  WriteRun(", \"steps_per_epoch\": 3", "");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--batch-size", "300",
+                 "--log-steps", "s.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 8u);  // 2000 / 300
+}
+
+TEST_F(ProgramTest, CallbacksWriteBesideTheRun) {
+  std::filesystem::create_directory(folder_ / "sub");
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "CSVLogger", "config": {"filename": "log.csv"}},
+    {"class_name": "TensorBoard", "config": {"log_dir": "tb"}},
+    {"class_name": "ReduceLROnPlateau", "config": {"factor": 0.5}},
+    {"class_name": "EarlyStopping", "config": {"monitor": "loss",
+      "patience": 5, "baseline": null}},
+    "TerminateOnNaN"])");
+  std::filesystem::rename(folder_ / "run.json", folder_ / "sub/run.json");
+  ASSERT_EQ(Run({"train", "sub/run.json"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "sub/log.csv")).size(), 3u);
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "sub/tb/train"));
+}
+
+TEST_F(ProgramTest, AStoppedRunGoesOnWithTheSameRows) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
+    "BackupAndRestore", "config": {"backup_dir": "backup", "save_freq": 1}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--log-steps", "whole.csv"}), 0) << err_;
+  Start(
+      {"train", "run.json", "--epochs", "2000000", "--log-steps", "part.csv"});
+  for (int i = 0; i < 3000; ++i) {
+    if (Lines(ReadWhole(folder_ / "part.csv")).size() > 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child_, SIGTERM);
+  EXPECT_EQ(Wait(), 75) << err_;
+  const size_t done = Lines(ReadWhole(folder_ / "part.csv")).size() - 1;
+  ASSERT_GE(done, 5u);
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", std::to_string(done / 3 + 2),
+                 "--log-steps", "part.csv"}),
+            0)
+      << err_;
+  const Strings whole = Lines(ReadWhole(folder_ / "whole.csv")),
+                part = Lines(ReadWhole(folder_ / "part.csv"));
+  ASSERT_EQ(part.size(), 3 * (done / 3 + 2) + 1);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(part[i], whole[i]);
+}
+
+TEST_F(ProgramTest, NpyAndCsvDataTrain) {
+  // Four examples of two numbers; the class is the greater one's place.
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
+  const char kSmall[] = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 2}}]}},
+    "compile": {"optimizer": "sgd", "loss": {"class_name":
+      "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+    "data": {"train": {"csv": "d.csv", "label": "kind"}},
+    "fit": {"batch_size": 2, "epochs": 3}})";
+  WriteWhole(folder_ / "csv.json", kSmall);
+  ASSERT_EQ(Run({"train", "csv.json", "--log-steps", "s.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 7u);
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "\"knid\""));
+  ExpectError({"train", "csv.json"}, 2, {"d.csv", "knid"});
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "1"));
+  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,7,1\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+}
+
+// --- help ---
+
+TEST_F(ProgramTest, HelpIsThereForAll) {
+  ASSERT_EQ(Run({"--help"}), 0);
+  EXPECT_EQ(err_, "");
+  Strings commands;
+  for (const std::string& line : Lines(out_)) {
+    if (line.compare(0, 2, "  ") == 0 && line[2] != '-') {
+      commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+  }
+  EXPECT_GE(commands.size(), 2u);
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    ASSERT_EQ(Run({command, "--help"}), 0);
+    EXPECT_EQ(err_, "");
+    EXPECT_EQ(out_.compare(0, 15 + command.size(), "usage: ringlet " + command),
+              0)
+        << out_;
+    EXPECT_NE(out_.find("--help"), std::string::npos);
+    ASSERT_EQ(Run({command, "-h"}), 0);
+  }
+  ASSERT_EQ(Run({"--version"}), 0);
+  EXPECT_EQ(out_.compare(0, 8, "ringlet "), 0);
+}
+
+}  // namespace
+}  // namespace ringlet
