@@ -15,7 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/fit.h"
+#include "core/model.h"
 #include "data_files.h"
+#include "io/compile_json.h"
+#include "io/model_json.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -490,6 +494,155 @@ TEST_F(ProgramTest, NpyAndCsvDataTrain) {
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+}
+
+// --- plan ---
+
+std::string Layered(const std::string& shape, const std::string& layers) {
+  return R"({"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
+         shape + "]}}, " + layers + "]}}";
+}
+
+// The bytes that a step of training takes, by taking one.
+size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
+                    const std::string& loss, int threads, int64_t batch) {
+  std::unique_ptr<Model> model;
+  const Status read = ModelFromJson(model_json, &model);
+  EXPECT_TRUE(read.ok()) << read.message();
+  Optimizer o;
+  Loss l;
+  EXPECT_TRUE(OptimizerFromJson(optimizer, &o).ok());
+  EXPECT_TRUE(LossFromJson(loss, &l).ok());
+  CompileOptions options;
+  options.threads = threads;
+  model->Compile(o, l, {}, options);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  const int64_t examples = batch + 3;
+  const std::vector<float> x(examples * model->input_shape().elements(), 0.5f),
+      y(examples * l.targets(model->output_shape()), 1);
+  FitOptions fit;
+  fit.verbose = Verbose::kSilent;
+  const Shape targets =
+      l.takes_classes() ? Shape() : Shape(model->output_shape());
+  const auto trained = model->Fit(
+      Dataset(MemorySource({DType::kFloat32, model->input_shape()}, x.data(),
+                           {DType::kFloat32, targets}, y.data(), examples))
+          .Batch(batch),
+      fit);
+  EXPECT_TRUE(trained.ok()) << trained.status().message();
+  return model->BytesUsed();
+}
+
+int64_t NumberAfter(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\"" + key + "\":");
+  EXPECT_NE(at, std::string::npos) << key << " in " << text;
+  return at == std::string::npos ? -1
+                                 : std::stoll(text.substr(at + key.size() + 3));
+}
+
+TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
+  const std::string dense =
+      R"({"class_name": "Dense", "config": {"units": 7}})";
+  const std::string conv =
+      R"({"class_name": "Conv2D", "config": {"filters": 5, "kernel_size": 3,
+          "padding": "same", "activation": "relu"}})";
+  const std::string pool = R"({"class_name": "MaxPooling2D"})";
+  const std::string flatten = R"({"class_name": "Flatten"})";
+  const std::string dropout =
+      R"({"class_name": "Dropout", "config": {"rate": 0.25}})";
+  const std::string softmax =
+      R"({"class_name": "Dense", "config": {"units": 4,
+          "activation": "softmax"}})";
+  const std::string classes = "\"sparse_categorical_crossentropy\"";
+  const struct {
+    std::string model, optimizer, loss;
+    int threads;
+    int64_t batch;
+  } cases[] = {
+      {Layered("3", dense), "\"sgd\"", "\"mse\"", 1, 1},
+      {Layered("3", dense), "\"adam\"", "\"mse\"", 2, 5},
+      {Layered("100", dense + "," + dropout + "," + softmax), "\"rmsprop\"",
+       classes, 1, 33},
+      {Layered("9, 9, 2", conv + "," + flatten + "," + softmax), "\"adam\"",
+       classes, 1, 16},
+      {Layered("9, 9, 2",
+               conv + "," + pool + "," + conv + "," + flatten + "," + softmax),
+       "\"adam\"", classes, 2, 16},
+      {Layered("28, 28, 1", conv + "," + pool + "," + flatten + "," + dense +
+                                "," + dropout + "," + softmax),
+       R"({"class_name": "SGD", "config": {"momentum": 0.9}})", classes, 1, 64},
+      {Layered("8, 8, 3", flatten + "," + dense),
+       R"({"class_name": "Adam", "config": {"amsgrad": true}})", "\"mae\"", 1,
+       2},
+      {Layered("20", R"({"class_name": "Dense", "config": {"units": 50,
+          "activation": "tanh"}}, )" +
+                         softmax),
+       R"({"class_name": "SGD", "config": {"clipnorm": 1.0}})",
+       "\"categorical_crossentropy\"", 1, 10},
+      {Layered("16", R"({"class_name": "Dense", "config": {"units": 1,
+          "activation": "sigmoid"}})"),
+       R"({"class_name": "RMSprop", "config": {"centered": true,
+           "momentum": 0.5}})",
+       "\"binary_crossentropy\"", 3, 17},
+      {R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+          {"class_name": "InputLayer", "name": "in", "inbound_nodes": [],
+           "config": {"name": "in", "batch_shape": [null, 12]}},
+          {"class_name": "Dense", "name": "a", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "a", "units": 6}},
+          {"class_name": "Dense", "name": "b", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "b", "units": 6,
+           "activation": "relu"}},
+          {"class_name": "Add", "name": "c", "inbound_nodes":
+           [[["a", 0, 0, {}], ["b", 0, 0, {}]]], "config": {"name": "c"}}],
+          "input_layers": [["in", 0, 0]], "output_layers": [["c", 0, 0]]}})",
+       "\"adamw\"", "\"huber\"", 1, 40},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.model);
+    WriteWhole(folder_ / "run.json",
+               "{\"model\": " + c.model + ", \"compile\": {\"optimizer\": " +
+                   c.optimizer + ", \"loss\": " + c.loss +
+                   "}, \"fit\": {\"batch_size\": 3, \"threads\": " +
+                   std::to_string(c.threads) + "}}");
+    const std::string batch = std::to_string(c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size", batch}), 0)
+        << err_;
+    const int64_t bytes = static_cast<int64_t>(
+        BytesOfAStep(c.model, c.optimizer, c.loss, c.threads, c.batch));
+    EXPECT_EQ(NumberAfter(out_, "total"), bytes);
+    EXPECT_EQ(NumberAfter(out_, "weights") + NumberAfter(out_, "gradients") +
+                  NumberAfter(out_, "slots") + NumberAfter(out_, "step"),
+              bytes);
+    // The largest batch within these bytes takes them or less, and one more
+    // example takes more.
+    ASSERT_EQ(
+        Run({"plan", "run.json", "--json", "--limit", std::to_string(bytes)}),
+        0)
+        << err_;
+    const int64_t largest = NumberAfter(out_, "largest_batch");
+    EXPECT_GE(largest, c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest)}),
+              0);
+    EXPECT_LE(NumberAfter(out_, "total"), bytes);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest + 1)}),
+              0);
+    EXPECT_GT(NumberAfter(out_, "total"), bytes);
+  }
+}
+
+TEST_F(ProgramTest, ThePlanCountsOperationsAndBytesSent) {
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json", "--json", "--workers", "4"}), 0) << err_;
+  EXPECT_EQ(NumberAfter(out_, "forward_flops"), 2 * 16 * (784 * 8 + 8 * 10));
+  EXPECT_EQ(NumberAfter(out_, "wire_bytes"), 6 * (785 * 8 + 9 * 10));
+  ASSERT_EQ(Run({"plan", "run.json"}), 0);
+  EXPECT_NE(out_.find("batch of 16"), std::string::npos) << out_;
+  ExpectError({"plan", "run.json", "--limit", "1K"}, 1, {"run.json", "1024"});
+  ExpectError({"plan", "run.json", "--limit", "64MB"}, 2,
+              {"wrong number for --limit: 64MB", "64M"});
 }
 
 // --- help ---

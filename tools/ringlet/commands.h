@@ -12,6 +12,7 @@
 namespace ringlet {
 
 int LaunchCommand(const std::vector<std::string>& line);
+int PlanCommand(const std::vector<std::string>& line);
 int TrainCommand(const std::vector<std::string>& line);
 
 }  // namespace ringlet

@@ -20,6 +20,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"train", "train the model of a RUN.json", ringlet::TrainCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
+    {"plan", "what a step of a RUN.json takes", ringlet::PlanCommand},
 };
 
 void PrintHelp() {
