@@ -18,6 +18,7 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "data_files.h"
+#include "free_ports.h"
 #include "io/compile_json.h"
 #include "io/model_json.h"
 #include "temp_folder.h"
@@ -494,6 +495,62 @@ TEST_F(ProgramTest, NpyAndCsvDataTrain) {
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+}
+
+// --- several workers ---
+
+TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20,
+    "policy": "wait", "min_workers": 1, "communication": "ring"})");
+  ASSERT_EQ(Run({"train", "run.json", "--batch-size", "16", "--log-steps",
+                 "one.csv"}),
+            0)
+      << err_;
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  ASSERT_EQ(
+      Run({"launch", "-n", "2", "--", program, "train", "run.json",
+           "--batch-size", "8", "--log-steps", "two.csv", "--save", "model"}),
+      0)
+      << err_;
+  EXPECT_NE(out_.find("[0] Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("[1]"), std::string::npos) << out_;
+  const Strings one = Lines(ReadWhole(folder_ / "one.csv")),
+                two = Lines(ReadWhole(folder_ / "two.csv"));
+  ASSERT_EQ(two.size(), 7u);
+  for (size_t i = 1; i < two.size(); ++i) {
+    const size_t comma = one[i].find(',', 2);
+    EXPECT_EQ(one[i].substr(0, comma), two[i].substr(0, comma));
+    EXPECT_NEAR(std::stod(one[i].substr(comma + 1)),
+                std::stod(two[i].substr(comma + 1)), 1e-4);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "model"));
+}
+
+TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {
+  WriteRun("\"callbacks\": []", "\"strategy\": {\"start_timeout\": 0.3}");
+  const Strings addresses = FreeAddresses(2);
+  const std::string cluster = "{\"cluster\": {\"worker\": [\"" + addresses[0] +
+                              "\", \"" + addresses[1] +
+                              "\"]}, \"task\": {\"type\": \"worker\", "
+                              "\"index\": 0}}";
+  environment_ = {{"TF_CONFIG", cluster}};
+  ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 1,
+              {addresses[1]});
+  // Somebody else listens on this worker's port.
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  const std::string taken =
+      "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  environment_ = {{"TF_CONFIG", Replaced(cluster, addresses[0], taken)}};
+  ExpectError({"train", "run.json", "--save", "m"}, 1, {taken});
+  close(fd);
 }
 
 // --- plan ---

@@ -27,7 +27,8 @@ void ReadVerbose(FieldReader* fields, int* verbose) {
 void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
               std::string* path) {
   fields->String(key, path);
-  if (path->empty()) return fields->Refuse(key, "must be a path");
+  if (path->empty() && fields->Has(key)) fields->Refuse(key, "must be a path");
+  if (path->empty()) return;
   *path = PathIn(folder, *path);
 }
 

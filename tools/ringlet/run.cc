@@ -61,27 +61,25 @@ Status CheckExamples(Model* model, const Dataset& batches) {
 
 }  // namespace
 
-Status OpenRunData(const RunConfig& config, RunData* data) {
+Status OpenRunData(const RunConfig& config, int world, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
-  const int world = model->collective()->size();
-  if (config.train.empty()) {
-    return InvalidArgument("data.train: is missing");
-  }
+  if (config.train.empty()) return InvalidArgument("data.train: is missing");
   Dataset train = OpenData(config.train);
-  const int64_t batch = fit.batch_size * world;
   RINGLET_RETURN_IF_ERROR(
-      CheckExamples(model, train.Batch(batch)).Annotate("data.train"));
+      CheckExamples(model, train.Batch(fit.batch_size)).Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
   // Epochs of a number of steps go on where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
-  data->train = train.Batch(batch);
+  data->train = train.Batch(world * fit.batch_size);
   if (config.validation.empty()) return Status();
-  data->validation = OpenData(config.validation)
-                         .Batch(world * (fit.validation_batch_size > 0
-                                             ? fit.validation_batch_size
-                                             : fit.batch_size));
-  return CheckExamples(model, data->validation).Annotate("data.validation");
+  const Dataset validation = OpenData(config.validation);
+  const int64_t batch = fit.validation_batch_size > 0
+                            ? fit.validation_batch_size
+                            : fit.batch_size;
+  data->validation = validation.Batch(world * batch);
+  return CheckExamples(model, validation.Batch(batch))
+      .Annotate("data.validation");
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {

@@ -23,16 +23,16 @@ struct FitFlags {
   void Apply(FitConfig* fit) const;
 };
 
-// Of config.model, which may then be trained.
+// Of config.model, which may then be trained: alone (null), or by a job.
 Status CompileModel(const RunConfig& config, Collective* collective);
 
 // The examples of training and of validation (none where RUN.json has none), in
-// batches for the compiled model. All of them have been looked at: they fit
-// it, labels too.
+// batches of a job of `world` workers. All of them have been looked at: they
+// fit the model, which is compiled for one alone, labels too.
 struct RunData {
   Dataset train, validation;
 };
-Status OpenRunData(const RunConfig& config, RunData* data);
+Status OpenRunData(const RunConfig& config, int world, RunData* data);
 
 // An error where a file of this name could not be made.
 Status CheckWritable(const char* flag, const std::string& path);

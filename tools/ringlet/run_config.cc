@@ -198,22 +198,49 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   return fields.Finish();
 }
 
-constexpr Named<StrategyConfig::Policy> kPolicies[] = {
-    {"wait", StrategyConfig::Policy::kWait},
-    {"shrink", StrategyConfig::Policy::kShrink},
-    {"fail", StrategyConfig::Policy::kFail}};
-constexpr Named<StrategyConfig::Communication> kCommunications[] = {
-    {"auto", StrategyConfig::Communication::kAuto},
-    {"ring", StrategyConfig::Communication::kRing}};
+Status ReadCommunication(const Json& json, const std::string& path,
+                         CommunicationOptions* options) {
+  std::string name = json.text();
+  if (!json.is_string()) {
+    FieldReader fields(json, path);
+    fields.String("implementation", &name);
+    OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
+                &options->bytes_per_pack);
+    RINGLET_RETURN_IF_ERROR(fields.Finish());
+    if (name.empty()) return Status();
+  }
+  return CommunicationImplementationFromName(name, &options->implementation)
+      .Annotate("%s", path.c_str());
+}
 
 Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
+  StrategyOptions* options = &strategy->options;
   if (fields.Has("timeout")) {
-    fields.Double("timeout", 0.001, 1e6, &strategy->timeout);
+    fields.Double("timeout", 0.1, 1e6, &options->timeout_seconds);
   }
-  fields.Choice("policy", kPolicies, &strategy->policy);
+  if (fields.Has("start_timeout")) {
+    fields.Double("start_timeout", 0.1, 1e6, &options->start_timeout_seconds);
+  }
+  fields.String("job", &options->job);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
-  fields.Choice("communication", kCommunications, &strategy->communication);
+  std::string policy = "wait";
+  fields.String("policy", &policy);
+  if (policy == "fail") {
+    strategy->policy = StrategyConfig::Policy::kFail;
+  } else if (policy == "shrink") {
+    fields.Refuse("policy",
+                  "this build goes on with all workers only: "
+                  "\"wait\" or \"fail\"");
+  } else if (policy != "wait") {
+    fields.Fail(UnknownName("strategy.policy", "policy", policy,
+                            {"wait", "fail", "shrink"}));
+  }
+  if (fields.Has("communication")) {
+    fields.Fail(ReadCommunication(fields.Take("communication"),
+                                  "strategy.communication",
+                                  &options->communication));
+  }
   return fields.Finish();
 }
 
@@ -229,6 +256,14 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   RINGLET_RETURN_IF_ERROR(ReadCallbacks(json["callbacks"], "callbacks", folder,
                                         &config->callbacks));
   RINGLET_RETURN_IF_ERROR(ReadStrategy(json["strategy"], &config->strategy));
+  for (const auto& callback : config->callbacks) {
+    if (callback->RestoresAfterLoss() &&
+        config->strategy.policy == StrategyConfig::Policy::kFail) {
+      return InvalidArgument(
+          "strategy.policy: is \"fail\", but callbacks hold BackupAndRestore, "
+          "which waits for a lost worker; take one of them away");
+    }
+  }
   return ReadModel(json["model"], folder, &config->model);
 }
 

@@ -17,6 +17,7 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
+#include "net/strategy.h"
 
 namespace ringlet {
 
@@ -48,13 +49,15 @@ struct FitConfig {
   Verbose verbose = Verbose::kAuto;
 };
 
+// For a job of several workers, which the environment says (net/cluster.h).
 struct StrategyConfig {
-  enum class Policy : uint8_t { kWait, kShrink, kFail };
-  enum class Communication : uint8_t { kAuto, kRing };
-  double timeout = 0;  // seconds; 0: the default
-  Policy policy = Policy::kShrink;
-  int64_t min_workers = 1;
-  Communication communication = Communication::kAuto;
+  // What happens when a worker is lost. kWait: with BackupAndRestore the others
+  // wait until it is back and go on from the backup; without, as kFail: they
+  // end with exit code 75.
+  enum class Policy : uint8_t { kWait, kFail };
+  Policy policy = Policy::kWait;
+  int64_t min_workers = 1;  // a job of fewer is refused
+  StrategyOptions options;
 };
 
 struct RunConfig {

@@ -1,11 +1,14 @@
 // ringlet train: a RUN.json from data to a trained model.
 
+#include <cinttypes>
+
 #include "command_line.h"
 #include "commands.h"
 #include "core/fit.h"
 #include "core/step_logger.h"
 #include "io/checkpoint.h"
 #include "net/cluster.h"
+#include "net/strategy.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -28,38 +31,24 @@ struct TrainFlags {
   std::string init, save, log_steps;
 };
 
-Status Train(const std::string& path, const TrainFlags& flags) {
-  RunConfig config;
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
-  flags.fit.Apply(&config.fit);
-  RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
-  RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
-
-  ClusterConfig cluster;
+Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
   RINGLET_RETURN_IF_ERROR(
-      ClusterFromEnvironment(Environment::Process(), &cluster));
-  if (cluster.world_size > 1) {
-    return Error(Code::kUnimplemented,
-                 "the environment (TF_CONFIG or its like) asks for %d workers; "
-                 "this program trains alone: unset it",
-                 cluster.world_size);
+      ClusterFromEnvironment(Environment::Process(), cluster));
+  if (cluster->is_evaluator) {
+    return InvalidArgument(
+        "the environment makes this process an evaluator, which does not "
+        "train; run ringlet evaluate");
   }
+  if (cluster->world_size >= strategy.min_workers) return Status();
+  return InvalidArgument(
+      "strategy.min_workers: is %" PRId64
+      ", but the environment (TF_CONFIG or its like) names %d; start more, or "
+      "ask for fewer",
+      strategy.min_workers, cluster->world_size);
+}
 
-  RINGLET_RETURN_IF_ERROR(
-      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
-  Model* model = config.model.get();
-  if (!flags.init.empty()) {
-    LoadOptions loading;
-    loading.ignore_others = true;
-    loading.accept_unverified = true;
-    RINGLET_RETURN_IF_ERROR(
-        LoadCheckpoint(flags.init, {model->weights_state()}, loading)
-            .Annotate("--init"));
-  }
-
-  RunData data;
-  RINGLET_RETURN_IF_ERROR(
-      OpenRunData(config, &data).Annotate("%s", path.c_str()));
+FitOptions OptionsOf(const RunConfig& config, const RunData& data,
+                     const TrainFlags& flags) {
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;
@@ -73,10 +62,50 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps));
   }
-  RINGLET_RETURN_IF_ERROR(model->Fit(data.train, options).status());
-  if (flags.save.empty()) return Status();
-  return SaveCheckpoint(flags.save, {model->weights_state()})
-      .Annotate("--save");
+  return options;
+}
+
+// All that one worker can see to be wrong is told before it waits for others.
+Status Train(const std::string& path, const TrainFlags& flags) {
+  MultiWorkerMirroredStrategy strategy;  // outlives the model
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  ClusterConfig cluster;
+  RINGLET_RETURN_IF_ERROR(ReadCluster(config.strategy, &cluster));
+  if (cluster.is_chief) {
+    RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
+    RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
+  }
+  RINGLET_RETURN_IF_ERROR(
+      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
+  Model* model = config.model.get();
+  if (!flags.init.empty()) {
+    LoadOptions loading;
+    loading.ignore_others = true;
+    loading.accept_unverified = true;
+    RINGLET_RETURN_IF_ERROR(
+        LoadCheckpoint(flags.init, {model->weights_state()}, loading)
+            .Annotate("--init"));
+  }
+  RunData data;
+  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
+                              .Annotate("%s", path.c_str()));
+
+  strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
+                                                      config.strategy.options);
+  RINGLET_RETURN_IF_ERROR(strategy.status());
+  if (strategy.num_workers() > 1) {
+    RINGLET_RETURN_IF_ERROR(CompileModel(config, strategy.collective()));
+  }
+  const Status status =
+      model->Fit(data.train, OptionsOf(config, data, flags)).status();
+  if (status.ok() && cluster.is_chief && !flags.save.empty()) {
+    RINGLET_RETURN_IF_ERROR(SaveCheckpoint(flags.save, {model->weights_state()})
+                                .Annotate("--save"));
+  }
+  config.model.reset();  // before the strategy, which it uses
+  return status;
 }
 
 }  // namespace
