@@ -29,7 +29,7 @@ $(BUILD)/build.ninja:
 	@mv $(BUILD).log $(BUILD)/setup.log
 
 demo: build ## trains the tutorials' model with two workers, and evaluates it
-	@$(BUILD)/tools/ringlet-launch -n 2 -- \
+	@$(BUILD)/tools/ringlet/ringlet launch -n 2 -- \
 	  $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
 test: build check-deps ## all tests; ends with `N passed, N failed`

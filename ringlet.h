@@ -12,6 +12,7 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
+#include "core/step_logger.h"
 #include "io/backup_and_restore.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_directory.h"

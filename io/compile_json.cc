@@ -14,7 +14,7 @@ constexpr int64_t kMaxSteps = int64_t{1} << 53;
 
 enum class OptimizerClass : uint8_t { kSgd, kRmsprop, kAdam, kAdamW };
 
-constexpr NameOf<OptimizerClass> kOptimizers[] = {
+constexpr Named<OptimizerClass> kOptimizers[] = {
     {"SGD", OptimizerClass::kSgd},
     {"sgd", OptimizerClass::kSgd},
     {"RMSprop", OptimizerClass::kRmsprop},
@@ -30,13 +30,13 @@ constexpr NameOf<OptimizerClass> kOptimizers[] = {
     {"Custom>AdamW", OptimizerClass::kAdamW},
 };
 
-constexpr NameOf<LearningRate::Kind> kSchedules[] = {
+constexpr Named<LearningRate::Kind> kSchedules[] = {
     {"ExponentialDecay", LearningRate::Kind::kExponentialDecay},
     {"CosineDecay", LearningRate::Kind::kCosineDecay},
     {"PiecewiseConstantDecay", LearningRate::Kind::kPiecewiseConstantDecay},
 };
 
-constexpr NameOf<Loss::Kind> kLosses[] = {
+constexpr Named<Loss::Kind> kLosses[] = {
     {"SparseCategoricalCrossentropy",
      Loss::Kind::kSparseCategoricalCrossentropy},
     {"sparse_categorical_crossentropy",
@@ -63,7 +63,7 @@ constexpr NameOf<Loss::Kind> kLosses[] = {
 // An accuracy that is resolved with the model; Keras has no class for it.
 constexpr char kAnyAccuracy[] = "ringlet>Accuracy";
 
-constexpr NameOf<Metric::Kind> kMetrics[] = {
+constexpr Named<Metric::Kind> kMetrics[] = {
     {kAnyAccuracy, Metric::Kind::kAccuracy},
     {"accuracy", Metric::Kind::kAccuracy},
     {"acc", Metric::Kind::kAccuracy},

@@ -170,6 +170,19 @@ void FieldReader::Float(const char* key, float* value) {
   *value = static_cast<float>(json.number());
 }
 
+void FieldReader::Double(const char* key, double low, double high,
+                         double* value) {
+  const Json json = Take(key);
+  if (!json) return;
+  const double number = json.number();
+  if (json.kind() != Json::Kind::kNumber ||
+      !(number >= low && number <= high)) {
+    return Refuse(key, "must be a number from " + Digits(low) + " to " +
+                           Digits(high));
+  }
+  *value = number;
+}
+
 void FieldReader::String(const char* key, std::string* value) {
   const Json json = Take(key);
   if (!json) return;

@@ -56,17 +56,17 @@ Status UnknownName(const std::string& path, const char* what,
 
 // A value and its name; of several names of a value the first is written.
 template <typename T>
-struct NameOf {
+struct Named {
   const char* name;
   T value;
 };
 
 // The value of `word` in `table`, or an error that names the nearest.
 template <typename T, size_t n>
-Status Choose(const NameOf<T> (&table)[n], const std::string& path,
+Status Choose(const Named<T> (&table)[n], const std::string& path,
               const char* what, const std::string& word, T* value) {
   std::vector<std::string> known;
-  for (const NameOf<T>& entry : table) {
+  for (const Named<T>& entry : table) {
     if (word == entry.name) {
       *value = entry.value;
       return Status();
@@ -77,8 +77,8 @@ Status Choose(const NameOf<T> (&table)[n], const std::string& path,
 }
 
 template <typename T, size_t n>
-const char* FirstName(const NameOf<T> (&table)[n], T value) {
-  for (const NameOf<T>& entry : table) {
+const char* FirstName(const Named<T> (&table)[n], T value) {
+  for (const Named<T>& entry : table) {
     if (entry.value == value) return entry.name;
   }
   return "";
@@ -101,10 +101,11 @@ class FieldReader {
   void Bool(const char* key, bool* value);
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);
   void Float(const char* key, float* value);
+  void Double(const char* key, double low, double high, double* value);
   void String(const char* key, std::string* value);
   // One of the names of a table.
   template <typename T, size_t n>
-  void Choice(const char* key, const NameOf<T> (&table)[n], T* value) {
+  void Choice(const char* key, const Named<T> (&table)[n], T* value) {
     std::string word;
     String(key, &word);
     if (!ok() || !json_[key]) return;

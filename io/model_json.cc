@@ -36,7 +36,7 @@ enum class LayerClass : uint8_t {
   kConcatenate,
 };
 
-constexpr NameOf<LayerClass> kLayers[] = {
+constexpr Named<LayerClass> kLayers[] = {
     {"InputLayer", LayerClass::kInputLayer},
     {"Reshape", LayerClass::kReshape},
     {"Flatten", LayerClass::kFlatten},
@@ -55,12 +55,12 @@ constexpr NameOf<LayerClass> kLayers[] = {
     {"Concatenate", LayerClass::kConcatenate},
 };
 
-constexpr NameOf<Activation> kActivations[] = {
+constexpr Named<Activation> kActivations[] = {
     {"linear", kLinear}, {"relu", kRelu},       {"sigmoid", kSigmoid},
     {"tanh", kTanh},     {"softmax", kSoftmax},
 };
 
-constexpr NameOf<PaddingMode> kPaddings[] = {{"valid", kValid},
+constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid},
                                              {"same", kSame}};
 
 enum class InitializerClass : uint8_t {
@@ -79,7 +79,7 @@ enum class InitializerClass : uint8_t {
   kLecunNormal,
 };
 
-constexpr NameOf<InitializerClass> kInitializers[] = {
+constexpr Named<InitializerClass> kInitializers[] = {
     {"Zeros", InitializerClass::kZeros},
     {"zeros", InitializerClass::kZeros},
     {"Ones", InitializerClass::kOnes},
@@ -108,13 +108,13 @@ constexpr NameOf<InitializerClass> kInitializers[] = {
     {"lecun_normal", InitializerClass::kLecunNormal},
 };
 
-constexpr NameOf<Initializer::Mode> kModes[] = {
+constexpr Named<Initializer::Mode> kModes[] = {
     {"fan_in", Initializer::Mode::kFanIn},
     {"fan_out", Initializer::Mode::kFanOut},
     {"fan_avg", Initializer::Mode::kFanAvg},
 };
 
-constexpr NameOf<Initializer::Distribution> kDistributions[] = {
+constexpr Named<Initializer::Distribution> kDistributions[] = {
     {"uniform", Initializer::Distribution::kUniform},
     {"truncated_normal", Initializer::Distribution::kTruncatedNormal},
     {"untruncated_normal", Initializer::Distribution::kUntruncatedNormal},
@@ -124,7 +124,7 @@ constexpr NameOf<Initializer::Distribution> kDistributions[] = {
 
 enum class RegularizerClass : uint8_t { kL1, kL2, kL1L2 };
 
-constexpr NameOf<RegularizerClass> kRegularizers[] = {
+constexpr Named<RegularizerClass> kRegularizers[] = {
     {"L1", RegularizerClass::kL1},      {"l1", RegularizerClass::kL1},
     {"L2", RegularizerClass::kL2},      {"l2", RegularizerClass::kL2},
     {"L1L2", RegularizerClass::kL1L2},  {"l1l2", RegularizerClass::kL1L2},
@@ -829,7 +829,7 @@ Status BuildFunctional(const Json& layers, Graph* graph, FieldReader* fields,
 
 enum class ModelClass : uint8_t { kSequential, kFunctional };
 
-constexpr NameOf<ModelClass> kModels[] = {
+constexpr Named<ModelClass> kModels[] = {
     {"Sequential", ModelClass::kSequential},
     {"Functional", ModelClass::kFunctional},
     {"Model", ModelClass::kFunctional},  // older Keras
@@ -926,7 +926,7 @@ void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i) {
       seed();
     };
   };
-  const NameOf<Initializer> scaled[] = {
+  const Named<Initializer> scaled[] = {
       {"GlorotUniform", GlorotUniform()}, {"GlorotNormal", GlorotNormal()},
       {"HeUniform", HeUniform()},         {"HeNormal", HeNormal()},
       {"LecunUniform", LecunUniform()},   {"LecunNormal", LecunNormal()},

@@ -9,7 +9,7 @@
 //   TF_CONFIG='{"cluster": {"worker": ["localhost:12345", "localhost:23456"]},
 //               "task": {"type": "worker", "index": 1}}' mnist_multi_worker
 //
-// or with both in one: ringlet-launch -n 2 -- mnist_multi_worker
+// or with both in one: ringlet launch -n 2 -- mnist_multi_worker
 
 #include "mnist_common.h"
 

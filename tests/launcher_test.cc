@@ -71,7 +71,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
   return children;
 }
 
-// ringlet-launch as a user runs it, its output in files.
+// ringlet launch as a user runs it, its output in files.
 class LauncherTest : public testing::Test {
  protected:
   ~LauncherTest() override {
@@ -82,8 +82,9 @@ class LauncherTest : public testing::Test {
   }
 
   void Start(const Strings& arguments, int stdout_fd = -1) {
-    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
-                   "/tools/ringlet-launch"};
+    Strings all = {
+        EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
+        "launch"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& text : all) argv.push_back(text.data());
@@ -334,7 +335,7 @@ TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
   const std::vector<std::pair<Strings, std::string>> cases = {
       {{}, "-n is missing"},
       {{"true"}, "-n is missing"},
-      {{"-n"}, "wrong number for -n"},
+      {{"-n"}, "-n is the last word; N must follow it"},
       {{"-n", "0", "true"}, "wrong number for -n: 0"},
       {{"-n", "-1", "true"}, "wrong number for -n: -1"},
       {{"-n", "257", "true"}, "wrong number for -n: 257"},
@@ -343,7 +344,8 @@ TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
       {{"-n", "99999999999999999999", "true"}, "wrong number for -n"},
       {{"-n", "2"}, "COMMAND is missing"},
       {{"-n", "2", "--"}, "COMMAND is missing"},
-      {{"-n", "2", "--restrat", "true"}, "unknown option --restrat"},
+      {{"-n", "2", "--restrat", "true"},
+       "unknown flag '--restrat'; the nearest known is '--restart'"},
       {{"-n", "2", "--grace", "soon", "true"},
        "wrong number for --grace: soon"},
       {{"-n", "2", "--grace", "-1", "true"}, "wrong number for --grace: -1"},
@@ -356,7 +358,8 @@ TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
     SCOPED_TRACE(says);
     EXPECT_EQ(Run(arguments), 2);
     EXPECT_NE(err().find(says), std::string::npos) << err();
-    EXPECT_NE(err().find("usage: ringlet-launch"), std::string::npos);
+    EXPECT_EQ(Lines(err()).size(), 1u) << err();
+    EXPECT_NE(err().find("(see 'ringlet launch --help')"), std::string::npos);
     EXPECT_EQ(out(), "");
   }
   EXPECT_EQ(Run({"--help"}), 0);

@@ -102,7 +102,7 @@ TEST(SampleTest, MnistCustomLoopLearns) {
 }
 
 TEST(SampleTest, MultiWorkerPrintsTheChiefsLinesOnly) {
-  const Ran ran = Execute(Built("tools/ringlet-launch") + " -n 2 -- " +
+  const Ran ran = Execute(Built("tools/ringlet/ringlet") + " launch -n 2 -- " +
                           Built("samples/mnist_multi_worker ") +
                           Source("data/fashion-mnist-mini"));
   EXPECT_EQ(ran.code, 0) << ran.text;
@@ -114,7 +114,7 @@ TEST(SampleTest, MultiWorkerPrintsTheChiefsLinesOnly) {
 }
 
 TEST(SampleTest, CustomLoopOfTwoWorkersLearns) {
-  const Ran ran = Execute(Built("tools/ringlet-launch") + " -n 2 -- " +
+  const Ran ran = Execute(Built("tools/ringlet/ringlet") + " launch -n 2 -- " +
                           Built("samples/mnist_custom_loop ") +
                           Source("data/fashion-mnist-mini"));
   EXPECT_EQ(ran.code, 0) << ran.text;

@@ -16,14 +16,14 @@ SECTIONS = (".text", ".rodata", ".eh_frame", ".data.rel.ro", ".data", ".bss")
 
 
 def programs(build):
-    """The executables of samples/ and tools/, by meson's own list."""
+    """The executables of samples/ and tools/ringlet/, by meson's own list."""
     targets = json.loads(subprocess.run(
         ["meson", "introspect", "--targets", str(build)], check=True,
         stdout=subprocess.PIPE).stdout)
     files = [pathlib.Path(name) for target in targets
              if target["type"] == "executable" for name in target["filename"]]
     return sorted(f for f in files
-                  if f.exists() and f.parent.name in ("samples", "tools"))
+                  if f.exists() and f.parent.name in ("samples", "ringlet"))
 
 
 def strip_of(build):

@@ -1,0 +1,732 @@
+// The program ringlet as a user runs it: real processes on the shipped data.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/fit.h"
+#include "core/model.h"
+#include "data_files.h"
+#include "free_ports.h"
+#include "io/compile_json.h"
+#include "io/model_json.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+Strings Lines(const std::string& text) {
+  Strings lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string Replaced(std::string text, const std::string& from,
+                     const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// A small model, quick to train; @DATA@ is the shipped data.
+const char kRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 28, 28]}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"units": 10}}]}},
+  "compile": {"optimizer": "adam",
+    "loss": {"class_name": "SparseCategoricalCrossentropy",
+             "config": {"from_logits": true}},
+    "metrics": ["accuracy"]},
+  "data": {
+    "train": {"images": "@DATA@/train-images-idx3-ubyte.gz",
+              "labels": "@DATA@/train-labels-idx1-ubyte.gz",
+              "scale": 0.00392156862745098},
+    "validation": {"images": "@DATA@/t10k-images-idx3-ubyte.gz",
+                   "labels": "@DATA@/t10k-labels-idx1-ubyte.gz",
+                   "scale": 0.00392156862745098}},
+  "fit": {"batch_size": 16, "epochs": 2, "steps_per_epoch": 3},
+  "callbacks": []
+})";
+
+class ProgramTest : public testing::Test {
+ protected:
+  ~ProgramTest() override {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  void Start(const Strings& arguments) {
+    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
+                   "/tools/ringlet/ringlet"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& text : all) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    const std::string out = logs_ / "out", err = logs_ / "err";
+    child_ = fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(open(out.c_str(), flags, 0600), 1);
+      dup2(open(err.c_str(), flags, 0600), 2);
+      if (chdir(folder_.path().c_str()) != 0) _exit(98);
+      unsetenv("TF_CONFIG");
+      for (const auto& [name, value] : environment_) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      execv(argv[0], argv.data());
+      _exit(99);
+    }
+  }
+
+  // The exit code; 1000 + signal where it was killed.
+  int Wait() {
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = 0;
+    out_ = ReadWhole(logs_ / "out");
+    err_ = ReadWhole(logs_ / "err");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  int Run(const Strings& arguments) {
+    Start(arguments);
+    return Wait();
+  }
+
+  // kRun with one change, as run.json of the folder.
+  void WriteRun(const std::string& from = "", const std::string& to = "") {
+    std::string text = kRun;
+    if (!from.empty()) text = Replaced(text, from, to);
+    const std::string data =
+        EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini";
+    for (size_t at; (at = text.find("@DATA@")) != std::string::npos;) {
+      text.replace(at, 6, data);
+    }
+    WriteWhole(folder_ / "run.json", text);
+  }
+
+  std::set<std::string> Files() const {
+    std::set<std::string> names;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_.path())) {
+      names.insert(entry.path().string());
+    }
+    return names;
+  }
+
+  // The command fails with this code, with one line that says all of `says`,
+  // and writes nothing.
+  void ExpectError(const Strings& arguments, int code, const Strings& says) {
+    std::string shown;
+    for (const std::string& argument : arguments) shown += " " + argument;
+    SCOPED_TRACE(shown);
+    const std::set<std::string> before = Files();
+    EXPECT_EQ(Run(arguments), code) << err_;
+    EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+    EXPECT_EQ(err_.compare(0, 7, "error: "), 0) << err_;
+    for (const std::string& text : says) {
+      EXPECT_NE(err_.find(text), std::string::npos)
+          << err_ << "lacks: " << text;
+    }
+    EXPECT_EQ(out_, "");
+    EXPECT_EQ(Files(), before);
+  }
+  void ExpectRunError(const std::string& from, const std::string& to, int code,
+                      const Strings& says) {
+    SCOPED_TRACE(to);
+    WriteRun(from, to);
+    ExpectError({"train", "run.json", "--save", "model", "--log-steps", "s"},
+                code, says);
+  }
+
+  TempFolder folder_, logs_;
+  std::vector<std::pair<std::string, std::string>> environment_;
+  std::string out_, err_;
+  pid_t child_ = 0;
+};
+
+// --- wrong inputs ---
+
+TEST_F(ProgramTest, WrongFlagsAreRefusedByNameWithTheNearestKnown) {
+  WriteRun();
+  const std::vector<std::pair<Strings, Strings>> cases = {
+      {{}, {"COMMAND is missing", "ringlet --help"}},
+      {{"trian", "run.json"}, {"unknown command 'trian'", "'train'"}},
+      {{"--hlep"}, {"unknown flag '--hlep'", "'--help'"}},
+      {{"train"}, {"RUN.json is missing", "ringlet train --help"}},
+      {{"train", "run.json", "other.json"},
+       {"'other.json' is one argument too many"}},
+      {{"train", "run.json", "--epoch", "1"},
+       {"unknown flag '--epoch'", "'--epochs'"}},
+      {{"train", "run.json", "--epochs"}, {"--epochs is the last word"}},
+      {{"train", "run.json", "--epochs", "two"},
+       {"wrong number for --epochs: two", "a whole number from 0"}},
+      {{"train", "run.json", "--epochs=-1"}, {"wrong number for --epochs: -1"}},
+      {{"train", "run.json", "--epochs", "99999999999999999999"},
+       {"wrong number for --epochs"}},
+      {{"train", "run.json", "--seed", "1", "--seed", "2"},
+       {"--seed stands twice"}},
+      {{"train", "run.json", "--batch-size=0"},
+       {"wrong number for --batch-size: 0"}},
+      {{"train", "run.json", "--no-shuffle=1"},
+       {"--no-shuffle takes no value"}},
+      {{"train", "run.json", "--save="}, {"--save: its value is empty"}},
+      {{"train", "run.json", "-x"}, {"unknown flag '-x'"}},
+  };
+  for (const auto& [arguments, says] : cases) ExpectError(arguments, 2, says);
+}
+
+TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
+  const struct {
+    const char *from, *to;
+    int code;
+    Strings says;
+  } cases[] = {
+      // JSON.
+      {"\"callbacks\": []",
+       "\"callbacks\": [",
+       2,
+       {"run.json: line 20, column 1: "}},
+      {"\"fit\"", "\"fit\": {}, \"fit\"", 2, {"the key \"fit\" stands twice"}},
+      {"{\n  \"model\"", "[{\"model\"", 2, {"run.json: line "}},
+      // Names.
+      {"\"compile\"",
+       "\"complie\"",
+       2,
+       {"unknown field 'complie'", "'compile'"}},
+      {"\"batch_size\"",
+       "\"batchsize\"",
+       2,
+       {"run.json: fit: unknown field 'batchsize'", "'batch_size'"}},
+      {"\"images\"",
+       "\"image\"",
+       2,
+       {"data.train: unknown field 'image'", "'images'"}},
+      {"\"units\": 8", "\"unit\": 8", 2, {"unknown field 'unit'", "'units'"}},
+      {"\"Flatten\"", "\"Flaten\"", 2, {"layers[1]", "'Flaten'", "'Flatten'"}},
+      {"\"adam\"", "\"adan\"", 2, {"compile.optimizer", "'adan'"}},
+      {"\"SparseCategoricalCrossentropy\"",
+       "\"Crossentropy\"",
+       2,
+       {"compile.loss", "'Crossentropy'"}},
+      {"[\"accuracy\"]",
+       "[\"accuracy\", \"acuracy\"]",
+       2,
+       {"compile.metrics[1]", "'acuracy'"}},
+      // Types and ranges.
+      {"\"batch_size\": 16",
+       "\"batch_size\": \"16\"",
+       2,
+       {"fit.batch_size: is \"16\"", "a whole number from 1"}},
+      {"\"epochs\": 2", "\"epochs\": 2.5", 2, {"fit.epochs: is 2.5"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"shuffle\": 1",
+       2,
+       {"fit.shuffle: is 1; must be true or false"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"validation_freq\": [0]",
+       2,
+       {"fit.validation_freq"}},
+      {"\"scale\": 0.00392156862745098",
+       "\"scale\": \"1/255\"",
+       2,
+       {"data.train.scale: is \"1/255\"; must be a number"}},
+      {"[\"accuracy\"]",
+       "\"accuracy\"",
+       2,
+       {"compile.metrics: is \"accuracy\"; must be a list"}},
+      // The parts together.
+      {"\"units\": 10", "\"units\": 0", 2, {"units"}},
+      {"[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 28)", "(28, 14)"}},
+      {"\"units\": 10",
+       "\"units\": 5",
+       1,
+       {"data.train", "label 9 is not a class number from 0 to 4"}},
+      {"\"train\": {",
+       "\"train\": {\"csv\": \"a.csv\", ",
+       2,
+       {"data.train: must have one of"}},
+      {"\"data\": {\n    \"train\"",
+       "\"data\": {\n    \"validation\"",
+       2,
+       {"the key \"validation\" stands twice"}},
+      {"@DATA@/train-labels",
+       "@DATA@/t10k-labels",
+       2,
+       {"t10k-labels-idx1-ubyte.gz", "2000", "400"}},
+      {"@DATA@/train-images-idx3",
+       "@DATA@/train-labels-idx1",
+       2,
+       {"train-labels-idx1-ubyte.gz"}},
+      {"@DATA@/train-images",
+       "nothing/train-images",
+       1,
+       {"data.train", "/train-images-idx3-ubyte.gz"}},
+      {"@DATA@/train-images-idx3-ubyte.gz", "run.json", 1, {"run.json"}},
+      // Callbacks and strategy.
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStop\"}]",
+       2,
+       {"callbacks[0]", "'EarlyStop'", "'EarlyStopping'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
+       "{\"patient\": 1}}]",
+       2,
+       {"callbacks[0].config: unknown field 'patient'", "'patience'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"EarlyStopping\", \"config\": "
+       "{\"mode\": \"up\"}}]",
+       2,
+       {"callbacks[0].config.mode: unknown mode 'up'"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [\"LearningRateScheduler\"]",
+       2,
+       {"callbacks[0]: is \"LearningRateScheduler\"", "ExponentialDecay"}},
+      {"\"callbacks\": []",
+       "\"callbacks\": [\"BackupAndRestore\"]",
+       2,
+       {"callbacks[0].backup_dir: is missing"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"policy\": \"shirnk\"}",
+       2,
+       {"strategy.policy", "'shirnk'", "'shrink'"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"timeout\": 0}",
+       2,
+       {"strategy.timeout: is 0"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"min_worker\": 2}",
+       2,
+       {"strategy: unknown field 'min_worker'", "'min_workers'"}},
+  };
+  for (const auto& c : cases) ExpectRunError(c.from, c.to, c.code, c.says);
+}
+
+TEST_F(ProgramTest, WhatCannotBeReadOrWrittenIsNamed) {
+  ExpectError({"train", "none.json"}, 1, {"none.json", "No such file"});
+  ExpectError({"train", "."}, 2, {"error: .", "not a regular file"});
+  WriteRun();
+  ExpectError({"train", "run.json", "--save", "no/such/model"}, 1,
+              {"--save no/such/model", "No such file"});
+  ExpectError({"train", "run.json", "--save", "."}, 2, {"--save .", "folder"});
+  ExpectError({"train", "run.json", "--log-steps", "no/steps.csv"}, 1,
+              {"--log-steps no/steps.csv"});
+  ExpectError({"train", "run.json", "--init", "none"}, 1,
+              {"--init", "none", "No such file"});
+  ExpectError({"train", "run.json", "--init", "run.json"}, 1,
+              {"--init", "run.json"});
+  // An earlier run's file is not touched by one that is refused.
+  WriteWhole(folder_ / "steps.csv", "mine");
+  ExpectRunError("[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 14)"});
+  EXPECT_EQ(ReadWhole(folder_ / "steps.csv"), "mine");
+}
+
+TEST_F(ProgramTest, AModelFileIsReadBesideTheRun) {
+  const std::string run = kRun;
+  const size_t begin = run.find("{\"class_name\": \"Sequential\""),
+               end = run.find(",\n  \"compile\"");
+  const std::string model = run.substr(begin, end - begin);
+  std::filesystem::create_directory(folder_ / "models");
+  WriteWhole(folder_ / "models/m.json", model);
+  WriteRun(model, "\"models/m.json\"");
+  EXPECT_EQ(Run({"train", "run.json", "--epochs", "1"}), 0) << err_;
+  WriteWhole(folder_ / "models/m.json", Replaced(model, "Dense", "Dens"));
+  ExpectError({"train", "run.json"}, 2, {"models/m.json", "'Dens'"});
+  std::filesystem::remove(folder_ / "models/m.json");
+  ExpectError({"train", "run.json"}, 1, {"model", "models/m.json"});
+}
+
+TEST_F(ProgramTest, ATfConfigFaultIsNamed) {
+  WriteRun();
+  environment_ = {{"TF_CONFIG", "{\"cluster\": "}};
+  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG"});
+  environment_ = {{"TF_CONFIG",
+                   "{\"cluster\": {\"worker\": [\"localhost:1\", "
+                   "\"localhost:2\"]}, \"task\": {\"type\": \"worker\", "
+                   "\"index\": 2}}"}};
+  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG", "index"});
+}
+
+// --- train ---
+
+TEST_F(ProgramTest, TrainsSavesAndGoesOnFromTheSavedWeights) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "w", "--log-steps", "a.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(err_, "");
+  EXPECT_NE(out_.find("Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("val_accuracy"), std::string::npos) << out_;
+  const Strings rows = Lines(ReadWhole(folder_ / "a.csv"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
+  EXPECT_EQ(rows[1].compare(0, 4, "0,0,"), 0) << rows[1];
+  EXPECT_EQ(rows[6].compare(0, 4, "1,2,"), 0) << rows[6];
+
+  ASSERT_EQ(Run({"train", "run.json", "--init", "w", "--log-steps", "b.csv"}),
+            0)
+      << err_;
+  const Strings later = Lines(ReadWhole(folder_ / "b.csv"));
+  ASSERT_EQ(later.size(), 7u);
+  EXPECT_NE(later[1], rows[1]);
+}
+
+TEST_F(ProgramTest, TheSameRunGivesTheSameBytes) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "a", "--log-steps", "a.csv"}),
+            0);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "b", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_EQ(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+  EXPECT_TRUE(ReadWhole(folder_ / "a") == ReadWhole(folder_ / "b"));
+  ASSERT_EQ(Run({"train", "run.json", "--seed", "2", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+}
+
+TEST_F(ProgramTest, FlagsGoBeforeFields) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv", "--threads", "2",
+                 "--no-shuffle"}),
+            0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 6u);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    // Of 7 examples the accuracy is a number of sevenths.
+    const double sevenths =
+        7 * std::stod(rows[i].substr(rows[i].rfind(',') + 1));
+    EXPECT_NEAR(sevenths, static_cast<int>(sevenths + 0.5), 1e-9) << rows[i];
+  }
+  const std::string in_order = ReadWhole(folder_ / "s.csv");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "s.csv"), in_order);
+}
+
+TEST_F(ProgramTest, WithoutStepsPerEpochAnEpochIsTheWholeData) {
+  WriteRun(", \"steps_per_epoch\": 3", "");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--batch-size", "300",
+                 "--log-steps", "s.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 8u);  // 2000 / 300
+}
+
+TEST_F(ProgramTest, CallbacksWriteBesideTheRun) {
+  std::filesystem::create_directory(folder_ / "sub");
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "CSVLogger", "config": {"filename": "log.csv"}},
+    {"class_name": "TensorBoard", "config": {"log_dir": "tb"}},
+    {"class_name": "ReduceLROnPlateau", "config": {"factor": 0.5}},
+    {"class_name": "EarlyStopping", "config": {"monitor": "loss",
+      "patience": 5, "baseline": null}},
+    "TerminateOnNaN"])");
+  std::filesystem::rename(folder_ / "run.json", folder_ / "sub/run.json");
+  ASSERT_EQ(Run({"train", "sub/run.json"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "sub/log.csv")).size(), 3u);
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "sub/tb/train"));
+}
+
+TEST_F(ProgramTest, AStoppedRunGoesOnWithTheSameRows) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
+    "BackupAndRestore", "config": {"backup_dir": "backup", "save_freq": 1}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--log-steps", "whole.csv"}), 0) << err_;
+  Start(
+      {"train", "run.json", "--epochs", "2000000", "--log-steps", "part.csv"});
+  for (int i = 0; i < 3000; ++i) {
+    if (Lines(ReadWhole(folder_ / "part.csv")).size() > 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child_, SIGTERM);
+  EXPECT_EQ(Wait(), 75) << err_;
+  const size_t done = Lines(ReadWhole(folder_ / "part.csv")).size() - 1;
+  ASSERT_GE(done, 5u);
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", std::to_string(done / 3 + 2),
+                 "--log-steps", "part.csv"}),
+            0)
+      << err_;
+  const Strings whole = Lines(ReadWhole(folder_ / "whole.csv")),
+                part = Lines(ReadWhole(folder_ / "part.csv"));
+  ASSERT_EQ(part.size(), 3 * (done / 3 + 2) + 1);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(part[i], whole[i]);
+}
+
+TEST_F(ProgramTest, NpyAndCsvDataTrain) {
+  // Four examples of two numbers; the class is the greater one's place.
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
+  const char kSmall[] = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 2}}]}},
+    "compile": {"optimizer": "sgd", "loss": {"class_name":
+      "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+    "data": {"train": {"csv": "d.csv", "label": "kind"}},
+    "fit": {"batch_size": 2, "epochs": 3}})";
+  WriteWhole(folder_ / "csv.json", kSmall);
+  ASSERT_EQ(Run({"train", "csv.json", "--log-steps", "s.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 7u);
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "\"knid\""));
+  ExpectError({"train", "csv.json"}, 2, {"d.csv", "knid"});
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "1"));
+  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,7,1\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+}
+
+// --- several workers ---
+
+TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20,
+    "policy": "wait", "min_workers": 1, "communication": "ring"})");
+  ASSERT_EQ(Run({"train", "run.json", "--batch-size", "16", "--log-steps",
+                 "one.csv"}),
+            0)
+      << err_;
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  ASSERT_EQ(
+      Run({"launch", "-n", "2", "--", program, "train", "run.json",
+           "--batch-size", "8", "--log-steps", "two.csv", "--save", "model"}),
+      0)
+      << err_;
+  EXPECT_NE(out_.find("[0] Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("[1]"), std::string::npos) << out_;
+  const Strings one = Lines(ReadWhole(folder_ / "one.csv")),
+                two = Lines(ReadWhole(folder_ / "two.csv"));
+  ASSERT_EQ(two.size(), 7u);
+  for (size_t i = 1; i < two.size(); ++i) {
+    const size_t comma = one[i].find(',', 2);
+    EXPECT_EQ(one[i].substr(0, comma), two[i].substr(0, comma));
+    EXPECT_NEAR(std::stod(one[i].substr(comma + 1)),
+                std::stod(two[i].substr(comma + 1)), 1e-4);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "model"));
+}
+
+TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {
+  WriteRun("\"callbacks\": []", "\"strategy\": {\"start_timeout\": 0.3}");
+  const Strings addresses = FreeAddresses(2);
+  const std::string cluster = "{\"cluster\": {\"worker\": [\"" + addresses[0] +
+                              "\", \"" + addresses[1] +
+                              "\"]}, \"task\": {\"type\": \"worker\", "
+                              "\"index\": 0}}";
+  environment_ = {{"TF_CONFIG", cluster}};
+  ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 1,
+              {addresses[1]});
+  // Somebody else listens on this worker's port.
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  const std::string taken =
+      "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  environment_ = {{"TF_CONFIG", Replaced(cluster, addresses[0], taken)}};
+  ExpectError({"train", "run.json", "--save", "m"}, 1, {taken});
+  close(fd);
+}
+
+// --- plan ---
+
+std::string Layered(const std::string& shape, const std::string& layers) {
+  return R"({"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
+         shape + "]}}, " + layers + "]}}";
+}
+
+// The bytes that a step of training takes, by taking one.
+size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
+                    const std::string& loss, int threads, int64_t batch) {
+  std::unique_ptr<Model> model;
+  const Status read = ModelFromJson(model_json, &model);
+  EXPECT_TRUE(read.ok()) << read.message();
+  Optimizer o;
+  Loss l;
+  EXPECT_TRUE(OptimizerFromJson(optimizer, &o).ok());
+  EXPECT_TRUE(LossFromJson(loss, &l).ok());
+  CompileOptions options;
+  options.threads = threads;
+  model->Compile(o, l, {}, options);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  const int64_t examples = batch + 3;
+  const std::vector<float> x(examples * model->input_shape().elements(), 0.5f),
+      y(examples * l.targets(model->output_shape()), 1);
+  FitOptions fit;
+  fit.verbose = Verbose::kSilent;
+  const Shape targets =
+      l.takes_classes() ? Shape() : Shape(model->output_shape());
+  const auto trained = model->Fit(
+      Dataset(MemorySource({DType::kFloat32, model->input_shape()}, x.data(),
+                           {DType::kFloat32, targets}, y.data(), examples))
+          .Batch(batch),
+      fit);
+  EXPECT_TRUE(trained.ok()) << trained.status().message();
+  return model->BytesUsed();
+}
+
+int64_t NumberAfter(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\"" + key + "\":");
+  EXPECT_NE(at, std::string::npos) << key << " in " << text;
+  return at == std::string::npos ? -1
+                                 : std::stoll(text.substr(at + key.size() + 3));
+}
+
+TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
+  const std::string dense =
+      R"({"class_name": "Dense", "config": {"units": 7}})";
+  const std::string conv =
+      R"({"class_name": "Conv2D", "config": {"filters": 5, "kernel_size": 3,
+          "padding": "same", "activation": "relu"}})";
+  const std::string pool = R"({"class_name": "MaxPooling2D"})";
+  const std::string flatten = R"({"class_name": "Flatten"})";
+  const std::string dropout =
+      R"({"class_name": "Dropout", "config": {"rate": 0.25}})";
+  const std::string softmax =
+      R"({"class_name": "Dense", "config": {"units": 4,
+          "activation": "softmax"}})";
+  const std::string classes = "\"sparse_categorical_crossentropy\"";
+  const struct {
+    std::string model, optimizer, loss;
+    int threads;
+    int64_t batch;
+  } cases[] = {
+      {Layered("3", dense), "\"sgd\"", "\"mse\"", 1, 1},
+      {Layered("3", dense), "\"adam\"", "\"mse\"", 2, 5},
+      {Layered("100", dense + "," + dropout + "," + softmax), "\"rmsprop\"",
+       classes, 1, 33},
+      {Layered("9, 9, 2", conv + "," + flatten + "," + softmax), "\"adam\"",
+       classes, 1, 16},
+      {Layered("9, 9, 2",
+               conv + "," + pool + "," + conv + "," + flatten + "," + softmax),
+       "\"adam\"", classes, 2, 16},
+      {Layered("28, 28, 1", conv + "," + pool + "," + flatten + "," + dense +
+                                "," + dropout + "," + softmax),
+       R"({"class_name": "SGD", "config": {"momentum": 0.9}})", classes, 1, 64},
+      {Layered("8, 8, 3", flatten + "," + dense),
+       R"({"class_name": "Adam", "config": {"amsgrad": true}})", "\"mae\"", 1,
+       2},
+      {Layered("20", R"({"class_name": "Dense", "config": {"units": 50,
+          "activation": "tanh"}}, )" +
+                         softmax),
+       R"({"class_name": "SGD", "config": {"clipnorm": 1.0}})",
+       "\"categorical_crossentropy\"", 1, 10},
+      {Layered("16", R"({"class_name": "Dense", "config": {"units": 1,
+          "activation": "sigmoid"}})"),
+       R"({"class_name": "RMSprop", "config": {"centered": true,
+           "momentum": 0.5}})",
+       "\"binary_crossentropy\"", 3, 17},
+      {R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+          {"class_name": "InputLayer", "name": "in", "inbound_nodes": [],
+           "config": {"name": "in", "batch_shape": [null, 12]}},
+          {"class_name": "Dense", "name": "a", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "a", "units": 6}},
+          {"class_name": "Dense", "name": "b", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "b", "units": 6,
+           "activation": "relu"}},
+          {"class_name": "Add", "name": "c", "inbound_nodes":
+           [[["a", 0, 0, {}], ["b", 0, 0, {}]]], "config": {"name": "c"}}],
+          "input_layers": [["in", 0, 0]], "output_layers": [["c", 0, 0]]}})",
+       "\"adamw\"", "\"huber\"", 1, 40},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.model);
+    WriteWhole(folder_ / "run.json",
+               "{\"model\": " + c.model + ", \"compile\": {\"optimizer\": " +
+                   c.optimizer + ", \"loss\": " + c.loss +
+                   "}, \"fit\": {\"batch_size\": 3, \"threads\": " +
+                   std::to_string(c.threads) + "}}");
+    const std::string batch = std::to_string(c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size", batch}), 0)
+        << err_;
+    const int64_t bytes = static_cast<int64_t>(
+        BytesOfAStep(c.model, c.optimizer, c.loss, c.threads, c.batch));
+    EXPECT_EQ(NumberAfter(out_, "total"), bytes);
+    EXPECT_EQ(NumberAfter(out_, "weights") + NumberAfter(out_, "gradients") +
+                  NumberAfter(out_, "slots") + NumberAfter(out_, "step"),
+              bytes);
+    // The largest batch within these bytes takes them or less, and one more
+    // example takes more.
+    ASSERT_EQ(
+        Run({"plan", "run.json", "--json", "--limit", std::to_string(bytes)}),
+        0)
+        << err_;
+    const int64_t largest = NumberAfter(out_, "largest_batch");
+    EXPECT_GE(largest, c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest)}),
+              0);
+    EXPECT_LE(NumberAfter(out_, "total"), bytes);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest + 1)}),
+              0);
+    EXPECT_GT(NumberAfter(out_, "total"), bytes);
+  }
+}
+
+TEST_F(ProgramTest, ThePlanCountsOperationsAndBytesSent) {
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json", "--json", "--workers", "4"}), 0) << err_;
+  EXPECT_EQ(NumberAfter(out_, "forward_flops"), 2 * 16 * (784 * 8 + 8 * 10));
+  EXPECT_EQ(NumberAfter(out_, "wire_bytes"), 6 * (785 * 8 + 9 * 10));
+  ASSERT_EQ(Run({"plan", "run.json"}), 0);
+  EXPECT_NE(out_.find("batch of 16"), std::string::npos) << out_;
+  ExpectError({"plan", "run.json", "--limit", "1K"}, 1, {"run.json", "1024"});
+  ExpectError({"plan", "run.json", "--limit", "64MB"}, 2,
+              {"wrong number for --limit: 64MB", "64M"});
+}
+
+// --- help ---
+
+TEST_F(ProgramTest, HelpIsThereForAll) {
+  ASSERT_EQ(Run({"--help"}), 0);
+  EXPECT_EQ(err_, "");
+  Strings commands;
+  for (const std::string& line : Lines(out_)) {
+    if (line.compare(0, 2, "  ") == 0 && line[2] != '-') {
+      commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+  }
+  EXPECT_GE(commands.size(), 2u);
+  for (const std::string& command : commands) {
+    SCOPED_TRACE(command);
+    ASSERT_EQ(Run({command, "--help"}), 0);
+    EXPECT_EQ(err_, "");
+    EXPECT_EQ(out_.compare(0, 15 + command.size(), "usage: ringlet " + command),
+              0)
+        << out_;
+    EXPECT_NE(out_.find("--help"), std::string::npos);
+    ASSERT_EQ(Run({command, "-h"}), 0);
+  }
+  ASSERT_EQ(Run({"--version"}), 0);
+  EXPECT_EQ(out_.compare(0, 8, "ringlet "), 0);
+}
+
+}  // namespace
+}  // namespace ringlet

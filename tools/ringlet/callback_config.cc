@@ -1,0 +1,176 @@
+#include "callback_config.h"
+
+#include "core/callbacks.h"
+#include "io/backup_and_restore.h"
+#include "io/keras_json.h"
+#include "io/tensorboard.h"
+#include "run_config.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMostCount = int64_t{1} << 40;
+constexpr double kMostNumber = 1e300;
+
+using Made = std::shared_ptr<Callback>;
+
+constexpr Named<MonitorMode> kModes[] = {{"auto", MonitorMode::kAuto},
+                                         {"min", MonitorMode::kMin},
+                                         {"max", MonitorMode::kMax}};
+
+void ReadVerbose(FieldReader* fields, int* verbose) {
+  int64_t number = *verbose;
+  fields->Int("verbose", 0, 2, &number);
+  *verbose = static_cast<int>(number);
+}
+
+void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
+              std::string* path) {
+  fields->String(key, path);
+  if (path->empty() && fields->Has(key)) fields->Refuse(key, "must be a path");
+  if (path->empty()) return;
+  *path = PathIn(folder, *path);
+}
+
+Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
+  EarlyStoppingOptions o;
+  fields->String("monitor", &o.monitor);
+  fields->Double("min_delta", -kMostNumber, kMostNumber, &o.min_delta);
+  fields->Int("patience", 0, kMostCount, &o.patience);
+  ReadVerbose(fields, &o.verbose);
+  fields->Choice("mode", kModes, &o.mode);
+  o.has_baseline = fields->Has("baseline");
+  if (o.has_baseline) {
+    fields->Double("baseline", -kMostNumber, kMostNumber, &o.baseline);
+  }
+  fields->Bool("restore_best_weights", &o.restore_best_weights);
+  fields->Int("start_from_epoch", 0, kMostCount, &o.start_from_epoch);
+  return EarlyStopping(o);
+}
+
+Made ReadReduceLROnPlateau(FieldReader* fields, const std::string&) {
+  ReduceLROnPlateauOptions o;
+  fields->String("monitor", &o.monitor);
+  fields->Double("factor", 0, 1, &o.factor);
+  if (o.factor >= 1) fields->Refuse("factor", "must be below 1");
+  fields->Int("patience", 0, kMostCount, &o.patience);
+  ReadVerbose(fields, &o.verbose);
+  fields->Choice("mode", kModes, &o.mode);
+  fields->Double("min_delta", -kMostNumber, kMostNumber, &o.min_delta);
+  fields->Int("cooldown", 0, kMostCount, &o.cooldown);
+  fields->Double("min_lr", 0, kMostNumber, &o.min_lr);
+  return ReduceLROnPlateau(o);
+}
+
+Made ReadCSVLogger(FieldReader* fields, const std::string& folder) {
+  std::string filename, separator = ",";
+  bool append = false;
+  fields->Require("filename");
+  ReadPath(fields, "filename", folder, &filename);
+  fields->String("separator", &separator);
+  if (separator.size() != 1) {
+    fields->Refuse("separator", "must be one character");
+  }
+  fields->Bool("append", &append);
+  return CSVLogger(filename, separator.empty() ? ',' : separator[0], append);
+}
+
+Made ReadTerminateOnNaN(FieldReader* fields, const std::string&) {
+  bool raise_error = false;
+  fields->Bool("raise_error", &raise_error);
+  return TerminateOnNaN(raise_error);
+}
+
+Made ReadBackupAndRestore(FieldReader* fields, const std::string& folder) {
+  BackupAndRestoreOptions o;
+  std::string backup_dir;
+  fields->Require("backup_dir");
+  ReadPath(fields, "backup_dir", folder, &backup_dir);
+  if (fields->Take("save_freq").text() != "epoch") {
+    fields->Int("save_freq", 1, kMostCount, &o.save_freq);
+  }
+  fields->Bool("double_checkpoint", &o.double_checkpoint);
+  fields->Bool("delete_checkpoint", &o.delete_checkpoint);
+  fields->Bool("save_before_preemption", &o.save_before_preemption);
+  return BackupAndRestore(backup_dir, o);
+}
+
+Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
+  TensorBoardOptions o;
+  ReadPath(fields, "log_dir", folder, &o.log_dir);
+  fields->Int("histogram_freq", 0, kMostCount, &o.histogram_freq);
+  fields->Bool("write_steps_per_second", &o.write_steps_per_second);
+  const std::string update = fields->Take("update_freq").text();
+  if (update == "batch") {
+    o.update_freq = TensorBoardOptions::kBatch;
+  } else if (update != "epoch") {
+    fields->Int("update_freq", 1, kMostCount, &o.update_freq);
+  }
+  fields->Ignore({"write_graph"});
+  fields->OnlyBool("write_images", false);
+  fields->OnlyNumber("profile_batch", 0);
+  fields->OnlyNumber("embeddings_freq", 0);
+  fields->OnlyNull({"embeddings_metadata"});
+  return TensorBoard(o);
+}
+
+struct Maker {
+  Made (*make)(FieldReader* fields, const std::string& folder);
+  const char* refusal;  // where `make` is null
+};
+
+constexpr Named<Maker> kMakers[] = {
+    {"EarlyStopping", {ReadEarlyStopping, ""}},
+    {"ReduceLROnPlateau", {ReadReduceLROnPlateau, ""}},
+    {"CSVLogger", {ReadCSVLogger, ""}},
+    {"TerminateOnNaN", {ReadTerminateOnNaN, ""}},
+    {"BackupAndRestore", {ReadBackupAndRestore, ""}},
+    {"TensorBoard", {ReadTensorBoard, ""}},
+    {"LearningRateScheduler",
+     {nullptr,
+      "it calls a function, which JSON cannot hold; give the optimizer a "
+      "schedule as its learning_rate (ExponentialDecay, CosineDecay, "
+      "PiecewiseConstantDecay)"}},
+    {"LambdaCallback",
+     {nullptr, "it calls functions, which JSON cannot hold; leave it out"}},
+};
+
+Status ReadCallback(const Json& json, const std::string& path,
+                    const std::string& folder, Made* made) {
+  KerasObject object;
+  RINGLET_RETURN_IF_ERROR(ReadKerasObject(json, path, &object));
+  Maker maker{};
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kMakers, object.path, "callback", object.name, &maker));
+  if (maker.make == nullptr) {
+    return InvalidArgument("%s: is \"%s\"; %s", object.path.c_str(),
+                           object.name.c_str(), maker.refusal);
+  }
+  const std::string config_path =
+      object.config_path.empty() ? path : object.config_path;
+  FieldReader fields(object.config, config_path);
+  *made = maker.make(&fields, folder);
+  return fields.Finish();
+}
+
+}  // namespace
+
+Status ReadCallbacks(const Json& json, const std::string& path,
+                     const std::string& folder,
+                     std::vector<std::shared_ptr<Callback>>* callbacks) {
+  if (!json || json.kind() == Json::Kind::kNull) return Status();
+  if (!json.is_array()) {
+    return InvalidArgument("%s: is %s; must be a list", path.c_str(),
+                           Show(json).c_str());
+  }
+  int64_t i = 0;
+  for (Json m = json.first(); m; m = m.next()) {
+    Made made;
+    RINGLET_RETURN_IF_ERROR(
+        ReadCallback(m, JoinPath(path, i++), folder, &made));
+    callbacks->push_back(made);
+  }
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,25 @@
+// The callbacks of a RUN.json.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/callback.h"
+#include "io/json.h"
+
+namespace ringlet {
+
+// A list of {"class_name": "EarlyStopping", "config": {…}} or names, with
+// Keras's fields. Relative paths are relative to `folder`.
+Status ReadCallbacks(const Json& json, const std::string& path,
+                     const std::string& folder,
+                     std::vector<std::shared_ptr<Callback>>* callbacks);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_CALLBACK_CONFIG_H_

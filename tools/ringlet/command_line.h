@@ -1,0 +1,77 @@
+// CommandLine: the strict flags of one command, and its help.
+//
+// Internal to tools/ringlet/. Each flag stands once at most, "--epochs 3" or
+// "--epochs=3", before or between the arguments; "--" ends the flags. What is
+// wrong is told in one line that names the nearest known flag.
+
+#ifndef RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_
+#define RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+
+namespace ringlet {
+
+class CommandLine {
+ public:
+  // `arguments` are shown in the usage: "RUN.json". `about` is what the
+  // command does, `more` what its help ends with; both end with a newline.
+  CommandLine(const char* command, const char* arguments, const char* about,
+              const char* more = "")
+      : command_(command),
+        arguments_shown_(arguments),
+        about_(about),
+        more_(more) {}
+
+  // `names` is "--epochs" or "-n, --workers"; `value` what follows it in the
+  // help. The variables hold the defaults and outlive Parse.
+  void Switch(const char* names, bool* on, const char* help);
+  void Text(const char* names, const char* value, std::string* text,
+            const char* help);
+  void Int(const char* names, int64_t low, int64_t high, int64_t* number,
+           const char* help);
+  void Number(const char* names, double low, double high, double* number,
+              const char* help);
+  // 64M, 512K, 1G or bytes.
+  void Bytes(const char* names, int64_t* bytes, const char* help);
+
+  // From the first argument on everything is an argument.
+  void StopAtFirstArgument() { stops_ = true; }
+
+  // Takes between `least` and `most` arguments. False: the command is over
+  // with exit code *code (help was printed: 0; the line is wrong: 2).
+  bool Parse(const std::vector<std::string>& line, size_t least, size_t most,
+             int* code);
+  const std::vector<std::string>& arguments() const { return arguments_; }
+
+  std::string Help() const;
+  // Prints `status` and how to get help; the exit code.
+  int UsageError(const Status& status) const;
+
+ private:
+  struct Flag {
+    std::vector<std::string> names;
+    std::string shown, value, help;
+    bool given = false;
+    std::function<Status(const std::string& flag, const std::string& text)> set;
+  };
+  void Add(const char* names, const char* value, const char* help,
+           std::function<Status(const std::string&, const std::string&)> set);
+  Status ParseAll(const std::vector<std::string>& line, size_t least,
+                  size_t most);
+  Status TakeFlag(const std::vector<std::string>& line, size_t* at);
+
+  const std::string command_, arguments_shown_, about_, more_;
+  std::vector<Flag> flags_;
+  std::vector<std::string> arguments_;
+  bool stops_ = false;
+  bool help_ = false;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_

@@ -1,0 +1,73 @@
+// ringlet launch: several workers on this machine, one command.
+
+#include <cerrno>
+
+#include "command_line.h"
+#include "commands.h"
+#include "net/launcher.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Starts N workers of one job on this machine: N processes of COMMAND, each
+with a TF_CONFIG of its own. Their output appears line by line behind "[0] ",
+"[1] " and so on. Ctrl-C and SIGTERM are passed on. No process is left behind.
+)";
+
+constexpr char kMore[] = R"(
+Exit code: 0 where all workers ended with 0; otherwise that of the worker that
+failed first (128 + signal where it was killed). 2 for wrong usage, 127 where
+COMMAND is not found, 126 where it cannot be run.
+
+Example: ringlet launch -n 2 -- ringlet train RUN.json
+)";
+
+// As a shell has them for a command that cannot be run.
+int LaunchExitCode(const Result<int>& result) {
+  if (result.ok()) return result.value();
+  const int code = ExitCode(result);
+  switch (result.status().os_error()) {
+    case ENOENT:
+      return 127;
+    case EACCES:
+    case ENOEXEC:
+      return 126;
+    default:
+      return code;
+  }
+}
+
+}  // namespace
+
+int LaunchCommand(const std::vector<std::string>& line) {
+  LaunchOptions options;
+  int64_t workers = 0, max_restarts = options.max_restarts;
+  CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
+  flags.StopAtFirstArgument();
+  flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers, "how many workers");
+  flags.Switch("--restart", &options.restart, "start a failed worker again");
+  flags.Int("--max-restarts", 0, 1000000, &max_restarts,
+            "each at most N times (3)");
+  flags.Number("--backoff", 0, 1e6, &options.backoff_seconds,
+               "before the first restart (0.5), then twice that,\nup to 30");
+  flags.Number("--grace", 0, 1e6, &options.grace_seconds,
+               "for the workers to end before they are killed, and\n"
+               "before they are told to after one failed (5)");
+  int code = 0;
+  if (!flags.Parse(line, 0, SIZE_MAX, &code)) return code;
+  if (workers == 0) {
+    return flags.UsageError(
+        InvalidArgument("-n is missing: how many workers?"));
+  }
+  if (flags.arguments().empty()) {
+    return flags.UsageError(
+        InvalidArgument("COMMAND is missing: what should the workers run?"));
+  }
+  options.workers = static_cast<int>(workers);
+  options.max_restarts = static_cast<int>(max_restarts);
+  options.command = flags.arguments();
+  return LaunchExitCode(Launch(options));
+}
+
+}  // namespace ringlet

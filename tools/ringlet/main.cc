@@ -1,0 +1,93 @@
+// ringlet: trains neural networks on small machines. See ringlet --help.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "core/status.h"
+#include "io/keras_json.h"
+#include "ringlet.h"
+
+namespace {
+
+struct Command {
+  const char* name;
+  const char* about;
+  int (*run)(const std::vector<std::string>& line);
+};
+
+constexpr Command kCommands[] = {
+    {"train", "train the model of a RUN.json", ringlet::TrainCommand},
+    {"launch", "start several workers on this machine", ringlet::LaunchCommand},
+    {"plan", "what a step of a RUN.json takes", ringlet::PlanCommand},
+};
+
+void PrintHelp() {
+  std::printf("usage: ringlet COMMAND [flags] [arguments]\n\n");
+  for (const Command& command : kCommands) {
+    std::printf("  %-10s %s\n", command.name, command.about);
+  }
+  std::printf(
+      "\n"
+      "  -h, --help    this text; of a command: ringlet COMMAND --help\n"
+      "  --version     version and what is built in\n"
+      "\n"
+      "Exit codes: 0 done; 1 failure; 2 wrong flags, configuration or input;\n"
+      "75 stopped with its state saved: run the same command again to go on.\n"
+      "What is wrong is told on stderr, in one line that begins with "
+      "\"error: \".\n");
+}
+
+void PrintVersion() {
+  std::printf("ringlet %s\n", RINGLET_VERSION);
+#ifdef RINGLET_BLIS
+  std::printf("matrix products: BLIS\n");
+#else
+  std::printf("matrix products: ringlet's own\n");
+#endif
+  std::printf("data: IDX, NPY, CSV, each plain or .gz\n");
+  std::printf("models: Keras configuration (JSON), safetensors\n");
+  std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
+  std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
+}
+
+int UsageError(const ringlet::Status& status) {
+  return ExitCode(
+      ringlet::InvalidArgument("%s (see 'ringlet --help')", status.message()));
+}
+
+int Run(const std::vector<std::string>& line) {
+  using namespace ringlet;
+  if (line.empty()) {
+    return UsageError(InvalidArgument("COMMAND is missing"));
+  }
+  const std::string& word = line[0];
+  if (word == "-h" || word == "--help" || word == "help") {
+    PrintHelp();
+    return 0;
+  }
+  if (word == "--version") {
+    PrintVersion();
+    return 0;
+  }
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) {
+    if (word == command.name) {
+      return command.run({line.begin() + 1, line.end()});
+    }
+    known.push_back(command.name);
+  }
+  return UsageError(word[0] == '-'
+                        ? UnknownName("", "flag", word, {"--help", "--version"})
+                        : UnknownName("", "command", word, known));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = Run({argv + (argc > 0), argv + argc});
+  if (std::fflush(stdout) == 0) return code;
+  std::fprintf(stderr, "error: stdout cannot be written\n");
+  return code != 0 ? code : 1;
+}

@@ -1,0 +1,166 @@
+// ringlet plan: what a step of RUN.json takes, before anything is read.
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+
+#include "command_line.h"
+#include "commands.h"
+#include "core/arena.h"
+#include "io/json.h"
+#include "run.h"
+#include "run_config.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Says what training takes, without data: bytes of memory, exactly as the
+model will take them, floating-point operations of a step, and bytes that a
+worker sends a step.
+)";
+
+constexpr char kMore[] = R"(
+The memory is the model's. Besides it there are the program (some 5 MB), the
+data, and with BackupAndRestore in the background a copy of the state.
+)";
+
+struct PlanFlags {
+  FitFlags fit;
+  int64_t limit = 0, workers = 1;
+  bool json = false;
+};
+
+struct Plan {
+  int64_t batch = 0;
+  size_t weights = 0, gradients = 0, slots = 0, step = 0, total = 0;
+  int64_t forward_flops = 0, wire_bytes = 0;
+  int64_t largest_batch = -1;  // that fits the limit; -1: not asked
+};
+
+// Bytes grow with the batch, but for steps of the placement.
+int64_t LargestBatch(const Model& model, int64_t limit) {
+  const auto fits = [&](int64_t batch) {
+    return model.BytesNeeded(batch) <= static_cast<size_t>(limit);
+  };
+  if (!fits(1)) return 0;
+  int64_t good = 1, bad = 2;
+  while (bad < (int64_t{1} << 30) && fits(bad)) {
+    good = bad;
+    bad *= 2;
+  }
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+// Of each worker in a ring all-reduce of the gradients, on average: every part
+// but its own is sent twice.
+int64_t WireBytes(int64_t floats, int64_t workers) {
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  return 2 * bytes / workers * (workers - 1);
+}
+
+Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  RINGLET_RETURN_IF_ERROR(
+      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
+  const Model& model = *config.model;
+  plan->batch = config.fit.batch_size;
+  if (!config.validation.empty()) {
+    plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
+  }
+  plan->total = model.BytesNeeded(plan->batch);
+  plan->weights = plan->gradients =
+      Arena::RoundUp(sizeof(float) * static_cast<size_t>(model.num_weights()));
+  plan->slots = plan->weights * model.optimizer().num_slots();
+  plan->step = plan->total - plan->weights - plan->gradients - plan->slots;
+  plan->forward_flops = 2 * model.MultiplyAdds() * plan->batch;
+  plan->wire_bytes = WireBytes(model.num_weights(), flags.workers);
+  if (flags.limit > 0) {
+    const uint64_t most = SIZE_MAX / 2;
+    plan->largest_batch =
+        LargestBatch(model, static_cast<int64_t>(std::min<uint64_t>(
+                                most, static_cast<uint64_t>(flags.limit))));
+  }
+  return Status();
+}
+
+void PrintJson(const Plan& plan) {
+  const auto bytes = [](size_t n) { return static_cast<int64_t>(n); };
+  JsonWriter w;
+  w.BeginObject().Key("batch").Int(plan.batch);
+  w.Key("bytes").BeginObject();
+  w.Key("weights").Int(bytes(plan.weights));
+  w.Key("gradients").Int(bytes(plan.gradients));
+  w.Key("slots").Int(bytes(plan.slots));
+  w.Key("step").Int(bytes(plan.step));
+  w.Key("total").Int(bytes(plan.total)).EndObject();
+  w.Key("forward_flops").Int(plan.forward_flops);
+  w.Key("wire_bytes").Int(plan.wire_bytes);
+  if (plan.largest_batch >= 0) {
+    w.Key("largest_batch").Int(plan.largest_batch);
+  }
+  w.EndObject();
+  std::printf("%s\n", w.text().c_str());
+}
+
+void PrintText(const Plan& plan, const PlanFlags& flags) {
+  std::printf("bytes at a batch of %" PRId64 ":\n", plan.batch);
+  const auto row = [](const char* what, uint64_t bytes) {
+    std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
+  };
+  row("weights", plan.weights);
+  row("gradients", plan.gradients);
+  row("optimizer's slots", plan.slots);
+  row("step: batches, activations, scratch", plan.step);
+  row("total", plan.total);
+  std::printf("operations a step:\n");
+  const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
+  row("forward", forward);
+  row("forward and backward, at most", 3 * forward);
+  std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
+              flags.workers);
+  row("gradients", static_cast<uint64_t>(plan.wire_bytes));
+  if (plan.largest_batch > 0) {
+    std::printf("largest batch within %" PRId64 " bytes: %" PRId64 "\n",
+                flags.limit, plan.largest_batch);
+  }
+}
+
+Status RunPlan(const std::string& path, const PlanFlags& flags) {
+  Plan plan;
+  RINGLET_RETURN_IF_ERROR(MakePlan(path, flags, &plan));
+  if (plan.largest_batch == 0) {
+    return ResourceExhausted(
+        "%s: a batch of 1 does not fit %" PRId64
+        " bytes: the model keeps %zu "
+        "beside the step's; make it smaller or take another optimizer",
+        path.c_str(), flags.limit, plan.total - plan.step);
+  }
+  flags.json ? PrintJson(plan) : PrintText(plan, flags);
+  return Status();
+}
+
+}  // namespace
+
+int PlanCommand(const std::vector<std::string>& line) {
+  PlanFlags values;
+  CommandLine flags("plan", "RUN.json", kAbout, kMore);
+  values.fit.AddStep(&flags);
+  flags.Bytes("--limit", &values.limit,
+              "the largest batch that fits: 64M, 512K, 1G");
+  flags.Int("--workers", 1, 1024, &values.workers,
+            "of the job, for the bytes sent (1)");
+  flags.Switch("--json", &values.json, "the same as one line of JSON");
+  int code = 0;
+  if (!flags.Parse(line, 1, 1, &code)) return code;
+  return ExitCode(RunPlan(flags.arguments()[0], values));
+}
+
+}  // namespace ringlet

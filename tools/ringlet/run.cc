@@ -1,0 +1,98 @@
+#include "run.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "io/file_system.h"
+
+namespace ringlet {
+
+void FitFlags::AddStep(CommandLine* flags) {
+  flags->Int("--batch-size", 1, int64_t{1} << 24, &batch_size,
+             "examples a step, of each worker");
+  flags->Int("--threads", 1, 1024, &threads,
+             "that compute (same threads, same bits)");
+}
+
+void FitFlags::AddAll(CommandLine* flags) {
+  flags->Int("--epochs", 0, int64_t{1} << 40, &epochs,
+             "epoch in which training ends");
+  flags->Int("--steps-per-epoch", 1, int64_t{1} << 40, &steps_per_epoch,
+             "instead of the whole data");
+  AddStep(flags);
+  flags->Int("--seed", 0, INT64_MAX, &seed,
+             "of initial weights and of the data's order");
+  flags->Switch("--no-shuffle", &no_shuffle, "the data in their own order");
+}
+
+void FitFlags::Apply(FitConfig* fit) const {
+  if (epochs >= 0) fit->epochs = epochs;
+  if (steps_per_epoch >= 0) fit->steps_per_epoch = steps_per_epoch;
+  if (batch_size >= 0) fit->batch_size = batch_size;
+  if (seed >= 0) fit->seed = seed;
+  if (threads >= 0) fit->threads = threads;
+  if (no_shuffle) fit->shuffle = false;
+}
+
+Status CompileModel(const RunConfig& config, Collective* collective) {
+  CompileOptions options;
+  options.collective = collective;
+  options.threads = static_cast<int>(config.fit.threads);
+  options.seed = static_cast<uint64_t>(config.fit.seed);
+  config.model->Compile(config.optimizer, config.loss, config.metrics, options);
+  return config.model->status();
+}
+
+namespace {
+
+// To the end, so that nothing is printed or written beside wrong data.
+Status CheckExamples(Model* model, const Dataset& batches) {
+  LoaderOptions options;
+  options.background = false;
+  std::unique_ptr<BatchLoader> loader;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
+  for (Batch batch; !batch.last;) {
+    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status OpenRunData(const RunConfig& config, int world, RunData* data) {
+  const FitConfig& fit = config.fit;
+  Model* model = config.model.get();
+  if (config.train.empty()) return InvalidArgument("data.train: is missing");
+  Dataset train = OpenData(config.train);
+  RINGLET_RETURN_IF_ERROR(
+      CheckExamples(model, train.Batch(fit.batch_size)).Annotate("data.train"));
+  if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
+  // Epochs of a number of steps go on where the last one ended.
+  if (fit.steps_per_epoch > 0) train = train.Repeat();
+  data->train = train.Batch(world * fit.batch_size);
+  if (config.validation.empty()) return Status();
+  const Dataset validation = OpenData(config.validation);
+  const int64_t batch = fit.validation_batch_size > 0
+                            ? fit.validation_batch_size
+                            : fit.batch_size;
+  data->validation = validation.Batch(world * batch);
+  return CheckExamples(model, validation.Batch(batch))
+      .Annotate("data.validation");
+}
+
+Status CheckWritable(const char* flag, const std::string& path) {
+  if (path.empty()) return Status();
+  struct stat about;
+  if (stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) {
+    return InvalidArgument("%s %s: is a folder; give a file's name", flag,
+                           path.c_str());
+  }
+  const std::string folder = FolderOf(path);
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return Status();
+  return OsError(errno, "%s %s: nothing can be written in %s", flag,
+                 path.c_str(), folder.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,42 @@
+// Run: a RUN.json at work, as train, plan and their like share it.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_RUN_H_
+#define RINGLET_TOOLS_RINGLET_RUN_H_
+
+#include <string>
+
+#include "command_line.h"
+#include "run_config.h"
+
+namespace ringlet {
+
+// Flags that override fields of "fit".
+struct FitFlags {
+  int64_t epochs = -1, steps_per_epoch = -1, batch_size = -1, seed = -1,
+          threads = -1;
+  bool no_shuffle = false;
+  // Those that shape a step alone, or all.
+  void AddStep(CommandLine* flags);
+  void AddAll(CommandLine* flags);
+  void Apply(FitConfig* fit) const;
+};
+
+// Of config.model, which may then be trained: alone (null), or by a job.
+Status CompileModel(const RunConfig& config, Collective* collective);
+
+// The examples of training and of validation (none where RUN.json has none), in
+// batches of a job of `world` workers. All of them have been looked at: they
+// fit the model, which is compiled for one alone, labels too.
+struct RunData {
+  Dataset train, validation;
+};
+Status OpenRunData(const RunConfig& config, int world, RunData* data);
+
+// An error where a file of this name could not be made.
+Status CheckWritable(const char* flag, const std::string& path);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_RUN_H_

@@ -1,0 +1,302 @@
+#include "run_config.h"
+
+#include <cfloat>
+
+#include "callback_config.h"
+#include "io/csv.h"
+#include "io/file_system.h"
+#include "io/idx.h"
+#include "io/keras_json.h"
+#include "io/npy.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMostCount = int64_t{1} << 40;
+constexpr int64_t kMostBatch = int64_t{1} << 24;
+
+// null stands, as None does in Keras, for the default.
+void OptionalInt(FieldReader* fields, const char* key, int64_t low,
+                 int64_t high, int64_t* value) {
+  if (fields->Has(key)) fields->Int(key, low, high, value);
+}
+
+void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
+              std::string* path) {
+  std::string text;
+  fields->String(key, &text);
+  if (!fields->Has(key)) return;
+  if (text.empty()) return fields->Refuse(key, "must be the path of a file");
+  *path = PathIn(folder, text);
+}
+
+Status ReadModel(const Json& json, const std::string& folder,
+                 std::unique_ptr<Model>* model) {
+  if (json.is_object()) return ModelFromJson(json, "model", model);
+  if (!json.is_string() || json.text().empty()) {
+    return InvalidArgument(
+        "model: %s; must be Keras's configuration (model.to_json()) or the "
+        "path of a file with it",
+        json ? ("is " + Show(json)).c_str() : "is missing");
+  }
+  const std::string path = PathIn(folder, json.text());
+  std::string text;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)
+          .Annotate("model"));
+  Json parsed;
+  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
+  return ModelFromJson(parsed, "", model).Annotate("%s", path.c_str());
+}
+
+Status ReadCompile(const Json& json, RunConfig* config) {
+  if (!json) return InvalidArgument("compile: is missing; it names the loss");
+  FieldReader fields(json, "compile");
+  config->optimizer = RMSprop();  // Keras's default
+  if (fields.Has("optimizer")) {
+    fields.Fail(OptimizerFromJson(fields.Take("optimizer"), "compile.optimizer",
+                                  &config->optimizer));
+  }
+  fields.Require("loss");
+  if (fields.ok() && fields.Has("loss")) {
+    fields.Fail(
+        LossFromJson(fields.Take("loss"), "compile.loss", &config->loss));
+  }
+  if (fields.Has("metrics")) {
+    const Json metrics = fields.Take("metrics");
+    if (!metrics.is_array()) fields.Refuse("metrics", "must be a list");
+    int64_t i = 0;
+    for (Json m = metrics.first(); m && fields.ok(); m = m.next()) {
+      Metric metric;
+      fields.Fail(MetricFromJson(m, JoinPath("compile.metrics", i++), &metric));
+      config->metrics.push_back(metric);
+    }
+  }
+  // As compile_config of a configuration written by Keras has them.
+  fields.OnlyNull({"loss_weights", "weighted_metrics"});
+  fields.OnlyNumber("steps_per_execution", 1);
+  fields.OnlyBool("run_eagerly", false);
+  fields.Ignore({"jit_compile", "auto_scale_loss"});
+  return fields.Finish();
+}
+
+void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
+  ReadPath(fields, "csv", folder, &data->csv);
+  fields->Bool("header", &data->header);
+  const Json label = fields->Take("label");
+  if (label.is_string()) {
+    data->label_name = label.text();
+    if (!data->header) {
+      fields->Refuse("label",
+                     "a name needs a header; give the column's number");
+    }
+  } else {
+    OptionalInt(fields, "label", -100000, 100000, &data->label_column);
+  }
+  std::string separator = ",";
+  fields->String("separator", &separator);
+  if (separator.size() != 1) {
+    return fields->Refuse("separator", "must be one character");
+  }
+  data->separator = separator[0];
+}
+
+Status ReadData(const Json& json, const std::string& path,
+                const std::string& folder, DataConfig* data) {
+  FieldReader fields(json, path);
+  fields.Float("scale", &data->scale.factor);
+  fields.Float("offset", &data->scale.offset);
+  const bool idx = json["images"] || json["labels"];
+  const bool npy = json["x"] || json["y"];
+  const bool csv = json["csv"] || json["label"];
+  if (json.is_object() && idx + npy + csv != 1) {
+    for (const char* key : {"images", "labels", "x", "y", "csv", "label",
+                            "header", "separator"}) {
+      fields.Take(key);
+    }
+    RINGLET_RETURN_IF_ERROR(fields.Finish());
+    return InvalidArgument(
+        "%s: must have one of {images, labels} (IDX), {x, y} (NPY) and "
+        "{csv, label}",
+        path.c_str());
+  }
+  if (idx) {
+    fields.Require("images");
+    fields.Require("labels");
+    ReadPath(&fields, "images", folder, &data->images);
+    ReadPath(&fields, "labels", folder, &data->labels);
+  } else if (npy) {
+    fields.Require("x");
+    fields.Require("y");
+    ReadPath(&fields, "x", folder, &data->x);
+    ReadPath(&fields, "y", folder, &data->y);
+  } else {
+    fields.Require("csv");
+    ReadCsv(&fields, folder, data);
+  }
+  return fields.Finish();
+}
+
+Status ReadBothData(const Json& json, const std::string& folder,
+                    RunConfig* config) {
+  FieldReader fields(json, "data");
+  if (fields.Has("train")) {
+    fields.Fail(
+        ReadData(fields.Take("train"), "data.train", folder, &config->train));
+  }
+  if (fields.Has("validation")) {
+    fields.Fail(ReadData(fields.Take("validation"), "data.validation", folder,
+                         &config->validation));
+  }
+  return fields.Finish();
+}
+
+void ReadValidationFreq(FieldReader* fields, FitConfig* fit) {
+  const Json json = fields->Take("validation_freq");
+  if (!json.is_array()) {
+    return OptionalInt(fields, "validation_freq", 1, kMostCount,
+                       &fit->validation_freq);
+  }
+  for (Json m = json.first(); m; m = m.next()) {
+    int64_t epoch = 0;
+    if (!m.ToInt64(&epoch) || epoch < 1) {
+      return fields->Refuse("validation_freq",
+                            "must be a number of epochs, or a list of epochs "
+                            "counted from 1");
+    }
+    fit->validation_epochs.push_back(epoch);
+  }
+}
+
+void ReadVerbose(FieldReader* fields, Verbose* verbose) {
+  const Json json = fields->Take("verbose");
+  if (!json || json.text() == "auto") return;
+  constexpr Verbose kVerbose[] = {Verbose::kSilent, Verbose::kBar,
+                                  Verbose::kLine};
+  int64_t number = 0;
+  if (!json.ToInt64(&number) || number < 0 || number > 2) {
+    return fields->Refuse("verbose", "must be \"auto\", 0, 1 or 2");
+  }
+  *verbose = kVerbose[number];
+}
+
+Status ReadFit(const Json& json, FitConfig* fit) {
+  FieldReader fields(json, "fit");
+  OptionalInt(&fields, "batch_size", 1, kMostBatch, &fit->batch_size);
+  OptionalInt(&fields, "epochs", 0, kMostCount, &fit->epochs);
+  OptionalInt(&fields, "initial_epoch", 0, kMostCount, &fit->initial_epoch);
+  OptionalInt(&fields, "steps_per_epoch", 1, kMostCount, &fit->steps_per_epoch);
+  fields.Bool("shuffle", &fit->shuffle);
+  OptionalInt(&fields, "seed", 0, INT64_MAX, &fit->seed);
+  OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
+  OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
+              &fit->validation_batch_size);
+  OptionalInt(&fields, "validation_steps", 1, kMostCount,
+              &fit->validation_steps);
+  ReadValidationFreq(&fields, fit);
+  ReadVerbose(&fields, &fit->verbose);
+  return fields.Finish();
+}
+
+Status ReadCommunication(const Json& json, const std::string& path,
+                         CommunicationOptions* options) {
+  std::string name = json.text();
+  if (!json.is_string()) {
+    FieldReader fields(json, path);
+    fields.String("implementation", &name);
+    OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
+                &options->bytes_per_pack);
+    RINGLET_RETURN_IF_ERROR(fields.Finish());
+    if (name.empty()) return Status();
+  }
+  return CommunicationImplementationFromName(name, &options->implementation)
+      .Annotate("%s", path.c_str());
+}
+
+Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
+  FieldReader fields(json, "strategy");
+  StrategyOptions* options = &strategy->options;
+  if (fields.Has("timeout")) {
+    fields.Double("timeout", 0.1, 1e6, &options->timeout_seconds);
+  }
+  if (fields.Has("start_timeout")) {
+    fields.Double("start_timeout", 0.1, 1e6, &options->start_timeout_seconds);
+  }
+  fields.String("job", &options->job);
+  OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
+  std::string policy = "wait";
+  fields.String("policy", &policy);
+  if (policy == "fail") {
+    strategy->policy = StrategyConfig::Policy::kFail;
+  } else if (policy == "shrink") {
+    fields.Refuse("policy",
+                  "this build goes on with all workers only: "
+                  "\"wait\" or \"fail\"");
+  } else if (policy != "wait") {
+    fields.Fail(UnknownName("strategy.policy", "policy", policy,
+                            {"wait", "fail", "shrink"}));
+  }
+  if (fields.Has("communication")) {
+    fields.Fail(ReadCommunication(fields.Take("communication"),
+                                  "strategy.communication",
+                                  &options->communication));
+  }
+  return fields.Finish();
+}
+
+Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
+  FieldReader fields(json, "");
+  // Unknown names first: what is misspelt would be missing too.
+  fields.Ignore(
+      {"$schema", "model", "compile", "data", "fit", "callbacks", "strategy"});
+  RINGLET_RETURN_IF_ERROR(fields.Finish());
+  RINGLET_RETURN_IF_ERROR(ReadCompile(json["compile"], config));
+  RINGLET_RETURN_IF_ERROR(ReadBothData(json["data"], folder, config));
+  RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
+  RINGLET_RETURN_IF_ERROR(ReadCallbacks(json["callbacks"], "callbacks", folder,
+                                        &config->callbacks));
+  RINGLET_RETURN_IF_ERROR(ReadStrategy(json["strategy"], &config->strategy));
+  for (const auto& callback : config->callbacks) {
+    if (callback->RestoresAfterLoss() &&
+        config->strategy.policy == StrategyConfig::Policy::kFail) {
+      return InvalidArgument(
+          "strategy.policy: is \"fail\", but callbacks hold BackupAndRestore, "
+          "which waits for a lost worker; take one of them away");
+    }
+  }
+  return ReadModel(json["model"], folder, &config->model);
+}
+
+}  // namespace
+
+std::string PathIn(const std::string& folder, const std::string& path) {
+  return path[0] == '/' || folder == "." ? path : folder + "/" + path;
+}
+
+Status ReadRunConfig(const std::string& path, RunConfig* config) {
+  std::string text;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+  Json json;
+  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
+  return ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
+}
+
+Dataset OpenData(const DataConfig& data) {
+  Dataset dataset;
+  if (!data.images.empty()) {
+    dataset = IdxDataset(data.images, data.labels);
+  } else if (!data.x.empty()) {
+    dataset = NpyDataset(data.x, data.y);
+  } else if (!data.csv.empty()) {
+    CsvOptions options;
+    options.separator = data.separator;
+    options.header = data.header;
+    options.label_name = data.label_name;
+    options.label_column = static_cast<int>(data.label_column);
+    dataset = CsvDataset(data.csv, options);
+  }
+  return dataset.empty() ? dataset : dataset.Map(data.scale);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,128 @@
+// ringlet train: a RUN.json from data to a trained model.
+
+#include <cinttypes>
+
+#include "command_line.h"
+#include "commands.h"
+#include "core/fit.h"
+#include "core/step_logger.h"
+#include "io/checkpoint.h"
+#include "net/cluster.h"
+#include "net/strategy.h"
+#include "run.h"
+#include "run_config.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Trains the model of RUN.json on its data. Flags go before its fields.
+)";
+
+constexpr char kMore[] = R"(
+RUN.json has model, compile, data, fit, callbacks and strategy, with Keras's
+names: see docs/run.schema.json and the examples in samples/. With the callback
+BackupAndRestore a run that was stopped goes on where it was: exit code 75 says
+that its state is saved.
+)";
+
+struct TrainFlags {
+  FitFlags fit;
+  std::string init, save, log_steps;
+};
+
+Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
+  RINGLET_RETURN_IF_ERROR(
+      ClusterFromEnvironment(Environment::Process(), cluster));
+  if (cluster->is_evaluator) {
+    return InvalidArgument(
+        "the environment makes this process an evaluator, which does not "
+        "train; run ringlet evaluate");
+  }
+  if (cluster->world_size >= strategy.min_workers) return Status();
+  return InvalidArgument(
+      "strategy.min_workers: is %" PRId64
+      ", but the environment (TF_CONFIG or its like) names %d; start more, or "
+      "ask for fewer",
+      strategy.min_workers, cluster->world_size);
+}
+
+FitOptions OptionsOf(const RunConfig& config, const RunData& data,
+                     const TrainFlags& flags) {
+  FitOptions options;
+  options.epochs = config.fit.epochs;
+  options.initial_epoch = config.fit.initial_epoch;
+  options.steps_per_epoch = config.fit.steps_per_epoch;
+  options.validation_data = data.validation;
+  options.validation_steps = config.fit.validation_steps;
+  options.validation_freq = config.fit.validation_freq;
+  options.validation_epochs = config.fit.validation_epochs;
+  options.callbacks = config.callbacks;
+  options.verbose = config.fit.verbose;
+  if (!flags.log_steps.empty()) {
+    options.callbacks.push_back(StepLogger(flags.log_steps));
+  }
+  return options;
+}
+
+// All that one worker can see to be wrong is told before it waits for others.
+Status Train(const std::string& path, const TrainFlags& flags) {
+  MultiWorkerMirroredStrategy strategy;  // outlives the model
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  flags.fit.Apply(&config.fit);
+  ClusterConfig cluster;
+  RINGLET_RETURN_IF_ERROR(ReadCluster(config.strategy, &cluster));
+  if (cluster.is_chief) {
+    RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
+    RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
+  }
+  RINGLET_RETURN_IF_ERROR(
+      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
+  Model* model = config.model.get();
+  if (!flags.init.empty()) {
+    LoadOptions loading;
+    loading.ignore_others = true;
+    loading.accept_unverified = true;
+    RINGLET_RETURN_IF_ERROR(
+        LoadCheckpoint(flags.init, {model->weights_state()}, loading)
+            .Annotate("--init"));
+  }
+  RunData data;
+  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
+                              .Annotate("%s", path.c_str()));
+
+  strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
+                                                      config.strategy.options);
+  RINGLET_RETURN_IF_ERROR(strategy.status());
+  if (strategy.num_workers() > 1) {
+    RINGLET_RETURN_IF_ERROR(CompileModel(config, strategy.collective()));
+  }
+  const Status status =
+      model->Fit(data.train, OptionsOf(config, data, flags)).status();
+  if (status.ok() && cluster.is_chief && !flags.save.empty()) {
+    RINGLET_RETURN_IF_ERROR(SaveCheckpoint(flags.save, {model->weights_state()})
+                                .Annotate("--save"));
+  }
+  config.model.reset();  // before the strategy, which it uses
+  return status;
+}
+
+}  // namespace
+
+int TrainCommand(const std::vector<std::string>& line) {
+  TrainFlags values;
+  CommandLine flags("train", "RUN.json", kAbout, kMore);
+  values.fit.AddAll(&flags);
+  flags.Text("--init", "WEIGHTS", &values.init,
+             "begin with the weights of this file");
+  flags.Text("--save", "MODEL", &values.save,
+             "write the trained model to this file");
+  flags.Text("--log-steps", "FILE.csv", &values.log_steps,
+             "a row a step: epoch, step, loss, metrics, exactly");
+  int code = 0;
+  if (!flags.Parse(line, 1, 1, &code)) return code;
+  return ExitCode(Train(flags.arguments()[0], values));
+}
+
+}  // namespace ringlet
