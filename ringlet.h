@@ -27,6 +27,7 @@
 #include "io/model_file.h"
 #include "io/model_json.h"
 #include "io/npy.h"
+#include "io/npz.h"
 #include "io/safetensors.h"
 #include "io/tensorboard.h"
 #include "io/trace.h"

@@ -40,8 +40,8 @@ std::string Value(const std::string& header, const char* key) {
   if (begin == std::string::npos) return "";
   if (header[begin] == '(') {
     const size_t end = header.find(')', begin);
-    return header.substr(begin, end == std::string::npos ? end
-                                                         : end - begin + 1);
+    return header.substr(begin,
+                         end == std::string::npos ? end : end - begin + 1);
   }
   const size_t end = std::min(header.find_first_of(",}", begin), header.size());
   const size_t last = header.find_last_not_of(' ', end - 1);
@@ -71,7 +71,8 @@ bool ParseDescr(const std::string& descr, DType* dtype, bool* reversed) {
 }
 
 // "(3, 4)" -> a shape; false where it is none, or more than `most` elements.
-// One with a zero has no elements, but shapes cut from it may: they are bounded.
+// One with a zero has no elements, but shapes cut from it may: they are
+// bounded.
 bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') {
     return false;
@@ -116,30 +117,34 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
   const size_t length =
       b[0] | b[1] << 8 | b[2] << 16 | static_cast<size_t>(b[3]) << 24;
   if (length > kMostHeader) {
-    return Corruption("%s: offset 8: a header of %zu bytes is more than an "
-                      "array needs",
-                      path, length);
+    return Corruption(
+        "%s: offset 8: a header of %zu bytes is more than an "
+        "array needs",
+        path, length);
   }
   std::string header(length, '\0');
   RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
   const std::string descr = Value(header, "descr");
   if (!ParseDescr(descr, &array->dtype, reversed)) {
-    return Corruption("%s: header: elements of type %.40s; ringlet reads u1, "
-                      "i4, i8, f4 and f8",
-                      path, descr.empty() ? "(none)" : descr.c_str());
+    return Corruption(
+        "%s: header: elements of type %.40s; ringlet reads u1, "
+        "i4, i8, f4 and f8",
+        path, descr.empty() ? "(none)" : descr.c_str());
   }
   if (Value(header, "fortran_order") != "False") {
-    return InvalidArgument("%s: header: fortran_order must be False; save "
-                           "numpy.ascontiguousarray(a)",
-                           path);
+    return InvalidArgument(
+        "%s: header: fortran_order must be False; save "
+        "numpy.ascontiguousarray(a)",
+        path);
   }
   const std::string shape = Value(header, "shape");
   const int64_t most =
       file->MostLeft() / static_cast<int64_t>(SizeOf(array->dtype));
   if (!ParseShape(shape, most, &array->shape)) {
-    return Corruption("%s: header: shape %.200s is none, or more than the file "
-                      "can hold (%" PRId64 " elements)",
-                      path, shape.c_str(), most);
+    return Corruption(
+        "%s: header: shape %.200s is none, or more than the file "
+        "can hold (%" PRId64 " elements)",
+        path, shape.c_str(), most);
   }
   return Status();
 }
@@ -159,25 +164,27 @@ Status ReadNpy(const std::string& path, NpyArray* array) {
   return Status();
 }
 
-Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
-                const void* data) {
+std::string NpyHeader(DType dtype, const Shape& shape) {
   const char* type = dtype == DType::kUint8     ? "u1"
                      : dtype == DType::kInt32   ? "i4"
                      : dtype == DType::kInt64   ? "i8"
                      : dtype == DType::kFloat32 ? "f4"
                                                 : "f8";
-  std::string header = std::string("{'descr': '") +
-                       (SizeOf(dtype) == 1 ? "|" : "<") + type +
-                       "', 'fortran_order': False, 'shape': " +
-                       shape.ToString() + ", }";
+  std::string header =
+      std::string("{'descr': '") + (SizeOf(dtype) == 1 ? "|" : "<") + type +
+      "', 'fortran_order': False, 'shape': " + shape.ToString() + ", }";
   // Magic, version and length take 10 bytes; the data begin at a multiple of
   // 64.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
   const size_t n = header.size();
-  const std::string start =
-      std::string(kMagic, 6) + std::string("\1\0", 2) +
-      static_cast<char>(n & 255) + static_cast<char>(n >> 8);
+  return std::string(kMagic, 6) + std::string("\1\0", 2) +
+         static_cast<char>(n & 255) + static_cast<char>(n >> 8) + header;
+}
+
+Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
+                const void* data) {
+  const std::string header = NpyHeader(dtype, shape);
   std::vector<unsigned char> bytes(
       static_cast<const unsigned char*>(data),
       static_cast<const unsigned char*>(data) +
@@ -186,8 +193,7 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
   FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return OsError(errno, "%s", path.c_str());
   const bool written =
-      std::fwrite(start.data(), 1, start.size(), file) == start.size() &&
-      std::fwrite(header.data(), 1, n, file) == n &&
+      std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
       (bytes.empty() ||
        std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
   const int error = errno;
@@ -204,9 +210,10 @@ Dataset NpyDataset(const std::string& x, const std::string& y) {
     const Status status = ReadNpy(path, &arrays[i]);
     if (!status.ok()) return Dataset(status);
     if (arrays[i].shape.rank() < 1) {
-      return Dataset(InvalidArgument("%s: a single value, not an array of "
-                                     "examples",
-                                     path.c_str()));
+      return Dataset(
+          InvalidArgument("%s: a single value, not an array of "
+                          "examples",
+                          path.c_str()));
     }
   }
   const int64_t size = arrays[0].shape[0];

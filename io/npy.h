@@ -23,6 +23,9 @@ struct NpyArray {
 
 Status ReadNpy(const std::string& path, NpyArray* array);
 
+// What a file of such an array has before its data, which are little-endian.
+std::string NpyHeader(DType dtype, const Shape& shape);
+
 // `data` holds shape.elements() elements.
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);

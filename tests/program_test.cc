@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -20,7 +22,10 @@
 #include "data_files.h"
 #include "free_ports.h"
 #include "io/compile_json.h"
+#include "io/idx.h"
 #include "io/model_json.h"
+#include "io/npy.h"
+#include "python.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -495,6 +500,154 @@ TEST_F(ProgramTest, NpyAndCsvDataTrain) {
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+}
+
+// --- what becomes of a trained model ---
+
+double NumberIn(const std::string& json, const std::string& key) {
+  const size_t at = json.find("\"" + key + "\":");
+  EXPECT_NE(at, std::string::npos) << key << " in " << json;
+  return at == std::string::npos ? NAN
+                                 : std::stod(json.substr(at + key.size() + 3));
+}
+
+TEST_F(ProgramTest, ASavedModelIsEvaluatedAndPredicts) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0)
+      << err_;
+  const std::string data =
+      EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini/";
+  // By the run's data, by files, and from the run with the model's weights.
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0) << err_;
+  const std::string logs = out_;
+  const double accuracy = NumberIn(logs, "accuracy");
+  EXPECT_TRUE(NumberIn(logs, "loss") > 0 && accuracy > 0) << logs;
+  ASSERT_EQ(
+      Run({"evaluate", "m", "--images", data + "t10k-images-idx3-ubyte.gz",
+           "--labels", data + "t10k-labels-idx1-ubyte.gz", "--scale",
+           "0.00392156862745098", "--json"}),
+      0)
+      << err_;
+  EXPECT_EQ(out_, logs);
+  ASSERT_EQ(Run({"evaluate", "run.json", "--init", "m", "--json"}), 0) << err_;
+  EXPECT_EQ(out_, logs);
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--part", "train"}), 0);
+  EXPECT_NE(out_.find("63/63 - "), std::string::npos) << out_;
+
+  // The predictions' best classes are right as often as evaluate says.
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0) << err_;
+  const std::string on_stdout = out_;
+  ASSERT_EQ(Run({"predict", "m", "--images", data + "t10k-images-idx3-ubyte.gz",
+                 "--scale", "0.00392156862745098", "--out", "p.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(ReadWhole(folder_ / "p.csv"), on_stdout);
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.npy"}), 0);
+  NpyArray npy;
+  ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &npy).ok());
+  ASSERT_EQ(npy.shape, Shape({400, 10}));
+  IdxArray labels;
+  ASSERT_TRUE(ReadIdx(data + "t10k-labels-idx1-ubyte.gz", &labels).ok());
+  const std::vector<float> outputs = Values<float>(npy.data);
+  const Strings rows = Lines(on_stdout);
+  ASSERT_EQ(rows.size(), 400u);
+  int right = 0;
+  for (int i = 0; i < 400; ++i) {
+    const float* row = outputs.data() + 10 * i;
+    right += std::max_element(row, row + 10) - row == labels.data[i];
+    EXPECT_EQ(std::stof(rows[i]), row[0]);
+  }
+  EXPECT_NEAR(right / 400.0, accuracy, 1e-9);
+}
+
+TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {
+  WriteRun(", \"steps_per_epoch\": 3", ", \"shuffle\": false");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "two"}), 0) << err_;
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "one"}), 0);
+  // The same data, the saved model, without "compile".
+  const std::string run = ReadWhole(folder_ / "run.json");
+  WriteWhole(folder_ / "run.json",
+             "{\"model\": \"one\"," + run.substr(run.find("  \"data\"")));
+  ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "more"}), 0)
+      << err_;
+  EXPECT_EQ(Run({"diff", "two", "more"}), 0) << out_;
+}
+
+TEST_F(ProgramTest, FilesAreInspectedComparedAndExported) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "a"}), 0) << err_;
+  ASSERT_EQ(Run({"train", "run.json", "--save", "b", "--seed", "2"}), 0);
+  ASSERT_EQ(Run({"inspect", "a"}), 0) << err_;
+  EXPECT_NE(out_.find("model/dense/kernel"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("verified"), std::string::npos) << out_;
+  EXPECT_EQ(Run({"inspect", "a", "--json"}), 0);
+  EXPECT_NE(out_.find("optimizer/iterations"), std::string::npos) << out_;
+  EXPECT_EQ(Run({"diff", "a", "a"}), 0);
+  EXPECT_EQ(Run({"diff", "a", "b"}), 1);
+  EXPECT_EQ(err_, "");
+  EXPECT_NE(out_.find("model/dense/kernel"), std::string::npos) << out_;
+
+  ASSERT_EQ(Run({"export", "a", "--out", "a.safetensors"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "a", "--out", "a.npz"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "a", "--all", "--format", "npz", "-o", "all"}), 0);
+  ASSERT_EQ(Run({"train", "run.json", "--init", "a.safetensors"}), 0) << err_;
+  if (HavePython()) {
+    WriteWhole(folder_ / "look.py", R"(
+import json, numpy, struct, sys
+folder = sys.argv[1]
+z = numpy.load(folder + "/a.npz")
+raw = open(folder + "/a.safetensors", "rb").read()
+n, = struct.unpack("<Q", raw[:8])
+header = json.loads(raw[8:8 + n])
+print(sorted(z.files))
+for name in z.files:
+    begin, end = header[name]["data_offsets"]
+    assert raw[8 + n + begin:8 + n + end] == z[name].tobytes(), name
+    assert list(z[name].shape) == header[name]["shape"], name
+print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
+)");
+    EXPECT_EQ(RunPython(folder_ / "look.py" + " " + folder_.path()),
+              (Strings{"['dense/bias', 'dense/kernel', 'dense_1/bias', "
+                       "'dense_1/kernel']",
+                       "optimizer/velocity/dense_1/kernel (784, 8)"}));
+  }
+
+  std::string damaged = ReadWhole(folder_ / "a");
+  damaged[damaged.size() / 2] ^= 1;
+  WriteWhole(folder_ / "damaged", damaged);
+  EXPECT_EQ(Run({"inspect", "damaged"}), 1);
+  EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+  ExpectError({"diff", "a", "damaged"}, 1, {"damaged"});
+  ExpectError({"export", "damaged", "--all", "-o", "x.npz"}, 1, {"damaged"});
+  ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
+}
+
+TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  ExpectError({"evaluate", "m"}, 2, {"no data", "--data RUN.json"});
+  ExpectError({"evaluate", "m", "--images", "x"}, 2, {"--images needs"});
+  ExpectError({"evaluate", "m", "--x", "x", "--csv", "y"}, 2, {"one of"});
+  ExpectError({"evaluate", "m", "--data", "run.json", "--part", "test"}, 2,
+              {"--part test"});
+  ExpectError({"evaluate", "run.json"}, 2, {"--init WEIGHTS"});
+  ExpectError({"evaluate", "none", "--data", "run.json"}, 1, {"none"});
+  ExpectError({"evaluate", "m", "--csv", "none.csv"}, 1, {"none.csv"});
+  ExpectError({"predict", "m", "--data", "run.json", "--out", "p.txt"}, 2,
+              {"p.txt", ".npy"});
+  ExpectError({"predict", "m", "--data", "run.json", "--out", "no/p.npy"}, 1,
+              {"no/p.npy"});
+  ExpectError({"predict", "m", "--labels", "x"}, 2,
+              {"unknown flag '--labels'"});
+  ExpectError({"inspect", "run.json"}, 1, {"run.json"});
+  ExpectError({"inspect"}, 2, {"FILE is missing"});
+  ExpectError({"diff", "m"}, 2, {"A B"});
+  ExpectError({"export", "m"}, 2, {"--out is missing"});
+  ExpectError({"export", "m", "-o", "m.h5"}, 2, {"'h5'", "npz"});
+  // Weights of another shape.
+  WriteRun("\"units\": 8", "\"units\": 9");
+  ExpectError({"train", "run.json", "--init", "m"}, 2, {"--init", "kernel"});
 }
 
 // --- several workers ---

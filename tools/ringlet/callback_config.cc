@@ -3,6 +3,7 @@
 #include "core/callbacks.h"
 #include "io/backup_and_restore.h"
 #include "io/keras_json.h"
+#include "io/model_checkpoint.h"
 #include "io/tensorboard.h"
 #include "run_config.h"
 
@@ -114,6 +115,26 @@ Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
   return TensorBoard(o);
 }
 
+Made ReadModelCheckpoint(FieldReader* fields, const std::string& folder) {
+  ModelCheckpointOptions o;
+  std::string filepath;
+  fields->Require("filepath");
+  ReadPath(fields, "filepath", folder, &filepath);
+  fields->String("monitor", &o.monitor);
+  ReadVerbose(fields, &o.verbose);
+  fields->Bool("save_best_only", &o.save_best_only);
+  fields->Bool("save_weights_only", &o.save_weights_only);
+  fields->Choice("mode", kModes, &o.mode);
+  if (fields->Take("save_freq").text() != "epoch") {
+    fields->Int("save_freq", 1, kMostCount, &o.save_freq);
+  }
+  if (fields->Has("initial_value_threshold")) {
+    fields->Double("initial_value_threshold", -kMostNumber, kMostNumber,
+                   &o.initial_value_threshold);
+  }
+  return ModelCheckpoint(filepath, o);
+}
+
 struct Maker {
   Made (*make)(FieldReader* fields, const std::string& folder);
   const char* refusal;  // where `make` is null
@@ -122,6 +143,7 @@ struct Maker {
 constexpr Named<Maker> kMakers[] = {
     {"EarlyStopping", {ReadEarlyStopping, ""}},
     {"ReduceLROnPlateau", {ReadReduceLROnPlateau, ""}},
+    {"ModelCheckpoint", {ReadModelCheckpoint, ""}},
     {"CSVLogger", {ReadCSVLogger, ""}},
     {"TerminateOnNaN", {ReadTerminateOnNaN, ""}},
     {"BackupAndRestore", {ReadBackupAndRestore, ""}},

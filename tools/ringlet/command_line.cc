@@ -97,9 +97,9 @@ void CommandLine::Int(const char* names, int64_t low, int64_t high,
   });
 }
 
-void CommandLine::Number(const char* names, double low, double high,
-                         double* number, const char* help) {
-  Add(names, "SECONDS", help,
+void CommandLine::Number(const char* names, const char* value_shown, double low,
+                         double high, double* number, const char* help) {
+  Add(names, value_shown, help,
       [=](const std::string& flag, const std::string& text) {
         double value = 0;
         if (!ReadNumber(text, &value) || value < low || value > high) {

@@ -34,8 +34,8 @@ class CommandLine {
             const char* help);
   void Int(const char* names, int64_t low, int64_t high, int64_t* number,
            const char* help);
-  void Number(const char* names, double low, double high, double* number,
-              const char* help);
+  void Number(const char* names, const char* value, double low, double high,
+              double* number, const char* help);
   // 64M, 512K, 1G or bytes.
   void Bytes(const char* names, int64_t* bytes, const char* help);
 

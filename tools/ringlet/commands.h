@@ -1,4 +1,5 @@
-// The commands of the program, each in a file of its own name.
+// The commands of the program, most in a file of its own name; inspect, diff
+// and export are in files.cc.
 //
 // Internal to tools/ringlet/. `line` is what follows the command's name; the
 // result is the exit code.
@@ -11,9 +12,14 @@
 
 namespace ringlet {
 
+int TrainCommand(const std::vector<std::string>& line);
+int EvaluateCommand(const std::vector<std::string>& line);
+int PredictCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);
 int PlanCommand(const std::vector<std::string>& line);
-int TrainCommand(const std::vector<std::string>& line);
+int InspectCommand(const std::vector<std::string>& line);
+int DiffCommand(const std::vector<std::string>& line);
+int ExportCommand(const std::vector<std::string>& line);
 
 }  // namespace ringlet
 

@@ -49,9 +49,9 @@ int LaunchCommand(const std::vector<std::string>& line) {
   flags.Switch("--restart", &options.restart, "start a failed worker again");
   flags.Int("--max-restarts", 0, 1000000, &max_restarts,
             "each at most N times (3)");
-  flags.Number("--backoff", 0, 1e6, &options.backoff_seconds,
+  flags.Number("--backoff", "SECONDS", 0, 1e6, &options.backoff_seconds,
                "before the first restart (0.5), then twice that,\nup to 30");
-  flags.Number("--grace", 0, 1e6, &options.grace_seconds,
+  flags.Number("--grace", "SECONDS", 0, 1e6, &options.grace_seconds,
                "for the workers to end before they are killed, and\n"
                "before they are told to after one failed (5)");
   int code = 0;

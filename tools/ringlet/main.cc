@@ -19,8 +19,13 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train the model of a RUN.json", ringlet::TrainCommand},
+    {"evaluate", "loss and metrics of a saved model", ringlet::EvaluateCommand},
+    {"predict", "outputs of a saved model", ringlet::PredictCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
-    {"plan", "what a step of a RUN.json takes", ringlet::PlanCommand},
+    {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
+    {"inspect", "show and verify a file", ringlet::InspectCommand},
+    {"diff", "compare two files", ringlet::DiffCommand},
+    {"export", "weights for other programs", ringlet::ExportCommand},
 };
 
 void PrintHelp() {
@@ -47,7 +52,7 @@ void PrintVersion() {
   std::printf("matrix products: ringlet's own\n");
 #endif
   std::printf("data: IDX, NPY, CSV, each plain or .gz\n");
-  std::printf("models: Keras configuration (JSON), safetensors\n");
+  std::printf("models: Keras configuration (JSON), safetensors, npz (out)\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
 }

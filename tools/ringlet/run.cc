@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "io/file_system.h"
+#include "io/model_file.h"
 
 namespace ringlet {
 
@@ -36,13 +37,30 @@ void FitFlags::Apply(FitConfig* fit) const {
   if (no_shuffle) fit->shuffle = false;
 }
 
-Status CompileModel(const RunConfig& config, Collective* collective) {
+Status MakeModel(RunConfig* config, const std::string& init,
+                 Collective* collective) {
   CompileOptions options;
   options.collective = collective;
-  options.threads = static_cast<int>(config.fit.threads);
-  options.seed = static_cast<uint64_t>(config.fit.seed);
-  config.model->Compile(config.optimizer, config.loss, config.metrics, options);
-  return config.model->status();
+  options.threads = static_cast<int>(config->fit.threads);
+  options.seed = static_cast<uint64_t>(config->fit.seed);
+  if (!config->saved_model.empty()) {
+    RINGLET_RETURN_IF_ERROR(
+        LoadModel(config->saved_model, &config->model, options)
+            .Annotate("model"));
+  }
+  Model* model = config->model.get();
+  if (config->has_compile) {
+    model->Compile(config->optimizer, config->loss, config->metrics, options);
+  }
+  RINGLET_RETURN_IF_ERROR(model->status());
+  if (!model->compiled()) {
+    return InvalidArgument(
+        "%s: was saved without how it is compiled; name it as \"model\" of a "
+        "RUN.json with \"compile\"",
+        config->saved_model.c_str());
+  }
+  if (init.empty()) return Status();
+  return LoadWeights(model, init).Annotate("--init");
 }
 
 namespace {

@@ -23,8 +23,11 @@ struct FitFlags {
   void Apply(FitConfig* fit) const;
 };
 
-// Of config.model, which may then be trained: alone (null), or by a job.
-Status CompileModel(const RunConfig& config, Collective* collective);
+// Makes config->model one that may be trained, alone (null) or by a job; may be
+// called again for another collective. Compiles it, or loads the saved model,
+// and loads the weights of the file `init` (none where "").
+Status MakeModel(RunConfig* config, const std::string& init,
+                 Collective* collective);
 
 // The examples of training and of validation (none where RUN.json has none), in
 // batches of a job of `world` workers. All of them have been looked at: they

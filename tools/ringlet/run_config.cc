@@ -30,27 +30,41 @@ void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
   *path = PathIn(folder, text);
 }
 
+Status RequireCompile(const RunConfig& config) {
+  if (config.has_compile) return Status();
+  return InvalidArgument("compile: is missing; it names the loss");
+}
+
 Status ReadModel(const Json& json, const std::string& folder,
-                 std::unique_ptr<Model>* model) {
-  if (json.is_object()) return ModelFromJson(json, "model", model);
+                 RunConfig* config) {
+  if (json.is_object()) {
+    RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
+    return ModelFromJson(json, "model", &config->model);
+  }
   if (!json.is_string() || json.text().empty()) {
     return InvalidArgument(
         "model: %s; must be Keras's configuration (model.to_json()) or the "
-        "path of a file with it",
+        "path of a file with it, or of a saved model",
         json ? ("is " + Show(json)).c_str() : "is missing");
   }
   const std::string path = PathIn(folder, json.text());
+  if (path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) {
+    config->saved_model = path;
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
   std::string text;
   RINGLET_RETURN_IF_ERROR(
       ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)
           .Annotate("model"));
   Json parsed;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
-  return ModelFromJson(parsed, "", model).Annotate("%s", path.c_str());
+  return ModelFromJson(parsed, "", &config->model).Annotate("%s", path.c_str());
 }
 
 Status ReadCompile(const Json& json, RunConfig* config) {
-  if (!json) return InvalidArgument("compile: is missing; it names the loss");
+  if (!json || json.kind() == Json::Kind::kNull) return Status();
+  config->has_compile = true;
   FieldReader fields(json, "compile");
   config->optimizer = RMSprop();  // Keras's default
   if (fields.Has("optimizer")) {
@@ -264,7 +278,7 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
           "which waits for a lost worker; take one of them away");
     }
   }
-  return ReadModel(json["model"], folder, &config->model);
+  return ReadModel(json["model"], folder, config);
 }
 
 }  // namespace

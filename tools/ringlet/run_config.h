@@ -61,7 +61,10 @@ struct StrategyConfig {
 };
 
 struct RunConfig {
-  std::unique_ptr<Model> model;  // to be compiled
+  // To be compiled; or null, and the path of a saved model.
+  std::unique_ptr<Model> model;
+  std::string saved_model;
+  bool has_compile = false;  // else a saved model goes on as it was compiled
   Optimizer optimizer;
   Loss loss;
   std::vector<Metric> metrics;

@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "core/fit.h"
 #include "core/step_logger.h"
-#include "io/checkpoint.h"
+#include "io/model_file.h"
 #include "net/cluster.h"
 #include "net/strategy.h"
 #include "run.h"
@@ -78,16 +78,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
   }
   RINGLET_RETURN_IF_ERROR(
-      CompileModel(config, nullptr).Annotate("%s", path.c_str()));
-  Model* model = config.model.get();
-  if (!flags.init.empty()) {
-    LoadOptions loading;
-    loading.ignore_others = true;
-    loading.accept_unverified = true;
-    RINGLET_RETURN_IF_ERROR(
-        LoadCheckpoint(flags.init, {model->weights_state()}, loading)
-            .Annotate("--init"));
-  }
+      MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
   RunData data;
   RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
                               .Annotate("%s", path.c_str()));
@@ -96,16 +87,14 @@ Status Train(const std::string& path, const TrainFlags& flags) {
                                                       config.strategy.options);
   RINGLET_RETURN_IF_ERROR(strategy.status());
   if (strategy.num_workers() > 1) {
-    RINGLET_RETURN_IF_ERROR(CompileModel(config, strategy.collective()));
+    RINGLET_RETURN_IF_ERROR(
+        MakeModel(&config, flags.init, strategy.collective()));
   }
-  const Status status =
-      model->Fit(data.train, OptionsOf(config, data, flags)).status();
-  if (status.ok() && cluster.is_chief && !flags.save.empty()) {
-    RINGLET_RETURN_IF_ERROR(SaveCheckpoint(flags.save, {model->weights_state()})
-                                .Annotate("--save"));
-  }
-  config.model.reset();  // before the strategy, which it uses
-  return status;
+  Model* model = config.model.get();
+  RINGLET_RETURN_IF_ERROR(
+      model->Fit(data.train, OptionsOf(config, data, flags)).status());
+  if (flags.save.empty() || !cluster.is_chief) return Status();
+  return SaveModel(model, flags.save).Annotate("--save");
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "use.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "io/idx.h"
+#include "io/npy.h"
+#include "run.h"
+
+namespace ringlet {
+namespace {
+
+// An array of examples without labels.
+template <typename Array>
+class ArraySource final : public Source {
+ public:
+  ArraySource(const std::string& name, Array array)
+      : name_(name), array_(std::move(array)) {
+    x_.dtype = array_.dtype;
+    for (int i = 1; i < array_.shape.rank(); ++i) {
+      x_.shape.Append(array_.shape[i]);
+    }
+  }
+  int64_t size() const override { return array_.shape[0]; }
+  ExampleSpec x() const override { return x_; }
+  ExampleSpec y() const override { return {DType::kUint8, {0}}; }
+  Status Read(const int64_t* index, int count, void* x, void*) override {
+    const size_t bytes = x_.bytes();
+    for (int i = 0; i < count; ++i) {
+      std::copy_n(array_.data.data() + static_cast<size_t>(index[i]) * bytes,
+                  bytes, static_cast<unsigned char*>(x) + i * bytes);
+    }
+    return Status();
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  const std::string name_;
+  const Array array_;
+  ExampleSpec x_;
+};
+
+template <typename Array>
+Dataset Unlabelled(const std::string& path,
+                   Status (*read)(const std::string&, Array*)) {
+  Array array;
+  const Status status = read(path, &array);
+  if (!status.ok()) return Dataset(status);
+  if (array.shape.rank() < 1 || array.shape[0] < 1) {
+    return Dataset(InvalidArgument("%s: holds no examples", path.c_str()));
+  }
+  return Dataset(std::make_shared<ArraySource<Array>>(path, std::move(array)));
+}
+
+Dataset OpenUnlabelled(const DataConfig& data) {
+  if (!data.images.empty()) {
+    return Unlabelled<IdxArray>(data.images, ReadIdx).Map(data.scale);
+  }
+  if (!data.x.empty()) {
+    return Unlabelled<NpyArray>(data.x, ReadNpy).Map(data.scale);
+  }
+  return OpenData(data);
+}
+
+bool IsRun(const std::string& path) {
+  return path.size() > 5 && path.compare(path.size() - 5, 5, ".json") == 0;
+}
+
+}  // namespace
+
+void UseFlags::Add(CommandLine* flags, bool labels) {
+  labels_ = labels;
+  flags->Text("--init", "WEIGHTS", &init_,
+              "where MODEL is a RUN.json: the weights to use");
+  flags->Text("--data", "RUN.json", &run_,
+              "take the data of this file's \"data\"");
+  flags->Text("--part", "NAME", &part_,
+              "of it: validation (without this flag) or train");
+  flags->Text("--images", "FILE", &data_.images, "IDX, plain or .gz");
+  if (labels) {
+    flags->Text("--labels", "FILE", &data_.labels, "of the images: IDX");
+  }
+  flags->Text("--x", "FILE", &data_.x, "NPY, plain or .gz");
+  if (labels) flags->Text("--y", "FILE", &data_.y, "of --x: NPY");
+  flags->Text("--csv", "FILE", &data_.csv, "a row an example, with a header");
+  flags->Text("--label", "COLUMN", &label_,
+              "of the CSV that is the label: a name, or a number\nfrom 0 (the "
+              "last column)");
+  flags->Number("--scale", "FACTOR", -1e30, 1e30, &scale_,
+                "of the data (1): 0.00392156862745098 for images");
+  flags->Number("--offset", "NUMBER", -1e30, 1e30, &offset_,
+                "added after that (0)");
+  flags->Int("--batch-size", 1, int64_t{1} << 24, &batch_size_,
+             "examples at a time (32)");
+  flags->Int("--threads", 1, 1024, &threads_, "that compute (1)");
+}
+
+Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
+  *data = data_;
+  if (!data->empty()) {
+    if (!run_.empty()) {
+      return InvalidArgument("--data and data files do not go together");
+    }
+    if (!data->images.empty() + !data->x.empty() + !data->csv.empty() != 1) {
+      return InvalidArgument("give one of --images, --x and --csv");
+    }
+    if (labels_ && !data->images.empty() && data->labels.empty()) {
+      return InvalidArgument("--images needs --labels");
+    }
+    if (labels_ && !data->x.empty() && data->y.empty()) {
+      return InvalidArgument("--x needs --y");
+    }
+    data->scale =
+        Scale(static_cast<float>(scale_), static_cast<float>(offset_));
+    data->label_name = label_;
+    if (!label_.empty() &&
+        label_.find_first_not_of("-0123456789") == std::string::npos) {
+      data->label_name.clear();
+      data->label_column = std::strtol(label_.c_str(), nullptr, 10);
+    }
+    return Status();
+  }
+  const std::string run = run_.empty() && IsRun(model_path) ? model_path : run_;
+  if (run.empty()) {
+    return InvalidArgument(
+        "no data: give --data RUN.json, --images, --x or --csv");
+  }
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(run, &config));
+  if (part_ != "validation" && part_ != "train") {
+    return InvalidArgument("--part %s: is neither validation nor train",
+                           part_.c_str());
+  }
+  *data = part_ == "train" ? config.train : config.validation;
+  if (!data->empty()) return Status();
+  return InvalidArgument("%s: data.%s: is missing", run.c_str(), part_.c_str());
+}
+
+Status UseFlags::Open(const std::string& model_path,
+                      std::unique_ptr<Model>* model, Dataset* batches) const {
+  DataConfig data;
+  RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
+  RunConfig config;
+  config.fit.threads = threads_;
+  if (IsRun(model_path)) {
+    if (init_.empty()) {
+      return InvalidArgument(
+          "%s: is a RUN.json, whose model is not trained; give --init WEIGHTS",
+          model_path.c_str());
+    }
+    RINGLET_RETURN_IF_ERROR(ReadRunConfig(model_path, &config));
+    config.fit.threads = threads_;
+  } else {
+    config.saved_model = model_path;
+  }
+  RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
+  *model = std::move(config.model);
+  *batches =
+      (labels_ ? OpenData(data) : OpenUnlabelled(data)).Batch(batch_size_);
+  return batches->status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,38 @@
+// What evaluate and predict share: a trained model, and data to use it on.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_USE_H_
+#define RINGLET_TOOLS_RINGLET_USE_H_
+
+#include <memory>
+#include <string>
+
+#include "command_line.h"
+#include "run_config.h"
+
+namespace ringlet {
+
+class UseFlags {
+ public:
+  // `labels`: whether the data are to have labels.
+  void Add(CommandLine* flags, bool labels);
+  // MODEL is a saved model, or a RUN.json whose weights are those of --init.
+  // *model is compiled; *batches are of the data that the flags name, or of
+  // those of RUN.json.
+  Status Open(const std::string& model_path, std::unique_ptr<Model>* model,
+              Dataset* batches) const;
+
+ private:
+  Status Data(const std::string& model_path, DataConfig* data) const;
+
+  bool labels_ = true;
+  std::string init_, run_, part_ = "validation", label_;
+  DataConfig data_;
+  double scale_ = 1, offset_ = 0;
+  int64_t batch_size_ = 32, threads_ = 1;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_USE_H_
