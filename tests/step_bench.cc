@@ -5,6 +5,9 @@
 //     step T          milliseconds of a training step, batch 64, T threads
 //     layers T        "name phase milliseconds" for each piece, in one line
 //     bytes           of the model's memory at batch 64
+//     save FOLDER     milliseconds of: the copy that a save pauses for, memcpy
+//                     of as much, a save until it is durable, a plain write
+//                     and fsync of as much, a load; and the megabytes of it
 //
 // With a TF_CONFIG it is a worker, with a batch of 64 of its own.
 
@@ -20,6 +23,7 @@
 #include "core/clock.h"
 #include "core/gemm.h"
 #include "core/random.h"
+#include "io/snapshot.h"
 #include "ringlet.h"
 
 namespace ringlet {
@@ -105,14 +109,45 @@ class Trainer {
 
   size_t Bytes() const { return model_.BytesUsed(); }
 
+  void Save(const std::string& folder) {
+    const Saveables state = {model_.weights_state(), model_.optimizer_state()};
+    const size_t bytes = static_cast<size_t>(model_.num_weights()) * 4;
+    copy_.resize(bytes);
+    const double memcpy_ms = Timed([&] {
+      std::memcpy(copy_.data(), model_.weights(), bytes);
+    });
+    const double pause = Timed([&] { Check(snapshot_.Take(state[0])); });
+    const std::string path = folder + "/bench.safetensors";
+    const double durable = Timed([&] { Check(SaveCheckpoint(path, state)); });
+    const double load = Timed([&] { Check(LoadCheckpoint(path, state)); });
+    const double plain = Timed([&] {
+      std::unique_ptr<File> file;
+      FileSystem* files = FileSystem::Posix();
+      files->Remove(folder + "/plain").IgnoreError();
+      Check(files->Create(folder + "/plain", &file));
+      Check(file->Write(copy_.data(), bytes));
+      Check(file->Sync());
+    });
+    std::printf("%.3f %.3f %.3f %.3f %.3f %.3f\n", pause, memcpy_ms, durable,
+                plain, load, static_cast<double>(bytes) * 1e-6);
+  }
+
  private:
   static void Check(const Status& status) {
     if (!status.ok()) std::exit(ExitCode(status));
+  }
+  template <typename Work>
+  static double Timed(const Work& work) {
+    const int64_t begin = Clock::System()->MonotonicNanos();
+    work();
+    return Milliseconds(Clock::System()->MonotonicNanos() - begin);
   }
 
   std::vector<unsigned char> images_, labels_;
   Sequential model_;
   std::unique_ptr<BatchLoader> loader_;
+  Snapshot snapshot_;
+  std::vector<char> copy_;
 };
 
 int Main() {
@@ -124,7 +159,11 @@ int Main() {
       std::printf("%.3f\n", GemmRate());
     } else {
       int threads = 1;
-      if (std::strcmp(word, "bytes") != 0 && std::scanf("%d", &threads) != 1) {
+      char folder[256] = "";
+      if (std::strcmp(word, "save") == 0) {
+        if (std::scanf("%255s", folder) != 1) return 2;
+      } else if (std::strcmp(word, "bytes") != 0 &&
+                 std::scanf("%d", &threads) != 1) {
         return 2;
       }
       std::unique_ptr<Trainer>& trainer = trainers[threads];
@@ -134,6 +173,8 @@ int Main() {
       }
       if (std::strcmp(word, "step") == 0) {
         std::printf("%.4f\n", trainer->Step());
+      } else if (folder[0] != '\0') {
+        trainer->Save(folder);
       } else if (std::strcmp(word, "layers") == 0) {
         trainer->PrintLayers();
       } else {

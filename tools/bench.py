@@ -15,6 +15,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -163,6 +164,24 @@ def workers():
     alone.close()
 
 
+def saves():
+    """A checkpoint of the tutorials' model, beside the disk and the memory."""
+    ringlet = Contestant(str(BUILD / "tests/step_bench"))
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        rows = [[float(v) for v in ringlet.ask(f"save {folder}").split()]
+                for _ in range(ROUNDS)]
+    ringlet.close()
+    pause, memcpy, durable, plain, load, mb = map(statistics.median,
+                                                  zip(*rows))
+    print(f"\ncheckpoint of {mb:.1f} MB: training pauses {pause:.2f} ms (goal "
+          f"1; memcpy {memcpy:.2f} ms)")
+    print(f"  durable after {durable:.1f} ms = {mb / durable * 1e3:.0f} MB/s "
+          f"(plain write and fsync: {plain:.1f} ms = "
+          f"{mb / plain * 1e3:.0f} MB/s)")
+    print(f"  loaded and verified in {load:.1f} ms = "
+          f"{mb / load * 1e3:.0f} MB/s")
+
+
 def until(command, text):
     """Seconds from exec until the program's terminal shows `text`."""
     begin = time.perf_counter()
@@ -233,5 +252,6 @@ def micro():
 machine()
 steps()
 workers()
+saves()
 start_and_memory()
 micro()
