@@ -301,6 +301,7 @@ Status Operations::TakeEarly(Operation* op, bool* moved) {
     const int peer = step.receive_from;
     Early& early = EarlyOf(peer, op->sequence);
     if (!early.frame || !Expects(*op, peer)) return Status();
+    culprit_ = peer;
     RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, early.frame_header));
     const Slice part = SegmentOf(*op, step.receive, op->receive_segment);
     uint8_t* to = op->call.data + part.begin * op->element_bytes;

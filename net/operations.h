@@ -71,8 +71,9 @@ class Operations {
   void OnSent(uint64_t sequence);
 
   // Sends what can be sent. To be called after any of the above, and when a
-  // queue has found room.
+  // queue has found room. Errors as above; kCorruption is the culprit's.
   Status Progress();
+  int culprit() const { return culprit_; }
 
   uint64_t completed() const { return completed_; }
   bool idle() const { return active_ == 0 && line_begin_ == line_.size(); }
@@ -143,6 +144,7 @@ class Operations {
   Operation window_[kWindow];
   std::vector<Early> early_;  // [peer][sequence % kSlots]
   uint64_t moved_bytes_ = 0;
+  int culprit_ = -1;
 };
 
 }  // namespace ringlet

@@ -550,6 +550,10 @@ void RingNode::Start(const Call* calls, size_t count) {
 void RingNode::Advance() {
   if (!live()) return;
   const Status status = operations_.Progress();
+  if (status.code() == Code::kCorruption) {
+    return Fail(membership_.Lost({operations_.culprit(), Cause::kProtocol, 0},
+                                 status.message()));
+  }
   if (!status.ok()) return Fail(status);
   if (operations_.completed() != completed_) {
     completed_ = operations_.completed();
