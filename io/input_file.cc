@@ -77,7 +77,8 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
   size_t got = 0;
   RINGLET_RETURN_IF_ERROR(ReadSome(data, bytes, &got));
   if (got == bytes) return Status();
-  return Corruption("%s: ends at offset %" PRId64 ", within %s (%zu bytes from "
+  return Corruption("%s: ends at offset %" PRId64
+                    ", within %s (%zu bytes from "
                     "offset %" PRId64 "); fetch the file again",
                     path_.c_str(), offset_, what, bytes, begin);
 }
@@ -90,11 +91,9 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
   constexpr size_t kPiece = size_t{64} << 20;
   data->clear();
   for (size_t done = 0; done < bytes;) {
-    const size_t piece =
-        std::min(kPiece, static_cast<size_t>(bytes) - done);
+    const size_t piece = std::min(kPiece, static_cast<size_t>(bytes) - done);
     data->resize(done + piece);
-    RINGLET_RETURN_IF_ERROR(
-        Read(data->data() + done, piece, "the elements"));
+    RINGLET_RETURN_IF_ERROR(Read(data->data() + done, piece, "the elements"));
     done += piece;
   }
   return ExpectEnd();
@@ -107,6 +106,11 @@ Status InputFile::ExpectEnd() {
   if (got == 0) return Status();
   return Corruption("%s: more data than its header says, from offset %" PRId64,
                     path_.c_str(), offset_ - 1);
+}
+
+uint32_t Crc32(const void* data, size_t bytes) {
+  return static_cast<uint32_t>(
+      crc32_z(0, static_cast<const unsigned char*>(data), bytes));
 }
 
 }  // namespace ringlet

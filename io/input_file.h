@@ -51,6 +51,9 @@ class InputFile {
   bool compressed_ = false;
 };
 
+// CRC-32 as gzip and zip have it.
+uint32_t Crc32(const void* data, size_t bytes);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_INPUT_FILE_H_

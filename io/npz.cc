@@ -1,9 +1,6 @@
 #include "npz.h"
 
-#include <zlib.h>
-
-#include <cinttypes>
-
+#include "input_file.h"
 #include "npy.h"
 #include "safetensors.h"
 
@@ -76,9 +73,7 @@ Status NpzWriter::Add(const std::string& name, DType dtype, const Shape& shape,
   content.resize(header + size);
   EncodeElements(StorageOf(dtype), data, elements,
                  reinterpret_cast<unsigned char*>(&content[header]));
-  const uint32_t crc = static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(content.data()),
-              content.size()));
+  const uint32_t crc = Crc32(content.data(), content.size());
   const std::string fields = FileFields(crc, content.size(), file_name);
 
   std::string* entry = &directory_;

@@ -360,6 +360,20 @@ TEST_F(ProgramTest, AModelFileIsReadBesideTheRun) {
   ExpectError({"train", "run.json"}, 1, {"model", "models/m.json"});
 }
 
+TEST_F(ProgramTest, ConfigurationsWrittenByKerasAreTaken) {
+  int taken = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/keras_json")) {
+    SCOPED_TRACE(entry.path());
+    WriteWhole(folder_ / "run.json", "{\"model\": \"" + entry.path().string() +
+                                         "\", \"compile\": {\"loss\": "
+                                         "\"mse\"}}");
+    EXPECT_EQ(Run({"plan", "run.json"}), 0) << err_;
+    ++taken;
+  }
+  EXPECT_GE(taken, 5);
+}
+
 TEST_F(ProgramTest, ATfConfigFaultIsNamed) {
   WriteRun();
   environment_ = {{"TF_CONFIG", "{\"cluster\": "}};
@@ -678,6 +692,55 @@ TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
                 std::stod(two[i].substr(comma + 1)), 1e-4);
   }
   EXPECT_TRUE(std::filesystem::exists(folder_ / "model"));
+}
+
+// The workers among the launcher's children, in the order of their ranks.
+std::vector<pid_t> WorkersOf(pid_t launcher) {
+  const std::string id = std::to_string(launcher);
+  std::istringstream children(
+      ReadWhole("/proc/" + id + "/task/" + id + "/children"));
+  std::vector<pid_t> workers;
+  for (pid_t child; children >> child;) {
+    const std::string line =
+        ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
+    if (line.find("train") != std::string::npos &&
+        line.find("launch") == std::string::npos) {
+      workers.push_back(child);
+    }
+  }
+  return workers;
+}
+
+TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           R"("steps_per_epoch": 400}, "strategy": {"timeout": 20},
+  "callbacks": [{"class_name": "BackupAndRestore",
+                 "config": {"backup_dir": "backup", "save_freq": 30}}])");
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  const auto job = [&](const std::string& name) {
+    return Strings{"launch", "-n", "2",           "--restart",  "--backoff",
+                   "0.01",   "--", program,       "train",      "run.json",
+                   "--save", name, "--log-steps", name + ".csv"};
+  };
+  ASSERT_EQ(Run(job("whole")), 0) << err_;
+  for (const size_t lost : {0, 1}) {
+    const std::string name = "lost" + std::to_string(lost);
+    SCOPED_TRACE(name);
+    Start(job(name));
+    for (int i = 0; i < 3000; ++i) {
+      if (Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 100) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::vector<pid_t> workers = WorkersOf(child_);
+    if (workers.size() == 2) kill(workers[lost], SIGKILL);
+    ASSERT_EQ(workers.size(), 2u);
+    EXPECT_EQ(Wait(), 0) << err_;
+    EXPECT_NE(err_.find("was killed by signal 9"), std::string::npos) << err_;
+    EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
+    EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
+                ReadWhole(folder_ / (name + ".csv")));
+  }
 }
 
 TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {

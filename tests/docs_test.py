@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Runs every code block of a page of docs, and compares what it prints.
+
+    docs_test.py PAGE.md
+
+A block ```sh is run by bash; any command of it that fails fails the test. A
+block ```text after it is what it prints: numbers and blanks may differ, and
+where "…" stands anything does. A block "sh terminal-1" runs beside the next
+one. Blocks of other languages, and those that begin with make, are not run. RINGLET_SOURCE and RINGLET_BUILD
+name the folders.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def blocks(page):
+    """(info, text, line) of each fenced block."""
+    found, info = [], None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            if info is None:
+                info, lines, first = line[3:].strip(), [], number + 1
+            else:
+                found.append((info, "\n".join(lines), first))
+                info = None
+        elif info is not None:
+            lines.append(line)
+    assert info is None, "a block does not end"
+    return found
+
+
+def pattern(line):
+    """Matches the line with any numbers, blanks and '…'."""
+    parts = []
+    for token in re.findall(r"…|[-+]?\d[\d.,]*(?:e-?\d+)?(?:us|ms|s)?|\s+|.",
+                            line):
+        if token == "…":
+            parts.append(".*")
+        elif token.isspace():
+            parts.append(r"\s+")
+        elif re.match(r"[-+]?\d", token):
+            parts.append(r"[-+]?\d[\d.,]*(?:e-?\d+)?(?:us|ms|s)?")
+        else:
+            parts.append(re.escape(token))
+    return "".join(parts) + r"\s*"
+
+
+def check_output(expected, printed, where):
+    wanted = "\n".join(pattern(line) if line.strip() != "…" else "(.|\n)*"
+                       for line in expected.splitlines())
+    # A line "…" stands for any number of lines, none too.
+    wanted = wanted.replace("(.|\n)*\n", "(?:.*\n)*")
+    if not re.fullmatch(wanted, printed.strip("\n")):
+        sys.exit(f"{where}: expected\n{expected}\nbut it printed\n{printed}")
+
+
+def start(text, folder, environment):
+    return subprocess.Popen(
+        ["bash", "-e", "-c", text + '\npwd > "$LAST_FOLDER"'], cwd=folder,
+        env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT)
+
+
+def finish(process, where):
+    printed, _ = process.communicate(timeout=300)
+    if process.returncode != 0:
+        sys.exit(f"{where}: exit code {process.returncode}\n{printed}")
+    return printed
+
+
+def main():
+    source = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
+    build = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
+    page = pathlib.Path(sys.argv[1])
+    environment = dict(os.environ)
+    environment.pop("TF_CONFIG", None)
+    environment["PATH"] = f"{build}/tools/ringlet:{environment['PATH']}"
+    run = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        for shared in ("samples", "data", "docs"):
+            (folder / shared).symlink_to(source / shared)
+        environment["LAST_FOLDER"] = str(folder / "last")
+        beside, printed = None, None
+        for info, text, line in blocks(page):
+            where = f"{page.name}, line {line}"
+            if info.split()[:1] == ["sh"] and not text.startswith("make "):
+                process = start(text, folder, environment)
+                run += 1
+                if info.endswith("terminal-1"):
+                    beside = (process, where)
+                    continue
+                printed = finish(process, where)
+                if beside:
+                    finish(*beside)
+                    beside = None
+                else:
+                    # As in a terminal: where this block went the next begins.
+                    folder_now = (pathlib.Path(name) / "last").read_text()
+                    folder = pathlib.Path(folder_now.strip())
+            elif info == "text" and printed is not None:
+                check_output(text, printed, where)
+                printed = None
+    print(f"{page.name}: {run} blocks")
+
+
+main()

@@ -1,0 +1,34 @@
+# bash completion of ringlet: commands, flags, and files where they stand.
+
+_ringlet() {
+  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+  local use='--init --data --part --images --x --csv --label --scale --offset
+             --batch-size --threads --help'
+  local -A flags=(
+    [train]='--epochs --steps-per-epoch --batch-size --threads --seed
+             --no-shuffle --init --save --log-steps --help'
+    [evaluate]="$use --labels --y --json"
+    [predict]="$use --out"
+    [launch]='--workers --restart --max-restarts --backoff --grace --help'
+    [plan]='--batch-size --threads --limit --workers --json --help'
+    [inspect]='--json --help'
+    [diff]='--json --help'
+    [export]='--format --out --all --help'
+  )
+  if [ "$COMP_CWORD" = 1 ]; then
+    COMPREPLY=($(compgen -W "${!flags[*]} --help --version" -- "$word"))
+    return
+  fi
+  case $previous in
+    --part) COMPREPLY=($(compgen -W 'train validation' -- "$word")) ;;
+    --format) COMPREPLY=($(compgen -W 'npz safetensors' -- "$word")) ;;
+    *)
+      if [[ $word == -* ]]; then
+        COMPREPLY=($(compgen -W "${flags[${COMP_WORDS[1]}]}" -- "$word"))
+      else
+        COMPREPLY=($(compgen -f -- "$word"))
+      fi
+      ;;
+  esac
+}
+complete -o filenames -F _ringlet ringlet
