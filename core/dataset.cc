@@ -258,10 +258,13 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
                            name.c_str(), at.used, at.pass, size_);
   }
   if (ByFile() && files_->size() < static_cast<size_t>(world)) {
+    const std::string files = files_->empty()
+                                  ? "a source of one piece"
+                                  : std::to_string(files_->size()) + " files";
     return InvalidArgument(
-        "%s: %zu files cannot be dealt to %d workers; give at least one file "
-        "for each, or set AutoShardPolicy::kData",
-        name.c_str(), files_->size(), world);
+        "%s: %s cannot be dealt to %d workers; give at least one file for "
+        "each, or set AutoShardPolicy::kData",
+        name.c_str(), files.c_str(), world);
   }
   const int64_t steps = StepsOfPass(world);
   if (steps == 0) {
