@@ -36,7 +36,7 @@ double ValueAt(DType dtype, const unsigned char* raw, int64_t i) {
 }
 
 Status CheckOptions(const BatchLoader::Options& o) {
-  RINGLET_RETURN_IF_ERROR(o.dataset.status());
+  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
   if (source.x().shape != o.x_shape) {
@@ -54,13 +54,6 @@ Status CheckOptions(const BatchLoader::Options& o) {
         targets == 1 && !o.classes && o.targets > 1
             ? "; for class numbers use SparseCategoricalCrossentropy"
             : "");
-  }
-  if (o.start.pass < 0 || o.start.used < 0 ||
-      o.start.used >= o.dataset.size()) {
-    return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
-                           " is outside of %" PRId64 " examples",
-                           name.c_str(), o.start.used, o.start.pass,
-                           o.dataset.size());
   }
   return Status();
 }
@@ -138,7 +131,8 @@ Status BatchLoader::Fill(int slot) {
   const Dataset& dataset = options_.dataset;
   const BatchPlan plan = dataset.Plan(at_, options_.rank, options_.world);
   for (int64_t i = 0; i < plan.count; ++i) {
-    indices_[i] = dataset.ExampleAt(at_, plan.first + i);
+    indices_[i] = dataset.ExampleAt(at_, plan.first + i, options_.rank,
+                                    options_.world);
   }
   float* x = options_.x[slot];
   void* to = raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();

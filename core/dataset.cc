@@ -58,8 +58,7 @@ class MemorySourceImpl final : public Source {
 
 class ConcatenatedSource final : public Source {
  public:
-  explicit ConcatenatedSource(
-      const std::vector<std::shared_ptr<Source>>& parts)
+  explicit ConcatenatedSource(const std::vector<std::shared_ptr<Source>>& parts)
       : parts_(parts) {
     for (const auto& part : parts) {
       starts_.push_back(size_);
@@ -102,8 +101,8 @@ int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
   int half = 1;
   while (half < 31 && (int64_t{1} << (2 * half)) < n) ++half;
   const uint64_t mask = (uint64_t{1} << half) - 1;
-  const uint64_t key = Mix(seed + Mix(static_cast<uint64_t>(pass) +
-                                      0x9E3779B97F4A7C15u));
+  const uint64_t key =
+      Mix(seed + Mix(static_cast<uint64_t>(pass) + 0x9E3779B97F4A7C15u));
   uint64_t v = static_cast<uint64_t>(i);
   do {
     uint64_t left = v >> half, right = v & mask;
@@ -119,7 +118,17 @@ int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
 }
 
 Dataset::Dataset(std::shared_ptr<Source> source)
-    : source_(std::move(source)), size_(source_->size()) {}
+    : source_(std::move(source)),
+      size_(source_->size()),
+      files_(std::make_shared<std::vector<int64_t>>(source_->FileStarts())) {
+  if (files_->empty()) return;
+  if (files_->front() != 0 || files_->back() > size_ ||
+      !std::is_sorted(files_->begin(), files_->end())) {
+    status_ = InvalidArgument(
+        "%s: its FileStarts do not rise from 0 to its %" PRId64 " examples",
+        source_->name().c_str(), size_);
+  }
+}
 
 Dataset Dataset::With(const Status& error) const {
   Dataset copy = *this;
@@ -152,9 +161,8 @@ Dataset Dataset::Take(int64_t count) const {
 Dataset Dataset::Shard(int64_t n, int64_t index) const {
   if (shuffle_) return With(InvalidArgument("call Shard before Shuffle"));
   if (n < 1 || index < 0 || index >= n) {
-    return With(InvalidArgument("Shard(%" PRId64 ", %" PRId64
-                                "): needs 0 <= index < n",
-                                n, index));
+    return With(InvalidArgument(
+        "Shard(%" PRId64 ", %" PRId64 "): needs 0 <= index < n", n, index));
   }
   Dataset d = *this;
   d.first_ += index * stride_;
@@ -172,9 +180,8 @@ Dataset Dataset::Shuffle(uint64_t seed) const {
 
 Dataset Dataset::Repeat(int64_t times) const {
   if (times == 0 || times < -1) {
-    return With(InvalidArgument("Repeat(%" PRId64
-                                "): must be at least 1, or -1 for no end",
-                                times));
+    return With(InvalidArgument(
+        "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
   Dataset d = *this;
   d.passes_ = times;
@@ -198,6 +205,12 @@ Dataset Dataset::Map(const Scale& scale) const {
   Dataset d = *this;
   d.scale_.factor = scale_.factor * scale.factor;
   d.scale_.offset = scale_.offset * scale.factor + scale.offset;
+  return d;
+}
+
+Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
+  Dataset d = *this;
+  d.policy_ = policy;
   return d;
 }
 
@@ -226,12 +239,49 @@ int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
   return left + (passes_ - 1 - at.pass % passes_) * size_;
 }
 
-int64_t Dataset::steps() const {
+int64_t Dataset::steps(int world) const {
   if (passes_ < 0 || batch_ == 0) return -1;
+  if (HasOwn(world)) return StepsOfPass(world) * passes_;
   const int64_t examples = crosses_ ? size_ * passes_ : size_;
   const int64_t steps =
       drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
   return crosses_ ? steps : steps * passes_;
+}
+
+Status Dataset::CheckStart(const DataPosition& at, int world) const {
+  RINGLET_RETURN_IF_ERROR(status());
+  const std::string name = source_->name();
+  if (!HasOwn(world)) {
+    if (at.pass >= 0 && at.used >= 0 && at.used < size_) return Status();
+    return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
+                           " is outside of %" PRId64 " examples",
+                           name.c_str(), at.used, at.pass, size_);
+  }
+  if (ByFile() && files_->size() < static_cast<size_t>(world)) {
+    const std::string files = files_->empty()
+                                  ? "a source of one piece"
+                                  : std::to_string(files_->size()) + " files";
+    return InvalidArgument(
+        "%s: %s cannot be dealt to %d workers; give at least one file for "
+        "each, or set AutoShardPolicy::kData",
+        name.c_str(), files.c_str(), world);
+  }
+  const int64_t steps = StepsOfPass(world);
+  if (steps == 0) {
+    return InvalidArgument("%s: a batch of %" PRId64
+                           " is never full with what each of %d workers has",
+                           name.c_str(), batch_, world);
+  }
+  const int64_t part = LargestPart(world);
+  if (at.pass < 0 || at.used < 0 || at.used % part != 0 ||
+      at.used / part >= steps) {
+    return InvalidArgument(
+        "%s: no step of pass %" PRId64 " begins at position %" PRId64
+        " for %d workers; with the FILE and OFF policies a run goes on with as "
+        "many workers, and the batch size, that it had",
+        name.c_str(), at.pass, at.used, world);
+  }
+  return Status();
 }
 
 DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
@@ -240,6 +290,7 @@ DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
 }
 
 BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
+  if (HasOwn(world)) return PlanOfOwn(at, rank, world);
   RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
   BatchPlan plan;
   plan.global_count = std::min(batch_, Remaining(at, !crosses_));
@@ -255,10 +306,124 @@ BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
   return plan;
 }
 
-int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k) const {
+int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int rank,
+                           int world) const {
+  if (HasOwn(world)) return OwnExample(at.pass, k, rank, world);
   const DataPosition p = Advance(at, k);
   const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;
   return first_ + i * stride_;
+}
+
+int64_t Dataset::files_checksum() const {
+  uint64_t sum = 0;
+  if (files_) {
+    for (const int64_t start : *files_) {
+      sum = Mix(sum + static_cast<uint64_t>(start) + 1);
+    }
+  }
+  return static_cast<int64_t>(sum >> 1);
+}
+
+// --- kFile and kOff -------------------------------------------------------
+
+bool Dataset::ByFile() const {
+  return policy_ == AutoShardPolicy::kFile ||
+         (policy_ == AutoShardPolicy::kAuto && files_ && files_->size() > 1);
+}
+
+bool Dataset::HasOwn(int world) const {
+  return world > 1 && source_ != nullptr &&
+         (ByFile() || policy_ == AutoShardPolicy::kOff);
+}
+
+int64_t Dataset::FileBegin(size_t file) const {
+  if (file >= files_->size()) return size_;
+  const int64_t begin = (*files_)[file];
+  if (begin <= first_) return 0;
+  return std::min(size_, (begin - first_ + stride_ - 1) / stride_);
+}
+
+int64_t Dataset::OwnSize(int rank, int world) const {
+  if (!ByFile()) return size_;
+  int64_t size = 0;
+  for (size_t f = rank; f < files_->size(); f += world) {
+    size += FileBegin(f + 1) - FileBegin(f);
+  }
+  return size;
+}
+
+// A batch of n is cut into pieces of ceil(n / world).
+int64_t Dataset::OwnSteps(int rank, int world) const {
+  const auto pieces = [world](int64_t n) {
+    const int64_t piece = (n + world - 1) / world;
+    return n == 0 ? 0 : (n + piece - 1) / piece;
+  };
+  const int64_t size = OwnSize(rank, world);
+  const int64_t rest = drop_remainder_ ? 0 : size % batch_;
+  return size / batch_ * pieces(batch_) + pieces(rest);
+}
+
+int64_t Dataset::StepsOfPass(int world) const {
+  int64_t steps = 0;
+  for (int rank = 0; rank < world; ++rank) {
+    steps = std::max(steps, OwnSteps(rank, world));
+  }
+  return steps;
+}
+
+void Dataset::OwnPiece(int64_t step, int rank, int world, int64_t* first,
+                       int64_t* count) const {
+  const int64_t size = OwnSize(rank, world);
+  int64_t piece = LargestPart(world);
+  const int64_t pieces = (batch_ + piece - 1) / piece;  // of a full batch
+  const int64_t batch = std::min(step / pieces, size / batch_);
+  const int64_t begin = batch * batch_;
+  int64_t length = std::min(batch_, size - begin);
+  if (length < batch_) {
+    if (drop_remainder_) length = 0;
+    piece = (length + world - 1) / world;
+  }
+  const int64_t within = std::min(length, (step - batch * pieces) * piece);
+  *first = begin + within;
+  *count = std::min(piece, length - within);
+}
+
+int64_t Dataset::OwnExample(int64_t pass, int64_t i, int rank,
+                            int world) const {
+  // Rank 0 has the order that it has alone.
+  const uint64_t seed =
+      seed_ + static_cast<uint64_t>(rank) * 0x9E3779B97F4A7C15u;
+  if (shuffle_) i = Permute(seed, pass, OwnSize(rank, world), i);
+  if (!ByFile()) return first_ + i * stride_;
+  for (size_t f = rank;; f += world) {
+    RINGLET_CHECK(f < files_->size());
+    const int64_t begin = FileBegin(f), size = FileBegin(f + 1) - begin;
+    if (i < size) return first_ + (begin + i) * stride_;
+    i -= size;
+  }
+}
+
+BatchPlan Dataset::PlanOfOwn(const DataPosition& at, int rank,
+                             int world) const {
+  const int64_t step = at.used / LargestPart(world);
+  RINGLET_CHECK(at.pass >= 0 && step >= 0);
+  BatchPlan plan;
+  int64_t longest = 0;
+  for (int r = 0; r < world; ++r) {
+    int64_t first = 0, count = 0;
+    OwnPiece(step, r, world, &first, &count);
+    plan.global_count += count;
+    longest = std::max(longest, OwnSteps(r, world));
+    if (r != rank) continue;
+    plan.first = first;
+    plan.count = count;
+  }
+  RINGLET_CHECK(step < longest && plan.global_count > 0);
+  const bool over = step + 1 == longest;
+  plan.next = over ? DataPosition{at.pass + 1, 0}
+                   : DataPosition{at.pass, at.used + LargestPart(world)};
+  plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
+  return plan;
 }
 
 std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
@@ -275,9 +440,9 @@ Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources) {
   for (const auto& s : sources) {
     if (s->x().dtype != x.dtype || s->x().shape != x.shape ||
         s->y().dtype != y.dtype || s->y().shape != y.shape) {
-      return Dataset(InvalidArgument(
-          "Concatenate: %s and %s differ in type or shape",
-          sources[0]->name().c_str(), s->name().c_str()));
+      return Dataset(
+          InvalidArgument("Concatenate: %s and %s differ in type or shape",
+                          sources[0]->name().c_str(), s->name().c_str()));
     }
   }
   return Dataset(std::make_shared<ConcatenatedSource>(sources));

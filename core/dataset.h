@@ -22,8 +22,19 @@
 
 namespace ringlet {
 
-// Where the whole job is in its data: the pass, counted from 0, and how many of
-// its examples are used.
+// How a job's workers share a dataset; as tf.data.experimental.AutoShardPolicy.
+// A worker alone has all of it, whatever the policy.
+enum class AutoShardPolicy : uint8_t {
+  kAuto,  // kFile for a source of several files, else kData
+  kFile,  // file i goes to worker i % world; at least one file each
+  kData,  // each global batch is cut into a piece for every worker
+  kOff,   // every worker goes through all the data, in an order of its own
+};
+
+// Where the whole job is in its data: the pass, counted from 0, and how much of
+// it is used. With kData `used` counts examples of the whole job, and goes for
+// any number of workers. With kFile and kOff it counts steps, each as
+// LargestPart(world) examples of one worker, and goes for that world only.
 struct DataPosition {
   int64_t pass = 0;
   int64_t used = 0;
@@ -43,7 +54,7 @@ struct Scale {
 // One step's batch, as one rank sees it.
 struct BatchPlan {
   int64_t global_count = 0;  // examples of all ranks, >= 1
-  int64_t first = 0;         // this rank's first, counted from the position
+  int64_t first = 0;         // this rank's first, for ExampleAt
   int64_t count = 0;         // this rank's examples; may be 0
   DataPosition next;         // after this batch
   bool last = false;         // no batch follows before the data begin anew
@@ -69,6 +80,13 @@ class Dataset {
   // last one may be shorter.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
+  // kData where it is not called. With kFile and kOff each worker batches its
+  // own examples by the global size and cuts each batch into `world` pieces,
+  // rounded up, of which it trains on one a step; empty ones are left out.
+  // A worker whose examples are used up has empty parts until the longest ends
+  // its pass, so batches do not run across the border of two passes. Every
+  // worker opens all the files; Skip, Take and Shard count over all of them.
+  Dataset AutoShard(AutoShardPolicy policy) const;
 
   bool empty() const { return source_ == nullptr && status_.ok(); }
   // What is wrong, the lack of a source or of Batch included.
@@ -82,18 +100,25 @@ class Dataset {
     return shuffle_ ? static_cast<int64_t>(seed_ >> 1) : -1;
   }
   bool endless() const { return passes_ < 0; }
+  AutoShardPolicy policy() const { return policy_; }
+  // Alike where the files of two sources hold as many examples each.
+  int64_t files_checksum() const;
   // Batches from a beginning to the end; -1 where endless.
-  int64_t steps() const;
+  int64_t steps(int world) const;
+  // Whether `world` workers can share the dataset so, beginning at `at`;
+  // includes status().
+  Status CheckStart(const DataPosition& at, int world) const;
 
   // The largest count that a rank of `world` may get.
-  int64_t LargestPart(int world) const {
-    return (batch_ + world - 1) / world;
-  }
-  // Global batches are cut into pieces of equal size, rounded up, in the order
-  // of the ranks; the last ranks may get less. Only where status() is OK.
+  int64_t LargestPart(int world) const { return (batch_ + world - 1) / world; }
+  // With kData global batches are cut into pieces of equal size, rounded up, in
+  // the order of the ranks; the last ranks may get less. Only where
+  // CheckStart(at, world) is OK.
   BatchPlan Plan(const DataPosition& at, int rank, int world) const;
-  // The source's number of the k-th example from `at` on.
-  int64_t ExampleAt(const DataPosition& at, int64_t k) const;
+  // The source's number of an example of the batch at `at`; k is from the
+  // plan's `first` up to `first + count`.
+  int64_t ExampleAt(const DataPosition& at, int64_t k, int rank,
+                    int world) const;
 
  private:
   Dataset With(const Status& error) const;
@@ -101,6 +126,20 @@ class Dataset {
   // Examples from `at` to the end of its round of passes; of its pass where
   // batches do not cross. INT64_MAX where endless.
   int64_t Remaining(const DataPosition& at, bool of_pass) const;
+  BatchPlan PlanOfOwn(const DataPosition& at, int rank, int world) const;
+
+  // Whether each worker has a stream of examples of its own: kFile and kOff.
+  bool HasOwn(int world) const;
+  bool ByFile() const;
+  int64_t OwnSize(int rank, int world) const;  // of one pass
+  int64_t OwnSteps(int rank, int world) const;
+  int64_t StepsOfPass(int world) const;  // of the longest
+  // This rank's piece number `step` of its pass: where it begins, and its size.
+  void OwnPiece(int64_t step, int rank, int world, int64_t* first,
+                int64_t* count) const;
+  int64_t OwnExample(int64_t pass, int64_t i, int rank, int world) const;
+  // The dataset's first example, before Shuffle, of file `file` or a later one.
+  int64_t FileBegin(size_t file) const;
 
   Status status_;
   std::shared_ptr<Source> source_;
@@ -114,6 +153,8 @@ class Dataset {
   int64_t batch_ = 0;
   bool drop_remainder_ = false;
   Scale scale_;
+  AutoShardPolicy policy_ = AutoShardPolicy::kData;
+  std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
 };
 
 // Number i of a permutation of [0, n) that depends on (seed, pass).

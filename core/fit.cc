@@ -138,7 +138,7 @@ class Fitter {
     fit_.epoch = options_.initial_epoch;
     fit_.steps_per_epoch = options_.steps_per_epoch > 0
                                ? options_.steps_per_epoch
-                               : dataset_.steps();
+                               : dataset_.steps(model_->collective()->size());
     fit_.chief = model_->collective()->rank() == 0;
     // All the memory now, so that what is too large fails before it starts.
     const int world = model_->collective()->size();
@@ -189,6 +189,8 @@ class Fitter {
         {{"the number of examples", dataset_.size()},
          {"the batch size", dataset_.batch_size()},
          {"the shuffle's seed", dataset_.shuffle_seed()},
+         {"the sharding policy", static_cast<int64_t>(dataset_.policy())},
+         {"the sizes of the files", dataset_.files_checksum(), true},
          {"steps_per_epoch", fit_.steps_per_epoch},
          {"epochs", options_.epochs},
          {"the number of callbacks",
@@ -272,7 +274,7 @@ class Fitter {
   bool RanOut() {
     if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
     const int64_t used = fit_.epoch * options_.steps_per_epoch + fit_.step;
-    if (used < dataset_.steps()) return false;
+    if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
       std::fprintf(
           stderr,
@@ -368,7 +370,9 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   RINGLET_RETURN_IF_ERROR(status());
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
-  const int64_t steps = options.steps > 0 ? options.steps : dataset.steps();
+  const int64_t steps = options.steps > 0
+                            ? options.steps
+                            : dataset.steps(collective()->size());
   const bool chief = collective()->rank() == 0;
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
                     steps);
@@ -383,9 +387,11 @@ Result<Logs> Model::Evaluate(const Dataset& dataset) {
   return Evaluate(dataset, EvaluateOptions());
 }
 
-Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
+Result<std::vector<float>> Model::Predict(const Dataset& data) {
   RINGLET_RETURN_IF_ERROR(status());
-  RINGLET_RETURN_IF_ERROR(dataset.status());
+  RINGLET_RETURN_IF_ERROR(data.status());
+  // Each example once, in order, whatever the policy.
+  const Dataset dataset = data.AutoShard(AutoShardPolicy::kData);
   if (dataset.endless()) {
     return InvalidArgument("Predict: the dataset repeats without end");
   }

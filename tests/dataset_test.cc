@@ -29,7 +29,7 @@ Indices Part(const Dataset& d, const DataPosition& at, int rank, int world) {
   const BatchPlan plan = d.Plan(at, rank, world);
   Indices part;
   for (int64_t i = 0; i < plan.count; ++i) {
-    part.push_back(d.ExampleAt(at, plan.first + i));
+    part.push_back(d.ExampleAt(at, plan.first + i, rank, world));
   }
   return part;
 }
@@ -54,8 +54,8 @@ TEST(DatasetTest, BatchesEndShortOrAreDropped) {
   EXPECT_EQ(Batches(Numbers(5).Batch(2)), (Lists{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(Batches(Numbers(5).Batch(2, true)), (Lists{{0, 1}, {2, 3}}));
   EXPECT_EQ(Batches(Numbers(4).Batch(2, true)), (Lists{{0, 1}, {2, 3}}));
-  EXPECT_EQ(Numbers(5).Batch(2).steps(), 3);
-  EXPECT_EQ(Numbers(5).Batch(2, true).steps(), 2);
+  EXPECT_EQ(Numbers(5).Batch(2).steps(1), 3);
+  EXPECT_EQ(Numbers(5).Batch(2, true).steps(1), 2);
 }
 
 TEST(DatasetTest, RepeatBeforeBatchCrossesPassesAndAfterItDoesNot) {
@@ -71,9 +71,9 @@ TEST(DatasetTest, RepeatBeforeBatchCrossesPassesAndAfterItDoesNot) {
        {Numbers(3).Repeat(2).Batch(2), Numbers(3).Batch(2).Repeat(2),
         Numbers(3).Repeat(3).Batch(2, true),
         Numbers(3).Batch(2, true).Repeat(2), Numbers(7).Batch(3)}) {
-    EXPECT_EQ(d.steps(), static_cast<int64_t>(Batches(d).size()));
+    EXPECT_EQ(d.steps(1), static_cast<int64_t>(Batches(d).size()));
   }
-  EXPECT_EQ(Numbers(3).Repeat().Batch(2).steps(), -1);
+  EXPECT_EQ(Numbers(3).Repeat().Batch(2).steps(1), -1);
 }
 
 TEST(DatasetTest, AfterTheEndTheDataBeginAnew) {
@@ -108,6 +108,235 @@ TEST(DatasetTest, SkipTakeAndShardChooseExamples) {
             Code::kInvalidArgument);
 }
 
+// --- AutoShardPolicy ------------------------------------------------------
+
+// Numbers from 0 on, in files of these sizes.
+Dataset Files(const Indices& sizes) {
+  class Source final : public ringlet::Source {
+   public:
+    explicit Source(const Indices& sizes) {
+      for (const int64_t size : sizes) {
+        starts_.push_back(size_);
+        size_ += size;
+      }
+    }
+    int64_t size() const override { return size_; }
+    ExampleSpec x() const override { return {DType::kFloat32, {1}}; }
+    ExampleSpec y() const override { return {DType::kInt32, {}}; }
+    std::string name() const override { return "files"; }
+    Indices FileStarts() const override { return starts_; }
+    Status Read(const int64_t*, int, void*, void*) override { return Status(); }
+
+   private:
+    Indices starts_;
+    int64_t size_ = 0;
+  };
+  return Dataset(std::make_shared<Source>(sizes));
+}
+
+constexpr AutoShardPolicy kPolicies[] = {
+    AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
+    AutoShardPolicy::kOff};
+
+TEST(AutoShardTest, DataCutsEachBatchAsTensorFlowDoes) {
+  for (const Dataset& d :
+       {Files({6, 6}), Files({6, 6}).AutoShard(AutoShardPolicy::kData),
+        Numbers(12).AutoShard(AutoShardPolicy::kAuto)}) {
+    EXPECT_EQ(Batches(d.Batch(4), 0, 2), (Lists{{0, 1}, {4, 5}, {8, 9}}));
+    EXPECT_EQ(Batches(d.Batch(4), 1, 2), (Lists{{2, 3}, {6, 7}, {10, 11}}));
+  }
+}
+
+TEST(AutoShardTest, FilesAreDealtAndRebatchedAsTensorFlowDoes) {
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
+    const Dataset d = Files({6, 6}).AutoShard(policy).Batch(4);
+    EXPECT_EQ(Batches(d, 0, 2), (Lists{{0, 1}, {2, 3}, {4}, {5}}));
+    EXPECT_EQ(Batches(d, 1, 2), (Lists{{6, 7}, {8, 9}, {10}, {11}}));
+    // Files 0 and 2, and file 1.
+    const Dataset three = Files({1, 2, 4}).AutoShard(policy).Batch(4);
+    EXPECT_EQ(Batches(three, 0, 2), (Lists{{0, 3}, {4, 5}, {6}}));
+    EXPECT_EQ(Batches(three, 1, 2), (Lists{{1}, {2}, {}}));
+  }
+}
+
+// keras-semantics' remainders, each worker with a file of its own.
+TEST(AutoShardTest, BatchesAreCutIntoPiecesRoundedUp) {
+  const auto first = [](int64_t n, int world) {
+    return Batches(
+        Files(Indices(world, n)).AutoShard(AutoShardPolicy::kFile).Batch(4), 0,
+        world);
+  };
+  EXPECT_EQ(first(6, 2), (Lists{{0, 1}, {2, 3}, {4}, {5}}));
+  EXPECT_EQ(first(4, 5), (Lists{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(first(8, 3), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(first(7, 3), (Lists{{0, 1}, {2, 3}, {4}, {5}, {6}}));
+}
+
+TEST(AutoShardTest, OffGivesAllTheDataToEveryWorker) {
+  const Dataset d = Numbers(6).AutoShard(AutoShardPolicy::kOff).Batch(4);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(Batches(d, rank, 2), (Lists{{0, 1}, {2, 3}, {4}, {5}}));
+  }
+  EXPECT_EQ(d.Plan({0, 0}, 0, 2).global_count, 4);
+  EXPECT_EQ(d.Plan({0, 6}, 0, 2).global_count, 2);
+  EXPECT_NE(Batches(d.Shuffle(1), 0, 2), Batches(d.Shuffle(1), 1, 2));
+}
+
+TEST(AutoShardTest, OneWorkerHasAllWhateverThePolicy) {
+  for (const auto policy : kPolicies) {
+    for (const Dataset& d : {Files({5, 6}), Numbers(11)}) {
+      const Dataset data = d.Shuffle(5).Repeat(2).Batch(4, true);
+      EXPECT_EQ(Batches(data.AutoShard(policy)), Batches(data));
+    }
+  }
+}
+
+TEST(AutoShardTest, DroppedRemaindersAreDroppedByEachWorker) {
+  const Dataset d =
+      Files({6, 3}).AutoShard(AutoShardPolicy::kFile).Batch(4, true);
+  EXPECT_EQ(Batches(d, 0, 2), (Lists{{0, 1}, {2, 3}}));
+  EXPECT_EQ(Batches(d, 1, 2), (Lists{{}, {}}));
+  EXPECT_EQ(Files({3, 3})
+                .AutoShard(AutoShardPolicy::kFile)
+                .Batch(4, true)
+                .CheckStart({0, 0}, 2)
+                .code(),
+            Code::kInvalidArgument);
+}
+
+TEST(AutoShardTest, FilesAreCountedBeforeSkipTakeAndShard) {
+  const Dataset d = Files({3, 3, 4}).AutoShard(AutoShardPolicy::kFile);
+  EXPECT_EQ(Batches(d.Skip(1).Take(7).Batch(8), 0, 2), (Lists{{1, 2}, {6, 7}}));
+  EXPECT_EQ(Batches(d.Skip(1).Take(7).Batch(8), 1, 2), (Lists{{3, 4}, {5}}));
+  EXPECT_EQ(Batches(d.Shard(2, 1).Batch(8), 0, 2), (Lists{{1, 7}, {9}}));
+  EXPECT_EQ(Batches(d.Shard(2, 1).Batch(8), 1, 2), (Lists{{3}, {5}}));
+}
+
+TEST(AutoShardTest, TooFewFilesAreAnErrorThatSaysWhatToDo) {
+  const auto check = [](const Dataset& d, AutoShardPolicy policy, int world) {
+    return d.AutoShard(policy).Batch(2).CheckStart({0, 0}, world);
+  };
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
+    EXPECT_TRUE(check(Files({3, 3}), policy, 2).ok());
+    EXPECT_STREQ(check(Files({3, 3}), policy, 3).message(),
+                 "files: 2 files cannot be dealt to 3 workers; give at least "
+                 "one file for each, or set AutoShardPolicy::kData");
+  }
+  EXPECT_FALSE(check(Numbers(9), AutoShardPolicy::kFile, 2).ok());
+  EXPECT_FALSE(check(Files({9}), AutoShardPolicy::kFile, 2).ok());
+  EXPECT_TRUE(check(Files({9}), AutoShardPolicy::kAuto, 2).ok());
+  EXPECT_TRUE(check(Files({3, 3}), AutoShardPolicy::kData, 3).ok());
+  EXPECT_TRUE(check(Files({3, 3}), AutoShardPolicy::kOff, 3).ok());
+}
+
+TEST(AutoShardTest, PositionsOfNoStepAreRefused) {
+  const Dataset d = Files({6, 6}).AutoShard(AutoShardPolicy::kFile).Batch(4);
+  EXPECT_TRUE(d.CheckStart({5, 6}, 2).ok());  // step 4 of 4
+  EXPECT_FALSE(d.CheckStart({0, 8}, 2).ok());
+  EXPECT_FALSE(d.CheckStart({0, 3}, 2).ok());
+  EXPECT_FALSE(d.CheckStart({0, -2}, 2).ok());
+  EXPECT_FALSE(d.CheckStart({-1, 0}, 2).ok());
+}
+
+// Counts the uses of each example in every pass, by whom, and checks the plans
+// of all ranks against each other on the way.
+void Audit(const Dataset& d, int world, int64_t n, int passes, int64_t uses) {
+  ASSERT_TRUE(d.CheckStart({0, 0}, world).ok())
+      << d.CheckStart({0, 0}, world).message();
+  std::vector<std::vector<int>> used(passes + 1, std::vector<int>(n));
+  DataPosition at;
+  int64_t steps = 0;
+  while (at.pass < passes) {
+    ASSERT_TRUE(d.CheckStart(at, world).ok());
+    const BatchPlan chief = d.Plan(at, 0, world);
+    int64_t sum = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const BatchPlan plan = d.Plan(at, rank, world);
+      ASSERT_EQ(plan.next, chief.next);
+      ASSERT_EQ(plan.last, chief.last);
+      ASSERT_EQ(plan.global_count, chief.global_count);
+      ASSERT_LE(plan.count, d.LargestPart(world));
+      sum += plan.count;
+      for (int64_t i = 0; i < plan.count; ++i) {
+        const int64_t k = plan.first + i;
+        // With kData a batch may cross the border of two passes.
+        const int64_t pass = d.policy() == AutoShardPolicy::kData || world == 1
+                                 ? at.pass + (at.used + k) / n
+                                 : at.pass;
+        const int64_t example = d.ExampleAt(at, k, rank, world);
+        ASSERT_TRUE(example >= 0 && example < n);
+        ++used[std::min<int64_t>(pass, passes)][example];
+      }
+    }
+    ASSERT_GE(sum, 1);
+    ASSERT_EQ(sum, chief.global_count);
+    ++steps;
+    at = chief.next;
+    ASSERT_EQ(chief.last, !d.endless() && at.pass == passes);
+  }
+  if (!d.endless()) {
+    EXPECT_EQ(d.steps(world), steps);
+  }
+  for (int pass = 0; pass < passes; ++pass) {
+    ASSERT_EQ(used[pass], std::vector<int>(n, static_cast<int>(uses)));
+  }
+}
+
+TEST(AutoShardTest, EveryExampleIsUsedOnceAPassByEveryPolicy) {
+  for (int world = 1; world <= 9; ++world) {
+    for (const Indices& sizes :
+         {Indices{7, 1, 12, 0, 3, 5, 2, 9, 4}, Indices(9, 5),
+          Indices{1, 1, 1, 1, 1, 1, 1, 1, 61, 2, 3}}) {
+      const int64_t n = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+      for (const auto policy : kPolicies) {
+        const int64_t uses =
+            policy == AutoShardPolicy::kOff && world > 1 ? world : 1;
+        for (const int64_t batch : {1, 4, 7, 64}) {
+          const Dataset d = Files(sizes).AutoShard(policy);
+          for (const Dataset& order : {d, d.Shuffle(3)}) {
+            Audit(order.Batch(batch), world, n, 1, uses);
+            Audit(order.Batch(batch).Repeat(3), world, n, 3, uses);
+            Audit(order.Repeat(3).Batch(batch), world, n, 3, uses);
+            Audit(order.Repeat().Batch(batch), world, n, 3, uses);
+          }
+          if (HasFatalFailure()) {
+            FAIL() << "world " << world << ", policy "
+                   << static_cast<int>(policy) << ", batch " << batch;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AutoShardTest, WorkersReadTheirOwnFilesOnly) {
+  const Dataset d = Files({7, 1, 12, 3, 5})
+                        .AutoShard(AutoShardPolicy::kFile)
+                        .Shuffle(2)
+                        .Batch(6);
+  std::set<int64_t> seen;
+  for (const Indices& batch : Batches(d, 1, 2)) {
+    seen.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(seen, (std::set<int64_t>{7, 20, 21, 22}));
+}
+
+TEST(AutoShardTest, ShufflesOfOwnDataDifferByPassAndSeed) {
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kOff}) {
+    const Dataset d = Files({40, 40}).AutoShard(policy);
+    const auto part = [](const Dataset& data, int64_t pass) {
+      return Part(data.Batch(60), {pass, 0}, 1, 2);
+    };
+    EXPECT_EQ(part(d.Shuffle(1), 0), part(d.Shuffle(1), 0));
+    EXPECT_NE(part(d.Shuffle(1), 0), part(d.Shuffle(1), 1));
+    EXPECT_NE(part(d.Shuffle(1), 0), part(d.Shuffle(2), 0));
+  }
+}
+
+TEST(AutoShardTest, SourcesWithFilesOutOfOrderAreRefused) {
+  EXPECT_EQ(Files({5, -2, 9}).Batch(1).status().code(), Code::kInvalidArgument);
+}
+
 // Whatever the worlds, and when they change in the middle of a pass.
 TEST(DatasetTest, EveryExampleIsUsedOnceAPass) {
   for (int64_t n : {1, 2, 3, 5, 64, 101, 1000}) {
@@ -120,9 +349,9 @@ TEST(DatasetTest, EveryExampleIsUsedOnceAPass) {
         for (int rank = 0; rank < world; ++rank) {
           const BatchPlan plan = d.Plan(at, rank, world);
           for (int64_t i = 0; i < plan.count; ++i) {
-            const int64_t pass =
-                at.pass + (at.used + plan.first + i) / n;
-            if (pass < 4) passes[pass].insert(d.ExampleAt(at, plan.first + i));
+            const int64_t pass = at.pass + (at.used + plan.first + i) / n;
+            if (pass < 4)
+              passes[pass].insert(d.ExampleAt(at, plan.first + i, rank, world));
           }
         }
         at = d.Plan(at, 0, world).next;
@@ -208,9 +437,8 @@ struct Buffers {
     o.world = world;
     o.x_shape = d.source()->x().shape;
     for (int s = 0; s < 2; ++s) {
-      x[s].assign(static_cast<size_t>(d.LargestPart(world) *
-                                      o.x_shape.elements()),
-                  -1);
+      x[s].assign(
+          static_cast<size_t>(d.LargestPart(world) * o.x_shape.elements()), -1);
       y[s].assign(static_cast<size_t>(d.LargestPart(world)), -1);
       o.x[s] = x[s].data();
       o.y[s] = y[s].data();
@@ -220,8 +448,7 @@ struct Buffers {
 };
 
 TEST(BatchLoaderTest, BackgroundGivesTheSameBatches) {
-  const Dataset d =
-      Numbers(23).Map(Scale(2, 1)).Shuffle(4).Repeat(2).Batch(5);
+  const Dataset d = Numbers(23).Map(Scale(2, 1)).Shuffle(4).Repeat(2).Batch(5);
   std::vector<std::vector<float>> seen[2];
   for (int background = 0; background < 2; ++background) {
     Buffers buffers;
@@ -296,13 +523,13 @@ TEST(BatchLoaderTest, LabelsOutsideTheClassesAreNamed) {
 TEST(BatchLoaderTest, NaNInTheDataIsNamed) {
   static const float x[] = {1, 2, 3, NAN, 5, 6};
   static const float y[] = {0, INFINITY, 1};
-  const Dataset bad_x(MemorySource({DType::kFloat32, {2}}, x,
-                                   {DType::kFloat32, {}}, y, 3));
+  const Dataset bad_x(
+      MemorySource({DType::kFloat32, {2}}, x, {DType::kFloat32, {}}, y, 3));
   EXPECT_NE(std::strstr(FirstError(bad_x.Skip(1).Batch(1), 3).message(),
                         "example 1, value 1 is nan"),
             nullptr);
-  const Dataset bad_y(MemorySource({DType::kFloat32, {1}}, x,
-                                   {DType::kFloat32, {}}, y, 3));
+  const Dataset bad_y(
+      MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {}}, y, 3));
   EXPECT_NE(std::strstr(FirstError(bad_y.Batch(2), 0, true).message(),
                         "example 1: target inf"),
             nullptr);
@@ -314,8 +541,7 @@ TEST(BatchLoaderTest, ShapesThatDoNotFitAreRefusedAtOnce) {
   std::unique_ptr<BatchLoader> loader;
   BatchLoader::Options options = buffers.For(d);
   options.x_shape = {2};
-  EXPECT_EQ(BatchLoader::Open(options, &loader).code(),
-            Code::kInvalidArgument);
+  EXPECT_EQ(BatchLoader::Open(options, &loader).code(), Code::kInvalidArgument);
   options = buffers.For(d);
   options.targets = 10;
   options.classes = false;

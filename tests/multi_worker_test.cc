@@ -80,14 +80,135 @@ TEST(MultiWorkerTest, RanksFollowOneWorkerWithTheWholeBatch) {
   }
 }
 
+// A file source that gives `data`, cut into files of these sizes.
+Dataset InFiles(const Dataset& data, const std::vector<int64_t>& sizes) {
+  class Cut final : public Source {
+   public:
+    Cut(std::shared_ptr<Source> whole, const std::vector<int64_t>& sizes)
+        : whole_(std::move(whole)) {
+      int64_t start = 0;
+      for (const int64_t size : sizes) {
+        starts_.push_back(start);
+        start += size;
+      }
+      EXPECT_EQ(start, whole_->size());
+    }
+    int64_t size() const override { return whole_->size(); }
+    ExampleSpec x() const override { return whole_->x(); }
+    ExampleSpec y() const override { return whole_->y(); }
+    std::string name() const override { return "files"; }
+    std::vector<int64_t> FileStarts() const override { return starts_; }
+    Status Read(const int64_t* index, int count, void* x, void* y) override {
+      return whole_->Read(index, count, x, y);
+    }
+
+   private:
+    const std::shared_ptr<Source> whole_;
+    std::vector<int64_t> starts_;
+  };
+  return Dataset(std::make_shared<Cut>(data.source(), sizes));
+}
+
+// One worker over memory that takes the steps of `data` as `world` workers
+// would: what they must follow.
+Dataset InOrderOfSteps(const Dataset& data, int world) {
+  static std::vector<std::unique_ptr<std::vector<float>>> xs;
+  static std::vector<std::unique_ptr<std::vector<int32_t>>> ys;
+  auto x = std::make_unique<std::vector<float>>();
+  auto y = std::make_unique<std::vector<int32_t>>();
+  const DataPosition at;
+  for (int rank = 0; rank < world; ++rank) {
+    const BatchPlan plan = data.Plan(at, rank, world);
+    for (int64_t i = 0; i < plan.count; ++i) {
+      const int64_t index = data.ExampleAt(at, plan.first + i, rank, world);
+      x->resize(x->size() + 2);
+      y->resize(y->size() + 1);
+      EXPECT_TRUE(data.source()
+                      ->Read(&index, 1, x->data() + x->size() - 2, &y->back())
+                      .ok());
+    }
+  }
+  const auto count = static_cast<int64_t>(y->size());
+  xs.push_back(std::move(x));
+  ys.push_back(std::move(y));
+  return Dataset(MemorySource({DType::kFloat32, {2}}, xs.back()->data(),
+                              {DType::kInt32, {}}, ys.back()->data(), count))
+      .Batch(count);
+}
+
+// The workers of uneven files all end each pass together, with the same
+// weights, and each example weighs the same however few share its step.
+TEST(MultiWorkerTest, UnevenFilesNeitherHangNorBias) {
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto,
+                            AutoShardPolicy::kOff}) {
+    for (int world = 2; world <= 5; ++world) {
+      const Dataset data = InFiles(Points(50), {31, 2, 9, 1, 7})
+                               .AutoShard(policy)
+                               .Shuffle(3)
+                               .Batch(8);
+      std::vector<std::vector<float>> weights(world);
+      std::vector<std::vector<float>> predictions(world);
+      RunRanks(world, [&](Collective* collective) {
+        auto model = TinyModel(SGD(0.1f, 0.9f), 0, CompileOptions(collective));
+        FitOptions options = Quiet(3);
+        options.check_replicas_every = 1;
+        options.validation_data = data;
+        const auto history = model->Fit(data, options);
+        ASSERT_TRUE(history.ok()) << history.status().message();
+        EXPECT_EQ(model->iterations(), 3 * data.steps(world));
+        // Every example counts once (kOff: once a worker) in the metrics.
+        EvaluateOptions quiet;
+        quiet.verbose = Verbose::kSilent;
+        const auto logs = model->Evaluate(data, quiet);
+        ASSERT_TRUE(logs.ok());
+        const auto whole = model->Evaluate(Points(50).Batch(50), quiet);
+        ASSERT_TRUE(whole.ok());
+        EXPECT_NEAR(*logs->Find("loss"), *whole->Find("loss"), 1e-4);
+        EXPECT_NEAR(*logs->Find("accuracy"), *whole->Find("accuracy"), 1e-6);
+        const int rank = collective->rank();
+        weights[rank] = WeightsOf(model.get());
+        predictions[rank] = model->Predict(data).value();
+        const auto ordered =
+            model->Predict(data.AutoShard(AutoShardPolicy::kData));
+        EXPECT_EQ(predictions[rank], ordered.value());
+      });
+      for (int rank = 1; rank < world; ++rank) {
+        EXPECT_EQ(weights[rank], weights[0]);
+        EXPECT_EQ(predictions[rank], predictions[0]);
+      }
+    }
+  }
+}
+
+// One step of files of 8 and 1 examples: the mean over all of them, not the
+// mean of the two workers' means.
+TEST(MultiWorkerTest, ShortPartOfAFileWeighsByItsExamples) {
+  const Dataset data =
+      InFiles(Points(9), {8, 1}).AutoShard(AutoShardPolicy::kFile).Batch(16);
+  ASSERT_EQ(data.Plan({0, 0}, 0, 2).count, 4);
+  ASSERT_EQ(data.Plan({0, 0}, 1, 2).count, 1);
+  FitOptions options = Quiet(1);
+  options.steps_per_epoch = 1;
+  auto alone = TinyModel(SGD(0.1f));
+  ASSERT_TRUE(alone->Fit(InOrderOfSteps(data, 2), options).ok());
+  const std::vector<float> expected = WeightsOf(alone.get());
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
+    ASSERT_TRUE(model->Fit(data, options).ok());
+    const std::vector<float> weights = WeightsOf(model.get());
+    for (size_t i = 0; i < weights.size(); ++i) {
+      ASSERT_NEAR(weights[i], expected[i], 1e-6);
+    }
+  });
+}
+
 TEST(MultiWorkerTest, DropoutDiffersByRankAndRepeatsByRun) {
   std::vector<float> runs[2];
   for (auto& run : runs) {
     std::vector<std::vector<float>> weights(2);
     RunRanks(2, [&](Collective* collective) {
       auto model = TinyModel(SGD(0.1f), 0.5f, CompileOptions(collective));
-      ASSERT_TRUE(
-          model->Fit(Points(40).Shuffle(1).Batch(8), Quiet(2)).ok());
+      ASSERT_TRUE(model->Fit(Points(40).Shuffle(1).Batch(8), Quiet(2)).ok());
       weights[collective->rank()] = WeightsOf(model.get());
     });
     EXPECT_EQ(weights[0], weights[1]);
@@ -131,6 +252,35 @@ TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
         .status();
   });
   EXPECT_NE(shuffle[0].find("seed"), std::string::npos);
+  const auto files = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const std::vector<int64_t> sizes[] = {{20, 20}, {21, 19}};
+    const Dataset data = InFiles(Points(40), sizes[collective->rank()]);
+    return model->Fit(data.AutoShard(AutoShardPolicy::kFile).Batch(8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(files[0].find("the sizes of the files"), std::string::npos)
+      << files[0];
+  const auto policy = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const Dataset data =
+        Points(40).AutoShard(collective->rank() == 0 ? AutoShardPolicy::kData
+                                                     : AutoShardPolicy::kOff);
+    FitOptions options = Quiet(1);
+    options.steps_per_epoch = 4;
+    return model->Fit(data.Batch(8), options).status();
+  });
+  EXPECT_NE(policy[0].find("the sharding policy"), std::string::npos)
+      << policy[0];
+  const auto too_few = Messages(3, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const Dataset data = InFiles(Points(40), {20, 20});
+    return model->Fit(data.AutoShard(AutoShardPolicy::kAuto).Batch(8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(too_few[0].find("2 files cannot be dealt to 3 workers"),
+            std::string::npos)
+      << too_few[0];
 }
 
 TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
@@ -139,8 +289,7 @@ TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
     if (collective->rank() == 1) model->weights()[3] += 1e-3f;
     FitOptions options = Quiet(1);
     options.check_replicas_every = 2;
-    const Status status =
-        model->Fit(Points(40).Batch(8), options).status();
+    const Status status = model->Fit(Points(40).Batch(8), options).status();
     EXPECT_NE(std::string(status.message()).find("rank 1 has other weights"),
               std::string::npos)
         << status.message();
@@ -186,23 +335,30 @@ class Dies final : public Callback {
 // Only the chief has the backup; a job resumed from it ends with the bits of
 // the undisturbed one, running metrics included.
 TEST(MultiWorkerTest, BackupOfAJobResumesExactly) {
-  for (const int64_t freq : {0, 3}) {
+  for (const auto& [freq, policy] :
+       {std::pair<int64_t, AutoShardPolicy>{0, AutoShardPolicy::kData},
+        {3, AutoShardPolicy::kData},
+        {3, AutoShardPolicy::kFile},
+        {3, AutoShardPolicy::kOff}}) {
+    const int64_t save_freq = freq;
+    const Dataset data = InFiles(Points(50), {31, 9, 10})
+                             .AutoShard(policy)
+                             .Shuffle(1)
+                             .Repeat()
+                             .Batch(8);
     const auto run = [&](const std::string& folder, int64_t die_at,
                          std::vector<float>* weights, std::string* log) {
       RunRanks(3, [&](Collective* collective) {
-        auto model =
-            TinyModel(Adam(0.01f), 0.2f, CompileOptions(collective));
+        auto model = TinyModel(Adam(0.01f), 0.2f, CompileOptions(collective));
         FitOptions options = Quiet(3);
         options.steps_per_epoch = 7;
         BackupAndRestoreOptions backup;
-        backup.save_freq = freq;
+        backup.save_freq = save_freq;
         backup.save_before_preemption = false;
-        options.callbacks = {
-            CSVLogger(folder + "/log.csv"),
-            BackupAndRestore(folder + "/backup", backup),
-            std::make_shared<Dies>(die_at)};
-        const auto history = model->Fit(
-            Points(50).Shuffle(1).Repeat().Batch(8), options);
+        options.callbacks = {CSVLogger(folder + "/log.csv"),
+                             BackupAndRestore(folder + "/backup", backup),
+                             std::make_shared<Dies>(die_at)};
+        const auto history = model->Fit(data, options);
         EXPECT_EQ(history.ok(), die_at == 0) << history.status().message();
         if (collective->rank() == 1) *weights = WeightsOf(model.get());
       });

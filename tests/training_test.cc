@@ -113,6 +113,34 @@ TEST(SampleTest, MultiWorkerPrintsTheChiefsLinesOnly) {
   EXPECT_EQ(ran.text.find("[1]"), std::string::npos) << ran.text;
 }
 
+TEST(SampleTest, ShardingGivesEachWorkerWhatThePolicySays) {
+  const auto run = [](const std::string& policy) {
+    return Execute(Built("tools/ringlet/ringlet") + " launch -n 2 -- " +
+                   Built("samples/mnist_sharding ") +
+                   Source("data/fashion-mnist-mini ") + policy);
+  };
+  // 2,000 examples in global batches of 128.
+  const Ran data = run("data"), off = run("off"), file = run("file");
+  EXPECT_EQ(data.code, 0) << data.text;
+  EXPECT_EQ(off.code, 0) << off.text;
+  for (const char* line :
+       {"[0] data: 16 steps a pass; worker 0 reads 1000 of 2000 examples\n",
+        "[1] data: 16 steps a pass; worker 1 reads 1000 of 2000 examples\n",
+        "[0] 16/16 - "}) {
+    EXPECT_NE(data.text.find(line), std::string::npos) << line << data.text;
+  }
+  for (const char* line :
+       {"[0] off: 32 steps a pass; worker 0 reads 2000 of 2000 examples\n",
+        "[1] off: 32 steps a pass; worker 1 reads 2000 of 2000 examples\n",
+        "[0] 32/32 - "}) {
+    EXPECT_NE(off.text.find(line), std::string::npos) << line << off.text;
+  }
+  // One file is not enough for two.
+  EXPECT_EQ(file.code, 2) << file.text;
+  EXPECT_NE(file.text.find("cannot be dealt to 2 workers"), std::string::npos)
+      << file.text;
+}
+
 TEST(SampleTest, CustomLoopOfTwoWorkersLearns) {
   const Ran ran = Execute(Built("tools/ringlet/ringlet") + " launch -n 2 -- " +
                           Built("samples/mnist_custom_loop ") +
