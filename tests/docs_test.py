@@ -6,12 +6,14 @@
 A block ```sh is run by bash; any command of it that fails fails the test. A
 block ```text after it is what it prints: numbers and blanks may differ, and
 where "…" stands anything does. A block "sh terminal-1" runs beside the next
-one. Blocks of other languages, and those that begin with make, are not run. RINGLET_SOURCE and RINGLET_BUILD
+one. Blocks of other languages, and those that begin with make, are not run.
+Ports of localhost are replaced by free ones. RINGLET_SOURCE and RINGLET_BUILD
 name the folders.
 """
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -58,6 +60,17 @@ def check_output(expected, printed, where):
         sys.exit(f"{where}: expected\n{expected}\nbut it printed\n{printed}")
 
 
+def with_free_ports(text, ports):
+    """The same free port for the same port, all over the page."""
+    def free(match):
+        if match.group() not in ports:
+            with socket.socket() as listener:
+                listener.bind(("127.0.0.1", 0))
+                ports[match.group()] = f"localhost:{listener.getsockname()[1]}"
+        return ports[match.group()]
+    return re.sub(r"localhost:\d+", free, text)
+
+
 def start(text, folder, environment):
     return subprocess.Popen(
         ["bash", "-e", "-c", text + '\npwd > "$LAST_FOLDER"'], cwd=folder,
@@ -79,7 +92,7 @@ def main():
     environment = dict(os.environ)
     environment.pop("TF_CONFIG", None)
     environment["PATH"] = f"{build}/tools/ringlet:{environment['PATH']}"
-    run = 0
+    run, ports = 0, {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         for shared in ("samples", "data", "docs"):
@@ -89,7 +102,8 @@ def main():
         for info, text, line in blocks(page):
             where = f"{page.name}, line {line}"
             if info.split()[:1] == ["sh"] and not text.startswith("make "):
-                process = start(text, folder, environment)
+                process = start(with_free_ports(text, ports), folder,
+                                environment)
                 run += 1
                 if info.endswith("terminal-1"):
                     beside = (process, where)

@@ -33,6 +33,15 @@ void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
   *path = PathIn(folder, *path);
 }
 
+// "epoch", or a number of batches.
+void ReadFrequency(FieldReader* fields, const char* key, int64_t* batches) {
+  const Json json = fields->Take(key);
+  if (!json || json.text() == "epoch") return;
+  if (!json.ToInt64(batches) || *batches < 1) {
+    fields->Refuse(key, "must be \"epoch\" or a number of batches from 1 on");
+  }
+}
+
 Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
   EarlyStoppingOptions o;
   fields->String("monitor", &o.monitor);
@@ -87,9 +96,7 @@ Made ReadBackupAndRestore(FieldReader* fields, const std::string& folder) {
   std::string backup_dir;
   fields->Require("backup_dir");
   ReadPath(fields, "backup_dir", folder, &backup_dir);
-  if (fields->Take("save_freq").text() != "epoch") {
-    fields->Int("save_freq", 1, kMostCount, &o.save_freq);
-  }
+  ReadFrequency(fields, "save_freq", &o.save_freq);
   fields->Bool("double_checkpoint", &o.double_checkpoint);
   fields->Bool("delete_checkpoint", &o.delete_checkpoint);
   fields->Bool("save_before_preemption", &o.save_before_preemption);
@@ -101,11 +108,10 @@ Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
   ReadPath(fields, "log_dir", folder, &o.log_dir);
   fields->Int("histogram_freq", 0, kMostCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
-  const std::string update = fields->Take("update_freq").text();
-  if (update == "batch") {
+  if (fields->Take("update_freq").text() == "batch") {
     o.update_freq = TensorBoardOptions::kBatch;
-  } else if (update != "epoch") {
-    fields->Int("update_freq", 1, kMostCount, &o.update_freq);
+  } else {
+    ReadFrequency(fields, "update_freq", &o.update_freq);
   }
   fields->Ignore({"write_graph"});
   fields->OnlyBool("write_images", false);
@@ -125,9 +131,7 @@ Made ReadModelCheckpoint(FieldReader* fields, const std::string& folder) {
   fields->Bool("save_best_only", &o.save_best_only);
   fields->Bool("save_weights_only", &o.save_weights_only);
   fields->Choice("mode", kModes, &o.mode);
-  if (fields->Take("save_freq").text() != "epoch") {
-    fields->Int("save_freq", 1, kMostCount, &o.save_freq);
-  }
+  ReadFrequency(fields, "save_freq", &o.save_freq);
   if (fields->Has("initial_value_threshold")) {
     fields->Double("initial_value_threshold", -kMostNumber, kMostNumber,
                    &o.initial_value_threshold);

@@ -39,7 +39,8 @@ void PrintHelp() {
       "  --version     version and what is built in\n"
       "\n"
       "Exit codes: 0 done; 1 failure; 2 wrong flags, configuration or input;\n"
-      "75 stopped with its state saved: run the same command again to go on.\n"
+      "75 stopped with its state saved, or a worker was lost: run the same "
+      "command\nagain to go on.\n"
       "What is wrong is told on stderr, in one line that begins with "
       "\"error: \".\n");
 }

@@ -201,7 +201,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   OptionalInt(&fields, "initial_epoch", 0, kMostCount, &fit->initial_epoch);
   OptionalInt(&fields, "steps_per_epoch", 1, kMostCount, &fit->steps_per_epoch);
   fields.Bool("shuffle", &fit->shuffle);
-  OptionalInt(&fields, "seed", 0, INT64_MAX, &fit->seed);
+  OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
   OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
               &fit->validation_batch_size);
