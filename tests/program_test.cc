@@ -692,6 +692,15 @@ TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
                 std::stod(two[i].substr(comma + 1)), 1e-4);
   }
   EXPECT_TRUE(std::filesystem::exists(folder_ / "model"));
+
+  // Each through all the data, in an order of its own: other steps.
+  WriteRun("\"train\": {", "\"train\": {\"auto_shard_policy\": \"off\", ");
+  ASSERT_EQ(Run({"launch", "-n", "2", "--", program, "train", "run.json",
+                 "--batch-size", "8", "--log-steps", "off.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "off.csv")).size(), 7u);
+  EXPECT_NE(ReadWhole(folder_ / "off.csv"), ReadWhole(folder_ / "two.csv"));
 }
 
 // The workers among the launcher's children, in the order of their ranks.

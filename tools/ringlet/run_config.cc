@@ -115,11 +115,18 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
   data->separator = separator[0];
 }
 
+constexpr Named<AutoShardPolicy> kPolicies[] = {
+    {"auto", AutoShardPolicy::kAuto},
+    {"file", AutoShardPolicy::kFile},
+    {"data", AutoShardPolicy::kData},
+    {"off", AutoShardPolicy::kOff}};
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
   fields.Float("scale", &data->scale.factor);
   fields.Float("offset", &data->scale.offset);
+  fields.Choice("auto_shard_policy", kPolicies, &data->policy);
   const bool idx = json["images"] || json["labels"];
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
@@ -310,7 +317,8 @@ Dataset OpenData(const DataConfig& data) {
     options.label_column = static_cast<int>(data.label_column);
     dataset = CsvDataset(data.csv, options);
   }
-  return dataset.empty() ? dataset : dataset.Map(data.scale);
+  return dataset.empty() ? dataset
+                         : dataset.Map(data.scale).AutoShard(data.policy);
 }
 
 }  // namespace ringlet

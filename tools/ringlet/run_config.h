@@ -31,6 +31,7 @@ struct DataConfig {
   bool header = true;
   char separator = ',';
   Scale scale;
+  AutoShardPolicy policy = AutoShardPolicy::kAuto;
   bool empty() const { return images.empty() && x.empty() && csv.empty(); }
 };
 
