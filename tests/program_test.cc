@@ -400,6 +400,17 @@ TEST_F(ProgramTest, TrainsSavesAndGoesOnFromTheSavedWeights) {
   EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
   EXPECT_EQ(rows[1].compare(0, 4, "0,0,"), 0) << rows[1];
   EXPECT_EQ(rows[6].compare(0, 4, "1,2,"), 0) << rows[6];
+  // Each row is of its step alone: their mean is the epoch's value.
+  double loss = 0, accuracy = 0;
+  for (size_t i = 1; i <= 3; ++i) {
+    const size_t comma = rows[i].rfind(',');
+    loss += std::stod(rows[i].substr(4, comma - 4)) / 3;
+    accuracy += std::stod(rows[i].substr(comma + 1)) / 3;
+  }
+  char printed[80];
+  std::snprintf(printed, sizeof(printed), "- accuracy: %.4f - loss: %.4f - val",
+                accuracy, loss);
+  EXPECT_NE(out_.find(printed), std::string::npos) << printed << "\n" << out_;
 
   ASSERT_EQ(Run({"train", "run.json", "--init", "w", "--log-steps", "b.csv"}),
             0)
