@@ -97,6 +97,18 @@ Vector TimesGradient(Vector d, Vector y) {
   }
 }
 
+// Four rows of four.
+inline void Transpose(Vector* a) {
+  const Vector t0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5);
+  const Vector t1 = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7);
+  const Vector t2 = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5);
+  const Vector t3 = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
+  a[0] = __builtin_shufflevector(t0, t2, 0, 1, 4, 5);
+  a[1] = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
+  a[2] = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);
+  a[3] = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
+}
+
 template <Activation kActivation>
 void Transposed(const float* s, int64_t rows, int64_t width, int64_t stride,
                 float* x) {
@@ -114,11 +126,11 @@ void Transposed(const float* s, int64_t rows, int64_t width, int64_t stride,
         std::memcpy(&a[k], s + (j + k) * rows + i, sizeof(Vector));
       }
       float* const to = x + i * stride + j;
+      Transpose(a);
       for (int k = 0; k < 4; ++k) {
         Vector y;
         std::memcpy(&y, to + k * stride, sizeof(Vector));
-        const Vector column = {a[0][k], a[1][k], a[2][k], a[3][k]};
-        const Vector d = TimesGradient<kActivation>(column, y);
+        const Vector d = TimesGradient<kActivation>(a[k], y);
         std::memcpy(to + k * stride, &d, sizeof(Vector));
       }
     }
