@@ -140,7 +140,8 @@ Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
 // Follows who waits for whom from this rank to the end of the chain.
 Membership::Suspect Membership::FindStalled(int64_t now) const {
   // Later than silence is noticed, here and elsewhere: that is the better clue.
-  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 4;
+  // A worker that no longer hears is itself still heard for up to T/4.
+  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   int at = activity_.waiting_on;
   for (size_t hops = 0; hops < peers_.size(); ++hops) {

@@ -3,7 +3,7 @@
 // Internal to net/. Pure: time comes in as an argument, in nanoseconds of a
 // monotonic clock. One knob, the timeout T. Every member says something at
 // least every T/4; silence longer than T, a connection that ended without a
-// goodbye, or an operation that has moved no byte for 1.25 T makes a suspect. A
+// goodbye, or an operation that has moved no byte for 1.5 T makes a suspect. A
 // slow member that still says it is alive and has not begun the operation is
 // waited for. A member that hears none of two or more others takes itself for
 // the one that is cut off: where it can still be heard, it says so before they
