@@ -261,11 +261,11 @@ def test_loss():
 
 def test_slow_link():
     """Two workers over 20 Mbit/s keep the link full."""
-    rate, floats, rounds = 20e6, 250000, 8
+    rate, floats, rounds = 20e6, 250000, 12
     with Network(2) as network:
         for i in range(2):
             run("tc", "-n", network.names[i], "qdisc", "add", "dev", "eth0",
-                "root", "tbf", "rate", f"{rate:.0f}bit", "burst", "4kb",
+                "root", "tbf", "rate", f"{rate:.0f}bit", "burst", "16kb",
                 "latency", "400ms")
         with ring(network, 2, floats, rounds, "bench=1") as workers:
             for worker in workers:
@@ -274,10 +274,13 @@ def test_slow_link():
                         if line[:1].isdigit()] for worker in workers]
     seconds = [max(row) for row in zip(*columns)]
     # 2 (n - 1) / n of the vector leaves each worker.
-    ratio = statistics.median(seconds) / (floats * 4 * 8 / rate)
-    framed = ratio * 1448 / 1514  # payload of a full Ethernet frame
-    print(f"  {floats * 4} bytes: {ratio:.3f} of the time the bytes alone "
-          f"need, {framed:.3f} of that in TCP packets", flush=True)
+    limit = floats * 4 * 8 / rate
+    framed = limit * 1514 / 1448  # TCP's payload of a full Ethernet frame
+    median, best = statistics.median(seconds), min(seconds)
+    print(f"  {floats * 4} bytes: median {median / limit:.3f}, best "
+          f"{best / limit:.3f} of the time that the bytes alone need; "
+          f"{median / framed:.3f} and {best / framed:.3f} in full TCP packets",
+          flush=True)
 
 
 def test_backup():
@@ -308,24 +311,20 @@ def test_backup():
 
 
 def test_flood():
-    """Strangers in numbers neither change nor stop a job."""
+    """Strangers in numbers neither keep, change nor stop a job."""
     size = 4
     with Network(size + 1) as network:
         expected, seconds = train(network, size)
-
-        def disturb(workers, folder):
-            flood = Process(network.inside(
-                size, sys.executable, __file__, str(BUILD), "--flood",
-                *network.addresses(size)))
-            try:
-                wait_for_step(workers, folder, 150)
-                assert flood.process.poll() is None, "the flood ended early"
-            finally:
-                flood.process.terminate()
-                flood.end()
-            print("  strangers:", flood.lines[-1][1], flush=True)
-
-        final, slow = train(network, size, disturb)
+        strangers = Process(network.inside(
+            size, sys.executable, __file__, str(BUILD), "--flood",
+            *network.addresses(size)))
+        try:
+            final, slow = train(network, size)
+            assert strangers.process.poll() is None, strangers.lines
+        finally:
+            strangers.process.terminate()
+            strangers.end()
+        print("  strangers:", strangers.lines[-1][1], flush=True)
         assert final == expected
         print(f"  the rate of steps is {seconds / slow:.2f} of the undisturbed",
               flush=True)
@@ -362,7 +361,7 @@ def flood(addresses):
                     counts["refused"] += 1
         while len(held) > 1000:
             held.popleft().close()
-        time.sleep(0.02)
+        time.sleep(0.01)
 
 
 def enter():
