@@ -8,6 +8,7 @@ every process it starts: all of it ends with it, however it ends. Exits with
 77 where such namespaces cannot be made.
 """
 import collections
+import functools
 import json
 import os
 import pathlib
@@ -225,12 +226,17 @@ def train(network, size, disturb=lambda workers, folder: None):
             return final_weights(folder, size), seconds
 
 
+@functools.lru_cache(maxsize=None)
+def undisturbed(size=4):
+    with Network(size) as network:
+        return train(network, size)
+
+
 def test_blink():
     """A link that is down for less than the timeout harms nothing."""
     size = 4
+    expected, seconds = undisturbed()
     with Network(size) as network:
-        expected, seconds = train(network, size)
-
         def blink(where, device):
             def disturb(workers, folder):
                 for end in (50, 90):
@@ -250,8 +256,8 @@ def test_blink():
 def test_loss():
     """A job over links that lose 5 % of all packets ends with the same."""
     size = 4
+    expected, seconds = undisturbed()
     with Network(size) as network:
-        expected, seconds = train(network, size)
         for i in range(size):
             network.rule(i, ["input"], "numgen random mod 100 < 5 drop")
         final, slow = train(network, size)
@@ -286,8 +292,8 @@ def test_slow_link():
 def test_backup():
     """A worker cut off for longer than the timeout comes back to the job."""
     size = 4
+    expected, _ = undisturbed()
     with Network(size) as network:
-        expected, _ = train(network, size)
         for victim in (2, 0):
             with tempfile.TemporaryDirectory() as folder:
                 with job(network, size, folder, "backup") as workers:
@@ -313,8 +319,8 @@ def test_backup():
 def test_flood():
     """Strangers in numbers neither keep, change nor stop a job."""
     size = 4
+    expected, seconds = undisturbed()
     with Network(size + 1) as network:
-        expected, seconds = train(network, size)
         strangers = Process(network.inside(
             size, sys.executable, __file__, str(BUILD), "--flood",
             *network.addresses(size)))
