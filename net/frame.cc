@@ -53,9 +53,8 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kAbort:
       return 512;
     case FrameType::kHeartbeat:
-      return 16;
+      return 4;
     case FrameType::kReady:
-      return 1;
     case FrameType::kGoodbye:
     case FrameType::kBarrier:
       return 0;

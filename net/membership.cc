@@ -33,6 +33,8 @@ const char* CauseName(Cause cause) {
       return "protocol";
     case Cause::kHeldUp:
       return "held up";
+    case Cause::kDeaf:
+      return "heard nobody";
   }
   return "unknown";
 }
@@ -100,7 +102,8 @@ Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
   const int64_t timeout = options_.timeout_nanos;
   const int64_t late = now - last_tick_ - tick_nanos();
   last_tick_ = now;
-  *beat = now - last_beat_ >= timeout / 4;
+  // Two ticks, also where the second comes a little early.
+  *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
   if (*beat) last_beat_ = now;
   if (late > timeout) {
     return {options_.rank, Cause::kHeldUp, static_cast<double>(late) / 1e9};
@@ -114,21 +117,32 @@ Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
   }
   Suspect silent;
   int64_t longest = timeout;
+  int joined = 0;
+  int quiet = 0;  // those that should have been heard at least once since
   for (size_t r = 0; r < peers_.size(); ++r) {
-    if (!peers_[r].joined || now - peers_[r].heard <= longest) continue;
-    longest = now - peers_[r].heard;
+    if (!peers_[r].joined) continue;
+    const int64_t silence = now - peers_[r].heard;
+    ++joined;
+    if (silence > timeout / 2) ++quiet;
+    if (silence <= longest) continue;
+    longest = silence;
     silent = {static_cast<int>(r), Cause::kSilent,
               static_cast<double>(longest) / 1e9};
   }
-  if (silent.rank >= 0) return silent;
-  return FindStalled(now);
+  if (silent.rank < 0) return FindStalled(now);
+  if (joined > 1 && quiet == joined) {
+    silent.rank = options_.rank;
+    silent.cause = Cause::kDeaf;
+  }
+  return silent;
 }
 
 // Follows who waits for whom from this rank to the end of the chain.
 Membership::Suspect Membership::FindStalled(int64_t now) const {
-  if (activity_.waiting_on < 0 || now - progress_ <= options_.timeout_nanos) {
-    return Suspect();
-  }
+  // Later than silence is noticed, here and elsewhere: that is the better clue.
+  // A worker that no longer hears is itself still heard for up to T/4.
+  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
+  if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   int at = activity_.waiting_on;
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
@@ -142,7 +156,7 @@ Membership::Suspect Membership::FindStalled(int64_t now) const {
     at = next;
   }
   const int64_t still = now - std::max(progress_, peers_[at].changed);
-  if (still <= options_.timeout_nanos) return Suspect();
+  if (still <= limit) return Suspect();
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
 }
 

@@ -3,9 +3,11 @@
 // Internal to net/. Pure: time comes in as an argument, in nanoseconds of a
 // monotonic clock. One knob, the timeout T. Every member says something at
 // least every T/4; silence longer than T, a connection that ended without a
-// goodbye, or an operation that has moved no byte for T makes a suspect. A slow
-// member that still says it is alive and has not begun the operation is waited
-// for.
+// goodbye, or an operation that has moved no byte for 1.5 T makes a suspect. A
+// slow member that still says it is alive and has not begun the operation is
+// waited for. A member that hears none of two or more others takes itself for
+// the one that is cut off: where it can still be heard, it says so before they
+// look for a culprit of the standstill.
 
 #ifndef RINGLET_NET_MEMBERSHIP_H_
 #define RINGLET_NET_MEMBERSHIP_H_
@@ -28,6 +30,7 @@ enum class Cause : uint8_t {
   kLeft,      // it said goodbye while others still need it
   kProtocol,  // it sent what it must not
   kHeldUp,    // this worker itself stood still for longer than T
+  kDeaf,      // this worker itself has heard none of the others for T
 };
 const char* CauseName(Cause cause);
 

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/crc32c.h"
 #include "net/frame_reader.h"
+#include "net/handshake.h"
+#include "net/membership.h"
+#include "temp_folder.h"
 
 namespace ringlet {
 namespace {
@@ -70,6 +75,61 @@ TEST(FrameTest, BytesAreFixed) {
             "64636261"
             "74737271"
             "170b381a");
+}
+
+// The frames of the example: rank 1 of two greets rank 0, says that it
+// computes, and sends its part of a sum of two floats.
+Bytes DocumentedExample() {
+  Identity identity;
+  identity.byte_order = 1;
+  identity.rank = 1;
+  identity.size = 2;
+  identity.job = "ringlet";
+  identity.incarnation = 0x0123456789abcdef;
+  identity.cluster_hash = ClusterHash({"10.0.0.1:7000", "10.0.0.2:7000"});
+  identity.timeout_ms = 5000;
+  FrameHeader header;
+  header.generation = 1;
+  header.source = 1;
+  header.type = FrameType::kHello;
+  Bytes all = Frame(header, EncodeIdentity(identity));
+  Activity activity;
+  activity.step = 17;
+  activity.sequence = 52;
+  Bytes beat(kHeartbeatBytes);
+  EncodeHeartbeat(activity, &header, beat.data());
+  const Bytes second = Frame(header, beat);
+  all.insert(all.end(), second.begin(), second.end());
+  header.type = FrameType::kAllReduce;
+  header.sequence = 53;
+  header.total = 8;
+  const Bytes third =
+      Frame(header, {0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x20, 0xc0});
+  all.insert(all.end(), third.begin(), third.end());
+  return all;
+}
+
+TEST(FrameTest, TheExampleOfTheDocumentationIsWhatIsSent) {
+  const std::string page =
+      ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") + "/docs/wire_format.md");
+  const size_t example = page.find("## Example");
+  ASSERT_NE(example, std::string::npos);
+  Bytes documented;
+  std::istringstream lines(page.substr(example));
+  for (std::string line; std::getline(lines, line);) {
+    unsigned offset = 0;
+    char colon = 0;
+    if (std::sscanf(line.c_str(), "%3x%c", &offset, &colon) != 2 ||
+        colon != ':') {
+      continue;
+    }
+    ASSERT_EQ(offset, documented.size()) << line;
+    std::istringstream hex(line.substr(5, 3 * 16));
+    for (std::string pair; hex >> pair;) {
+      documented.push_back(static_cast<uint8_t>(std::stoi(pair, nullptr, 16)));
+    }
+  }
+  EXPECT_EQ(Hex(documented), Hex(DocumentedExample()));
 }
 
 TEST(FrameTest, DecodesWhatItEncodes) {

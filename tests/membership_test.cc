@@ -85,12 +85,9 @@ TEST_F(MembershipTest, OneThatIsGoneIsNotWatched) {
 }
 
 TEST_F(MembershipTest, TheLongestSilenceIsNamed) {
-  now_ += members_.tick_nanos();
-  members_.Heard(1, now_);
-  members_.Heard(3, now_);
+  EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).rank, -1);
+  // From here on nobody is heard: rank 2 was silent first, by far.
   bool beat;
-  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
-  // From here on nobody is heard: rank 2 was silent first.
   for (;;) {
     now_ += members_.tick_nanos();
     const Membership::Suspect suspect = members_.Tick(now_, &beat);
@@ -98,6 +95,55 @@ TEST_F(MembershipTest, TheLongestSilenceIsNamed) {
     EXPECT_EQ(suspect.rank, 2);
     break;
   }
+}
+
+TEST_F(MembershipTest, AWorkerThatHearsNobodyBlamesItself) {
+  // The last heartbeats came up to a quarter of the timeout apart.
+  bool beat;
+  for (int r : {3, 1, 2}) {
+    members_.Heard(r, now_);
+    now_ += members_.tick_nanos();
+    EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  }
+  const int64_t start = now_;
+  Membership::Suspect suspect;
+  while (suspect.rank < 0) {
+    now_ += members_.tick_nanos();
+    suspect = members_.Tick(now_, &beat);
+  }
+  EXPECT_EQ(suspect.rank, 0);
+  EXPECT_EQ(suspect.cause, Cause::kDeaf);
+  EXPECT_LE(now_ - start, kTimeout);
+}
+
+TEST_F(MembershipTest, TheOnlyOtherWorkerIsBlamedForItsSilence) {
+  members_.Gone(1);
+  members_.Gone(3);
+  const Membership::Suspect suspect = Pass(10 * kTimeout, 2);
+  EXPECT_EQ(suspect.rank, 2);
+  EXPECT_EQ(suspect.cause, Cause::kSilent);
+}
+
+TEST_F(MembershipTest, AStandstillIsBlamedAfterSilenceWouldBe) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 0);
+  const int64_t start = now_;
+  EXPECT_EQ(Pass(10 * kTimeout).cause, Cause::kStalled);
+  // The silence of one that was heard for T/4 more is seen at the next tick.
+  EXPECT_GT(now_ - start, kTimeout * 5 / 4 + members_.tick_nanos());
+  EXPECT_LE(now_ - start, kTimeout * 7 / 4);
+}
+
+TEST_F(MembershipTest, ATickALittleEarlyIsInTimeForAHeartbeat) {
+  int beats = 0;
+  for (int i = 0; i < 80; ++i) {
+    now_ += members_.tick_nanos() + (i % 2 == 0 ? kMs : -2 * kMs);
+    for (int r = 1; r < 4; ++r) members_.Heard(r, now_);
+    bool beat = false;
+    members_.Tick(now_, &beat);
+    beats += beat;
+  }
+  EXPECT_EQ(beats, 40);
 }
 
 TEST_F(MembershipTest, ASlowPeerIsWaitedFor) {

@@ -4,9 +4,10 @@
 //   ring_worker RANK ADDRESS,ADDRESS,... COUNT ROUNDS [key=value ...]
 //
 // Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
-// formed, one line at the end, and exits as ExitCode() says. Keys: timeout,
-// start (seconds), job, tcp=1, implementation=ring|tree, pause (milliseconds
-// between two rounds), bench=1 (prints the seconds of each round).
+// formed, one line at the end or "failed: why", and exits as ExitCode() says.
+// Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
+// (milliseconds between two rounds), bench=1 (prints the seconds of each
+// round).
 
 #include <algorithm>
 #include <chrono>
@@ -93,9 +94,14 @@ Status Main(int argc, char** argv) {
   RINGLET_RETURN_IF_ERROR(RingCollective::Open(options, &ring));
   std::printf("up\n");
   std::fflush(stdout);
-  return Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10),
-                std::atol(argv[4]), std::atoi(keys["pause"].c_str()),
-                keys.count("bench") > 0);
+  const Status status =
+      Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10), std::atol(argv[4]),
+             std::atoi(keys["pause"].c_str()), keys.count("bench") > 0);
+  if (!status.ok()) {  // now, not after the ring's goodbyes
+    std::printf("failed: %s\n", status.message());
+    std::fflush(stdout);
+  }
+  return status;
 }
 
 }  // namespace
