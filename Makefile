@@ -21,7 +21,8 @@ deps: ## installs what the build and the tests need, or says what to install
 	@tools/deps.sh
 
 build: deps $(BUILD)/build.ninja ## the library, the program and the samples
-	@ninja -C $(BUILD) -j $(JOBS) --quiet
+	@ninja -C $(BUILD) -n | grep -q 'no work to do' || \
+	  ninja -C $(BUILD) -j $(JOBS)
 
 $(BUILD)/build.ninja:
 	@meson setup $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
