@@ -27,6 +27,7 @@ class BackgroundSaver {
   // Waits for the save before, copies `state`, and returns; an error of the
   // copy alone.
   Status Start(Saveable* state, const Metadata& metadata);
+  bool busy();
   // Until nothing is in flight.
   void Wait();
 

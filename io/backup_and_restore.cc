@@ -235,6 +235,13 @@ class BackupAndRestoreCallback final : public Callback {
       Saved(checkpoints_->Save({&state}, metadata));
       return Status();
     }
+    if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
+      std::fprintf(stderr,
+                   "warning: %s: the backup before is still being written; "
+                   "this one, of step %" PRId64 ", is left out\n",
+                   directory_.c_str(), fit.model->iterations());
+      return Status();
+    }
     const Status copied = saver_->Start(&state, metadata);
     if (!copied.ok()) Saved(copied);
     if (fit.interrupted) saver_->Wait();

@@ -40,6 +40,9 @@ struct BackupAndRestoreOptions {
   // Training pauses for a copy of the state alone, which another thread
   // writes. False: it waits for the disk, and the memory is saved.
   bool background = true;
+  // While the save before is still being written: false waits for it, true
+  // leaves this one out, with a warning.
+  bool skip_when_busy = false;
   FileSystem* files = FileSystem::Posix();
   Clock* clock = Clock::System();
 };

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -223,6 +224,74 @@ TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {
   const auto history = again->Fit(Data(), WithBackup(folder.path(), 0, 0));
   EXPECT_EQ(history.status().code(), Code::kCorruption);
   EXPECT_EQ(again->iterations(), 0);
+}
+
+// A disk that is full, or fails, costs backups and not the training; once it
+// has room again there are backups again.
+TEST(BackupTest, FullDiskIsAWarningAndBackupsComeBackWithSpace) {
+  SimulatedFileSystem files;
+  files.set_capacity(100);
+  FitOptions options = Quiet(3);
+  BackupAndRestoreOptions backup;
+  backup.save_freq = 1;
+  backup.files = &files;
+  backup.background = false;
+  LambdaCallbackOptions lambda;
+  lambda.on_epoch_begin = [&](int64_t epoch) {
+    if (epoch == 1) files.set_capacity(-1);
+  };
+  options.callbacks = {BackupAndRestore("backup", backup),
+                       LambdaCallback(lambda), std::make_shared<Dies>(15)};
+  auto model = TinyModel();
+  testing::internal::CaptureStderr();
+  ASSERT_FALSE(model->Fit(Data(), options).ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("training goes on"), std::string::npos) << said;
+  EXPECT_EQ(model->iterations(), 15);
+
+  files.Kill();
+  int64_t steps = 0;
+  lambda = {};
+  lambda.on_train_batch_end = [&](int64_t, const Logs&) { ++steps; };
+  options.callbacks = {BackupAndRestore("backup", backup),
+                       LambdaCallback(lambda)};
+  auto again = TinyModel();
+  const auto history = again->Fit(Data(), options);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(steps, 15);
+}
+
+TEST(BackupTest, AnyFailingOperationOfASaveCostsAtMostThatBackup) {
+  auto undisturbed = TinyModel();
+  ASSERT_TRUE(undisturbed->Fit(Data(), Quiet(3)).ok());
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    for (int64_t operation = 1; operation <= 40; ++operation) {
+      SimulatedFileSystem files;
+      BackupAndRestoreOptions backup;
+      backup.save_freq = 7;
+      backup.files = &files;
+      backup.background = false;
+      FitOptions options = Quiet(3);
+      LambdaCallbackOptions lambda;
+      lambda.on_epoch_begin = [&](int64_t epoch) {
+        if (epoch == 1) files.FailAfter(operation, error);
+      };
+      options.callbacks = {BackupAndRestore("backup", backup),
+                           LambdaCallback(lambda), std::make_shared<Dies>(29)};
+      auto model = TinyModel();
+      testing::internal::CaptureStderr();
+      ASSERT_FALSE(model->Fit(Data(), options).ok());
+      EXPECT_EQ(model->iterations(), 29) << operation;
+      files.Kill();
+      options.callbacks = {BackupAndRestore("backup", backup)};
+      auto again = TinyModel();
+      const auto history = again->Fit(Data(), options);
+      testing::internal::GetCapturedStderr();
+      ASSERT_TRUE(history.ok()) << history.status().message();
+      EXPECT_EQ(WeightsOf(again.get()), WeightsOf(undisturbed.get()))
+          << operation << " " << error;
+    }
+  }
 }
 
 TEST(BackupTest, SecondProcessOnOneDirectoryIsRefusedByName) {
