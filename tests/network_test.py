@@ -97,8 +97,8 @@ class Process:
     def __init__(self, command, environment=None):
         self.lines = []
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, env={**os.environ, **(environment or {})})
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env={**os.environ, **(environment or {})})
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
@@ -395,15 +395,26 @@ def enter():
     if probe.returncode != 0:
         print("skipped: no network namespaces here:", probe.stdout.strip())
         sys.exit(77)
-    os.environ[INSIDE] = "1"
-    os.execvp(command[0], command + [sys.executable] + sys.argv)
+    # What is inside ends when this process, whose pipe it reads, has ended.
+    inside = subprocess.Popen(command + [sys.executable] + sys.argv,
+                              stdin=subprocess.PIPE,
+                              env={**os.environ, INSIDE: "1"})
+    sys.exit(inside.wait())
+
+
+def end_with_parent():
+    os.read(0, 1)
+    os._exit(1)  # the first process of its namespace: it ends all others
 
 
 def main():
+    if BUILD is None or not (BUILD / "tests").is_dir():
+        sys.exit(__doc__)
     if WANTED[:1] == ["--flood"]:
         flood(WANTED[1:])
     if INSIDE not in os.environ:
         enter()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     # Names of networks, and files: gone with this namespace.
     run("mount", "-t", "tmpfs", "none", "/run")
     tempfile.tempdir = "/run"
@@ -415,7 +426,7 @@ def main():
     print("passed")
 
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
+BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 WANTED = sys.argv[2:]
 if __name__ == "__main__":
     main()
