@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,13 +20,15 @@
 namespace ringlet {
 
 // `count` points (2 floats) with their class (int32) by sector. They live as
-// long as the test.
+// long as the test. Any thread may ask: ranks are threads in some tests.
 inline Dataset Points(int64_t count, uint64_t seed = 7) {
   struct Data {
     std::vector<float> x;
     std::vector<int32_t> y;
   };
+  static std::mutex mutex;
   static std::map<std::pair<int64_t, uint64_t>, Data> made;
+  const std::lock_guard<std::mutex> lock(mutex);
   Data& data = made[{count, seed}];
   const Philox random(seed, 0);
   for (int64_t i = static_cast<int64_t>(data.y.size()); i < count; ++i) {
