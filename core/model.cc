@@ -458,8 +458,7 @@ KeptMemory Model::Impl::PlaceKept(Arena* arena) const {
 
 size_t Model::Impl::LabelBytes() const {
   return sizeof(float) *
-         static_cast<size_t>(
-             loss.takes_classes() ? 1 : nodes.back().output.elements());
+         static_cast<size_t>(loss.targets(nodes.back().output));
 }
 
 // The node that writes the gradient of `root` over its output; -1: none.

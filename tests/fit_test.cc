@@ -258,6 +258,27 @@ TEST(FitTest, WrongArgumentsAreNamed) {
   EXPECT_FALSE(raw.Evaluate(Points(8).Batch(4)).ok());
 }
 
+TEST(FitTest, AnOutputOfManyRowsTakesAClassForEach) {
+  // Two classes a pixel: is its value above a half?
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  const Philox random(3, 0);
+  for (uint64_t i = 0; i < 40 * 12 * 12; ++i) {
+    x.push_back(Philox::Unit(random.At(i)[0]));
+    y.push_back(x.back() > 0.5f);
+  }
+  const Dataset pixels(MemorySource({DType::kFloat32, {12, 12, 1}}, x.data(),
+                                    {DType::kInt32, {12, 12}}, y.data(), 40));
+  Sequential model({Input({12, 12, 1}), Conv2D(2, 1)});
+  model.Compile(Adam(0.05f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  const size_t needed = model.BytesNeeded(20);
+  const auto history = model.Fit(pixels.Batch(20), Quiet(60));
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_GT(history->Values("accuracy").back(), 0.9);
+  EXPECT_EQ(model.BytesUsed(), needed);
+}
+
 TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
   const float x[4] = {1, 2, 3, 4};
   const int32_t y[2] = {0, 3};
