@@ -164,6 +164,7 @@ class Fitter {
     // An epoch that was stopped in the middle, and resumed, still ends.
     while (fit_.epoch < fit_.epochs &&
            (!fit_.stop_training || fit_.step > 0)) {
+      if (fit_.step == 0 && RanOut()) break;  // no epoch of no steps
       Logs logs;
       RINGLET_RETURN_IF_ERROR(Epoch(&logs));
       history->epoch.push_back(fit_.epoch - 1);
@@ -270,10 +271,12 @@ class Fitter {
   }
 
   // With steps_per_epoch set, a dataset with an end is read once over all
-  // epochs.
+  // epochs of this fit.
   bool RanOut() {
     if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
-    const int64_t used = fit_.epoch * options_.steps_per_epoch + fit_.step;
+    const int64_t used =
+        (fit_.epoch - options_.initial_epoch) * options_.steps_per_epoch +
+        fit_.step;
     if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
       std::fprintf(
@@ -281,7 +284,7 @@ class Fitter {
           "warning: Your input ran out of data; interrupting training. Make "
           "sure that the dataset can give at least `steps_per_epoch * epochs` "
           "batches (%" PRId64 "); Repeat() lets it begin again.\n",
-          options_.steps_per_epoch * fit_.epochs);
+          options_.steps_per_epoch * (fit_.epochs - options_.initial_epoch));
     }
     fit_.stop_training = true;
     return true;

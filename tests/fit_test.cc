@@ -125,6 +125,35 @@ TEST(FitTest, DataThatRunOutEndTheFitWithKerasWarning) {
             std::string::npos);
 }
 
+TEST(FitTest, DataThatEndWithAnEpochLeaveNoEmptyOneBehind) {
+  auto model = TinyModel();
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 2;
+  options.callbacks = {recorder};
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(8).Batch(4), options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
+  EXPECT_EQ(recorder->events.find("epoch(1"), std::string::npos);
+  EXPECT_NE(recorder->events.find(")train"), std::string::npos);
+  EXPECT_NE(said.find("Your input ran out of data"), std::string::npos);
+}
+
+TEST(FitTest, DataAreNewForAFitThatBeginsAtALaterEpoch) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(4);
+  options.initial_epoch = 2;
+  options.steps_per_epoch = 3;
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(24).Batch(4), options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(model->iterations(), 6);
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3}));
+}
+
 TEST(FitTest, SameSeedSameBits) {
   auto run = [](uint64_t seed, bool prefetch) {
     CompileOptions compile;
