@@ -35,10 +35,10 @@ void SetMetrics(const Model& model, const MetricState* states,
 }
 
 // One pass of TestSteps; the sums over all ranks go to `logs`, under `prefix`.
-// The model's running metrics are used up.
+// The model's running metrics are used up. `done` becomes the steps taken.
 Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
                      bool prefetch, Progress* progress, const char* prefix,
-                     Logs* logs) {
+                     Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = prefetch;
@@ -47,13 +47,18 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
   model->ResetMetrics();
   Logs running;
   Batch batch;
-  for (int64_t step = 0; (steps == 0 || step < steps) && !batch.last;
-       ++step) {
+  for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
     RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
     if (progress == nullptr) continue;
     SetMetrics(*model, model->metric_states(), "", &running);
-    progress->Update(step + 1, running);
+    progress->Update(*done + 1, running);
+  }
+  if (*done < steps && model->collective()->rank() == 0) {
+    std::fprintf(stderr,
+                 "warning: Your input ran out of data after %" PRId64
+                 " of %" PRId64 " steps of evaluation.\n",
+                 *done, steps);
   }
   std::vector<MetricState> totals(model->num_metrics());
   RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
@@ -306,9 +311,10 @@ class Fitter {
                                            model_->metric_states() + n);
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestBegin));
     Logs test;
+    int64_t done = 0;
     RINGLET_RETURN_IF_ERROR(RunEvaluation(
         model_, options_.validation_data, options_.validation_steps,
-        options_.prefetch, nullptr, "", &test));
+        options_.prefetch, nullptr, "", &test, &done));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
     for (const auto& entry : test.entries()) {
       logs->Set("val_" + entry.first, entry.second);
@@ -380,9 +386,10 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
                     steps);
   Logs logs;
+  int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(RunEvaluation(this, dataset, steps, options.prefetch,
-                                        &progress, "", &logs));
-  progress.Finish(steps, logs);
+                                        &progress, "", &logs, &done));
+  progress.Finish(done, logs);
   return logs;
 }
 

@@ -101,6 +101,19 @@ TEST(FitTest, LossOfAnEpochIsTheMeanOverItsExamples) {
   EXPECT_DOUBLE_EQ(*single->Find("accuracy"), *whole->Find("accuracy"));
 }
 
+TEST(FitTest, AnEvaluationThatRunsOutOfDataSaysSo) {
+  auto model = TinyModel();
+  EvaluateOptions options;
+  options.steps = 5;
+  options.verbose = Verbose::kLine;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(model->Evaluate(Points(8).Batch(4), options).ok());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("2 of 5 steps"),
+            std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 4), "2/5 ");
+}
+
 TEST(FitTest, StepsPerEpochCutsAnEndlessDataset) {
   auto model = TinyModel();
   FitOptions options = Quiet(3);
