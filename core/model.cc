@@ -236,6 +236,13 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   node.root = number;
   node.first_variable = static_cast<int>(variables.size());
   const char* layer_name = node.layer.name.c_str();
+  if (compiled) {
+    Fail(
+        InvalidArgument("layer '%s': the model was compiled already; add all "
+                        "layers before Compile",
+                        layer_name));
+    return number;
+  }
   if (names.count(node.layer.name) != 0) {
     Fail(InvalidArgument("layer '%s': two layers have this name; give one "
                          "another with Name()",

@@ -409,6 +409,27 @@ TEST(ModelTest, ShapesThatDoNotChainNameTheLayer) {
   EXPECT_EQ(error({Input({4}), Dense(3)}), "");
 }
 
+TEST(ModelTest, ALayerAfterCompileIsAnError) {
+  auto model = TinyModel();
+  model->Add(Dense(3));
+  EXPECT_EQ(model->status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(model->status().message()).find("'dense_2'"),
+            std::string::npos);
+  EXPECT_FALSE(model->Predict(Points(8).Batch(4)).ok());
+  model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_FALSE(model->status().ok());
+}
+
+TEST(ModelTest, ABatchBeyondAllMemoryIsAnError) {
+  auto model = TinyModel();
+  for (const int64_t batch : {int64_t{1} << 40, int64_t{1} << 60, INT64_MAX}) {
+    EXPECT_EQ(model->Reserve(batch, true).code(), Code::kResourceExhausted);
+    EXPECT_EQ(model->Fit(Points(8).Batch(batch), Quiet(1)).status().code(),
+              Code::kInvalidArgument);
+  }
+  EXPECT_TRUE(model->Fit(Points(8).Batch(8), Quiet(1)).ok());
+}
+
 TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {
   CompileOptions compile;
   compile.memory_bytes = 1 << 20;
