@@ -183,6 +183,7 @@ Dataset Dataset::Repeat(int64_t times) const {
     return With(InvalidArgument(
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
+  if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
   Dataset d = *this;
   d.passes_ = times;
   d.crosses_ = batch_ == 0;
