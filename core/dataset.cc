@@ -195,6 +195,10 @@ Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
     return With(InvalidArgument(
         "Batch(%" PRId64 "): a batch needs at least one example", size));
   }
+  if (size > std::numeric_limits<int32_t>::max()) {
+    return With(InvalidArgument(
+        "Batch(%" PRId64 "): a batch has at most 2^31 - 1 examples", size));
+  }
   if (batch_ != 0) return With(InvalidArgument("Batch was called twice"));
   Dataset d = *this;
   d.batch_ = size;

@@ -173,6 +173,7 @@ struct Model::Impl final : public GradientSink {
   StepMemory PlaceStep(Arena* arena, int64_t batch, bool training,
                        LifetimePlan* plan,
                        std::vector<NodeMemory>* memory) const;
+  size_t StepBytes(int64_t batch, bool training) const;
   void PlanNodes(int64_t batch, bool training, LifetimePlan* plan,
                  std::vector<NodeMemory>* memory) const;
   void Bind(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
@@ -588,6 +589,14 @@ StepMemory Model::Impl::PlaceStep(Arena* arena, int64_t batch, bool training,
   return step;
 }
 
+size_t Model::Impl::StepBytes(int64_t batch, bool training) const {
+  LifetimePlan plan;
+  std::vector<NodeMemory> memory;
+  Arena counting;
+  PlaceStep(&counting, batch, training, &plan, &memory);
+  return counting.used();
+}
+
 Status Model::Impl::CheckLimit(size_t bytes, const char* what) const {
   if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
   if (bytes <= options.memory_bytes) return Status();
@@ -607,11 +616,17 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   }
   batch = std::max(batch, step_batch);
   training = training || step_training;
-  LifetimePlan counted;
-  std::vector<NodeMemory> memory;
-  Arena counting;
-  PlaceStep(&counting, batch, training, &counted, &memory);
-  const size_t bytes = counting.used();
+  // What some examples take says whether the sizes of a batch can be counted.
+  constexpr int64_t kSome = 64;
+  if (batch >= kSome &&
+      batch / kSome >=
+          static_cast<int64_t>(PTRDIFF_MAX / StepBytes(kSome, training))) {
+    return ResourceExhausted(
+        "model '%s': no memory holds a step of batch "
+        "%" PRId64 "; use a smaller batch",
+        name.c_str(), batch);
+  }
+  const size_t bytes = StepBytes(batch, training);
   RINGLET_RETURN_IF_ERROR(CheckLimit(
       kept_bytes + bytes,
       training ? "training" : "evaluation"));
@@ -630,6 +645,7 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   }
   Arena arena(place, bytes);
   LifetimePlan plan;
+  std::vector<NodeMemory> memory;
   step = PlaceStep(&arena, batch, training, &plan, &memory);
   step_bytes = bytes;
   step_batch = batch;
@@ -1070,11 +1086,7 @@ Status Model::SetInitialWeights(std::vector<float> weights) {
 
 size_t Model::BytesNeeded(int64_t batch) const {
   if (!impl_->compiled || batch < 1) return 0;
-  LifetimePlan plan;
-  std::vector<NodeMemory> memory;
-  Arena counting;
-  impl_->PlaceStep(&counting, batch, true, &plan, &memory);
-  return impl_->kept_bytes + counting.used();
+  return impl_->kept_bytes + impl_->StepBytes(batch, true);
 }
 
 Status Model::Reserve(int64_t batch, bool training) {
