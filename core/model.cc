@@ -137,6 +137,7 @@ struct Model::Impl final : public GradientSink {
 
   // The step under way.
   int64_t count = 0;
+  bool forward_trains = false;
   bool have_gradient_of_loss = false;
   bool have_gradients = false;
   bool apply_when_ready = false;
@@ -723,6 +724,7 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
   const FlushDenormals flush;
   count = examples;
+  forward_trains = training;
   without_activation = for_loss && loss_takes_logits;
   have_gradient_of_loss = have_gradients = false;
   // The input and views of it are the caller's bytes; nothing writes to them.
@@ -773,7 +775,8 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
       with_gradient && last.needs_gradient ? last.dy : nullptr;
   *loss_sum = 0;
   if (count > 0) {
-    ringlet::ComputeLoss(step_loss, last.output, count, last.y, batch.y,
+    ringlet::ComputeLoss(without_activation ? step_loss : loss, last.output,
+                         count, last.y, batch.y,
                          1.0f / static_cast<float>(batch.global_count),
                          step.per_example, gradient);
     for (int64_t i = 0; i < count; ++i) *loss_sum += step.per_example[i];
@@ -791,7 +794,10 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.step_training, loss));
+  if (m.have_gradient_of_loss) {
+    return InvalidArgument("ComputeLoss needs a Forward before it");
+  }
+  RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.forward_trains, loss));
   *loss = *loss / static_cast<double>(batch.global_count) +
           m.Penalty() / m.collective()->size();
   return Status();

@@ -218,6 +218,27 @@ TEST(FitTest, PiecesOutOfOrderAreErrors) {
   EXPECT_FALSE(model->ComputeLoss(batch, &loss).ok());
 }
 
+TEST(FitTest, TheLossAfterAForwardWithoutTrainingIsThatOfATestStep) {
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy());
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(model.OpenLoader(Points(8).Batch(8), {}, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_TRUE(model.TestStep(batch).ok());
+  double loss = 0;
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/false).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.Backward().ok());
+
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/true).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.ComputeLoss(batch, &loss).ok());  // a second one
+  EXPECT_TRUE(model.Backward().ok());
+}
+
 TEST(FitTest, RestoredAtAnyStepItEndsWithTheBitsOfTheUndisturbedRun) {
   const Dataset data = Points(40).Shuffle(2).Repeat().Batch(6);
   FitOptions options = Quiet(3);
