@@ -156,7 +156,8 @@ class ReduceLROnPlateauCallback final : public Callback {
       return Status();
     }
     if (cooldown_ > 0 || ++wait_ < options_.patience) return Status();
-    if (old_lr <= options_.min_lr) return Status();
+    // Rates are floats: one that is at min_lr may be above it as a double.
+    if (old_lr <= static_cast<float>(options_.min_lr)) return Status();
     const float new_lr = static_cast<float>(
         std::max(old_lr * options_.factor, options_.min_lr));
     fit.model->SetLearningRate(new_lr);

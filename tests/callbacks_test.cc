@@ -152,6 +152,19 @@ TEST(ReduceLROnPlateauTest, ReducesAtPatienceAndRestsInCooldown) {
                                              .25f, .2f, .2f}));
 }
 
+TEST(ReduceLROnPlateauTest, AtTheSmallestRateItIsSilent) {
+  ReduceLROnPlateauOptions options;
+  options.patience = 1;
+  options.verbose = 1;
+  options.min_lr = 0.1;  // a little less than the float
+  Drive drive(ReduceLROnPlateau(options), "val_loss");
+  testing::internal::CaptureStdout();
+  drive.Run({1, 1, 1, 1});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "\nEpoch 2: ReduceLROnPlateau reducing learning rate to "
+            "0.100000001.\n");
+}
+
 TEST(ReduceLROnPlateauTest, FactorMustBeBelowOne) {
   ReduceLROnPlateauOptions options;
   options.factor = 1;
