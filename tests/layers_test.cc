@@ -108,6 +108,14 @@ TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
             (Floats{3, 0, 0, 0}));
 }
 
+TEST(LayersTest, MaxPoolingPassesNaNOn) {
+  OpRunner pool(MaxPooling2D(2, 1), {{2, 3, 1}});
+  const OpRun run = pool.Run(1, {{NAN, 1, 2, 3, NAN, 4}}, {}, {1, 1, 1});
+  EXPECT_TRUE(std::isnan(run.y[0]));
+  EXPECT_TRUE(std::isnan(run.y[1]));
+  EXPECT_EQ(run.y[2], 4);
+}
+
 TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
   struct Case {
     int64_t h, w, c, f, kh, kw, sh, sw, batch;
