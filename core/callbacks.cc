@@ -276,7 +276,7 @@ class CSVLoggerCallback final : public Callback {
 
  private:
   // offset_ >= 0 says that a backup was restored: what lies behind is of epochs
-  // that are yet to come.
+  // that are yet to come. A file that is shorter, or gone, is gone on with.
   Status Open() {
     const bool resumed = offset_ >= 0;
     const bool keep = append_ || resumed;
@@ -288,7 +288,8 @@ class CSVLoggerCallback final : public Callback {
       offset_ = 0;
       return Status();
     }
-    if (resumed &&
+    std::fseek(file_.get(), 0, SEEK_END);
+    if (resumed && std::ftell(file_.get()) > offset_ &&
         ftruncate(fileno(file_.get()), static_cast<off_t>(offset_)) != 0) {
       return OsError(errno, "%s: going back to offset %" PRId64,
                      filename_.c_str(), offset_);

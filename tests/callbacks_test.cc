@@ -269,6 +269,25 @@ TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
 
+TEST(CSVLoggerTest, ResumeWithoutTheFileBeginsOne) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = 100;
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.5,NA\r\n");
+}
+
 TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
