@@ -316,7 +316,13 @@ void Model::Impl::ResolveMetrics(const std::vector<Metric>& asked) {
         ResolveMetric(metric, loss, output_node().output, &resolved);
     if (!s.ok()) return Fail(s);
     metrics.push_back(resolved);
-    metric_names.push_back(resolved.name);
+    // As Keras: a second "mean" is "mean_1".
+    std::string unique = resolved.name;
+    for (int i = 1;
+         std::count(metric_names.begin(), metric_names.end(), unique) > 0;) {
+      unique = resolved.name + "_" + std::to_string(i++);
+    }
+    metric_names.push_back(unique);
   }
   metric_states.assign(metric_names.size(), MetricState());
 }

@@ -451,6 +451,16 @@ TEST(ModelTest, ABatchBeyondAllMemoryIsAnError) {
   EXPECT_TRUE(model->Fit(Points(8).Batch(8), Quiet(1)).ok());
 }
 
+TEST(ModelTest, MetricsOfOneNameAreNumbered) {
+  Sequential model({Input({2}), Dense(3)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy(), Accuracy(), Accuracy().Name("loss")});
+  ASSERT_TRUE(model.status().ok());
+  EXPECT_EQ(model.metric_name(1), "accuracy");
+  EXPECT_EQ(model.metric_name(2), "accuracy_1");
+  EXPECT_EQ(model.metric_name(3), "loss_1");
+}
+
 TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {
   CompileOptions compile;
   compile.memory_bytes = 1 << 20;
