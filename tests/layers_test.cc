@@ -269,6 +269,8 @@ TEST(LayersTest, WhatDoesNotFitIsNamed) {
   ExpectRefused(Conv2D(4, 3).Strides(0), {{8, 8, 1}}, "does not fit");
   ExpectRefused(Conv2D(0, 3), {{8, 8, 1}}, "filters");
   ExpectRefused(MaxPooling2D(3), {{2, 2, 1}}, "does not fit");
+  ExpectRefused(Dense(3).KernelRegularizer(L2(NAN)), {{2}}, "kernel");
+  ExpectRefused(Dense(3).BiasRegularizer(L1(-1)), {{2}}, "bias");
   ExpectRefused(Dropout(1), {{3}}, "rate");
   ExpectRefused(Dropout(std::nanf("")), {{3}}, "rate");
   ExpectRefused(Reshape({5, 5}), {{24}}, "cannot reshape");
