@@ -63,6 +63,7 @@ class BackupAndRestoreCallback final : public Callback {
     }
     steps_since_ = 0;
     saver_.reset();
+    ends_ = false;
     checkpoints_.reset();
     signals_.reset();
     Status opened;
@@ -151,15 +152,31 @@ class BackupAndRestoreCallback final : public Callback {
         CheckpointDirectory::Open(directory_, options, &checkpoints_));
     if (options_.background) {
       saver_ = std::make_unique<BackgroundSaver>(
-          checkpoints_.get(), [](const Status& saved) { Saved(saved); });
+          checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
     }
     return Status();
   }
 
-  static void Saved(const Status& saved) {
-    if (saved.ok()) return;
+  // On the saver's thread, where there is one.
+  void Saved(const Status& saved) {
+    saved_ = saved;
+    if (saved.ok() || ends_) return;
     Warn(saved, "no backup was written; training goes on, and the backup "
                 "before stays");
+  }
+
+  // What the fit ends with where it was interrupted and saved_ is an error. It
+  // can be resumed only where there is something to resume.
+  Status NotSaved() const {
+    const std::string before = checkpoints_->latest();
+    if (before.empty()) {
+      return saved_.Annotate(
+          "interrupted, and no backup was written, nor is there one before");
+    }
+    return Error(Code::kCancelled,
+                 "interrupted, and no backup was written: %s. Run again to go "
+                 "on from %s",
+                 saved_.message(), before.c_str());
   }
 
   Status Load(const FitState& fit, RunState* state) {
@@ -223,6 +240,10 @@ class BackupAndRestoreCallback final : public Callback {
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(GatherMetrics(fit));
     if (!fit.chief) return Status();
+    if (fit.interrupted) {
+      if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_
+      ends_ = true;
+    }
     RunState state(&fit);
     Metadata metadata = {
         {"epoch", std::to_string(fit.epoch)},
@@ -233,7 +254,7 @@ class BackupAndRestoreCallback final : public Callback {
     };
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
-      return Status();
+      return ends_ && !saved_.ok() ? NotSaved() : Status();
     }
     if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
       std::fprintf(stderr,
@@ -244,13 +265,16 @@ class BackupAndRestoreCallback final : public Callback {
     }
     const Status copied = saver_->Start(&state, metadata);
     if (!copied.ok()) Saved(copied);
-    if (fit.interrupted) saver_->Wait();
-    return Status();
+    if (!ends_) return Status();
+    saver_->Wait();
+    return saved_.ok() ? Status() : NotSaved();
   }
 
   const std::string directory_;
   const BackupAndRestoreOptions options_;
   int64_t steps_since_ = 0;
+  bool ends_ = false;  // the save is the last, for the fit was interrupted
+  Status saved_;       // how the last save went; the saver's while it is busy
   std::unique_ptr<SignalGuard> signals_;
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;

@@ -261,6 +261,47 @@ TEST(BackupTest, FullDiskIsAWarningAndBackupsComeBackWithSpace) {
   EXPECT_EQ(steps, 15);
 }
 
+// Nobody is told that the state was saved where it was not.
+TEST(BackupTest, InterruptedOnAFullDiskItSaysWhatThereIsToGoOnFrom) {
+  for (const bool background : {false, true}) {
+    for (const int64_t full_from : {0, 9}) {
+      // The simulated disk is one thread's at a time.
+      if (background && full_from > 0) continue;
+      SimulatedFileSystem files;
+      FitOptions options = Quiet(3);
+      BackupAndRestoreOptions backup;
+      backup.save_freq = 7;
+      backup.files = &files;
+      backup.background = background;
+      LambdaCallbackOptions lambda;
+      lambda.on_train_batch_begin = [&](int64_t step) {
+        if (step == full_from) files.set_capacity(0);
+        if (step == 9) raise(SIGTERM);
+      };
+      options.callbacks = {BackupAndRestore("backup", backup),
+                           LambdaCallback(lambda)};
+      auto model = TinyModel();
+      testing::internal::CaptureStderr();
+      const Status status = model->Fit(Data(), options).status();
+      testing::internal::GetCapturedStderr();
+      const std::string message = status.message();
+      EXPECT_EQ(model->iterations(), 10);
+      EXPECT_NE(message.find("interrupted, and no backup was written"),
+                std::string::npos)
+          << message;
+      EXPECT_EQ(message.find("the state was saved"), std::string::npos);
+      if (full_from == 0) {
+        EXPECT_EQ(status.code(), Code::kResourceExhausted) << message;
+      } else {
+        EXPECT_EQ(status.code(), Code::kCancelled) << message;
+        EXPECT_NE(message.find("go on from backup/backup-1.safetensors"),
+                  std::string::npos)
+            << message;
+      }
+    }
+  }
+}
+
 TEST(BackupTest, AnyFailingOperationOfASaveCostsAtMostThatBackup) {
   auto undisturbed = TinyModel();
   ASSERT_TRUE(undisturbed->Fit(Data(), Quiet(3)).ok());
