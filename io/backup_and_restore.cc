@@ -13,9 +13,12 @@
 #include "background_saver.h"
 #include "checkpoint_directory.h"
 #include "run_state.h"
+#include "safetensors.h"
 
 namespace ringlet {
 namespace {
+
+constexpr char kLayersKey[] = "layers";  // of the metadata
 
 // The process's: a signal has no other place to leave its mark.
 std::atomic<int> g_signal{0};
@@ -179,14 +182,23 @@ class BackupAndRestoreCallback final : public Callback {
                  saved_.message(), before.c_str());
   }
 
+  // What the weights' names and shapes do not tell, before any is overwritten.
+  Status CheckModel(const std::string& path, const Model& model) const {
+    SafetensorsReader file;
+    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
+    const auto layers = file.metadata().find(kLayersKey);
+    if (layers == file.metadata().end()) return Status();
+    return CheckLayers(layers->second, model).Annotate("%s", path.c_str());
+  }
+
   Status Load(const FitState& fit, RunState* state) {
     const std::string path = checkpoints_->latest();
     LoadOptions options;
     options.files = options_.files;
-    RINGLET_RETURN_IF_ERROR(
-        LoadCheckpoint(path, {state}, options)
-            .Annotate("%s cannot be resumed (remove it to start anew)",
-                      directory_.c_str()));
+    Status loaded = CheckModel(path, *fit.model);
+    if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
+    RINGLET_RETURN_IF_ERROR(loaded.Annotate(
+        "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
     if (fit.epoch <= fit.epochs) return Status();
     return InvalidArgument("%s is of epoch %" PRId64 ", but the fit ends at %"
                            PRId64,
@@ -250,7 +262,7 @@ class BackupAndRestoreCallback final : public Callback {
         {"step", std::to_string(fit.step)},
         {"seed", std::to_string(fit.model->seed())},
         {"world", std::to_string(fit.model->collective()->size())},
-        {"variables", DescribeRun(fit)},
+        {kLayersKey, DescribeLayers(*fit.model)},
     };
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));

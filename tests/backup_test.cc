@@ -213,6 +213,46 @@ TEST(BackupTest, BackupOfAnotherModelIsRefusedByTheFirstDifference) {
   EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
 }
 
+// Where all weights have the same names and shapes too.
+TEST(BackupTest, BackupOfAModelThatComputesOtherwiseIsRefused) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  const auto resume = [&](Model* other) {
+    other->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()});
+    const std::vector<float> before = WeightsOf(other);
+    const Status status =
+        other->Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(WeightsOf(other), before);
+    return std::string(status.message());
+  };
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  Sequential tanh({Input({2}), Dense(16, kTanh), Dense(3)});
+  expect(resume(&tanh),
+         "layer 1 dense is Dense relu in the file, Dense tanh here");
+  Sequential longer({Input({2}), Dense(16, kRelu), Dense(3), Softmax()});
+  expect(resume(&longer),
+         "layer 3 activation is missing in the file, Activation softmax here");
+  Functional shortcut;
+  const auto x = shortcut.Add(Input({2}));
+  const auto y = shortcut.Add(Dense(16, kRelu), {x});
+  shortcut.Add(Dense(3), {shortcut.Add(Add(), {y, y})});
+  expect(resume(&shortcut),
+         "layer 2 add is Dense in the file, Add of layer 1, 1 here");
+  // What may be tuned in a run.
+  Sequential same({Input({2}), Dense(16, kRelu).KernelInitializer(HeNormal()),
+                   Dense(3).KernelRegularizer(L2())});
+  same.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+               {Accuracy()});
+  const Status status =
+      same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {
   TempFolder folder;
   auto model = TinyModel();
