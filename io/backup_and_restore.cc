@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "../core/collective.h"
@@ -26,11 +27,15 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void NoteSignal(int number) { g_signal = number; }
 
-// SIGTERM and SIGINT are noted while it lives; the second of a kind does what
-// it did before.
+// SIGTERM and SIGINT are noted while one lives; the second of a kind does what
+// it does by default. The first one installs and the last one to go restores:
+// several callbacks, of one fit or of fits in several threads, may have one
+// each and let go in any order.
 class SignalGuard {
  public:
   SignalGuard() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    if (count_++ > 0) return;
     g_signal = 0;
     struct sigaction action = {};
     action.sa_handler = NoteSignal;
@@ -39,13 +44,24 @@ class SignalGuard {
     sigaction(SIGINT, &action, &old_int_);
   }
   ~SignalGuard() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    if (--count_ > 0) return;
     sigaction(SIGTERM, &old_term_, nullptr);
     sigaction(SIGINT, &old_int_, nullptr);
   }
 
  private:
-  struct sigaction old_term_ = {}, old_int_ = {};
+  static std::mutex& mutex() {
+    static std::mutex* const mutex = new std::mutex;
+    return *mutex;
+  }
+  static int count_;
+  static struct sigaction old_term_, old_int_;
 };
+
+int SignalGuard::count_ = 0;
+struct sigaction SignalGuard::old_term_ = {};
+struct sigaction SignalGuard::old_int_ = {};
 
 class BackupAndRestoreCallback final : public Callback {
  public:

@@ -402,6 +402,30 @@ TEST(BackupTest, WrongOptionsAreErrors) {
             std::string::npos);
 }
 
+// After the fit, however many backups it had, a signal does what it did before.
+TEST(BackupTest, SignalsAreGivenBackWhenTheFitHasReturned) {
+  TempFolder folder;
+  static volatile sig_atomic_t heard;
+  heard = 0;
+  struct sigaction own = {}, before = {}, after = {};
+  own.sa_handler = [](int) { heard = heard + 1; };
+  ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  for (int backups = 1; backups <= 3; ++backups) {
+    FitOptions options = Quiet(1);
+    for (int i = 0; i < backups; ++i) {
+      options.callbacks.push_back(
+          BackupAndRestore(folder / std::to_string(i)));
+    }
+    auto model = TinyModel();
+    ASSERT_TRUE(model->Fit(Data(), options).ok());
+    raise(SIGTERM);
+    raise(SIGTERM);
+    EXPECT_EQ(heard, 2 * backups);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, own.sa_handler);
+}
+
 TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
   TempFolder folder;
   const auto options_with = [&](int64_t die_at) {
