@@ -427,23 +427,38 @@ TEST(BackupTest, SignalsAreGivenBackWhenTheFitHasReturned) {
 }
 
 TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
-  TempFolder folder;
-  const auto options_with = [&](int64_t die_at) {
-    FitOptions options = WithBackup(folder.path(), 1, die_at);
-    EarlyStoppingOptions loss, accuracy;
-    loss.monitor = "loss";
-    loss.patience = 100;
-    accuracy.monitor = "accuracy";
-    accuracy.patience = 100;
-    options.callbacks.push_back(EarlyStopping(loss));
-    options.callbacks.push_back(EarlyStopping(accuracy));
-    return options;
+  class Counts final : public Callback {
+   public:
+    explicit Counts(int64_t by) : by_(by) {}
+    const char* name() const override { return "counts"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      total += by_;
+      return Status();
+    }
+    void AppendState(std::vector<StateSpan>* spans) override {
+      spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
+    }
+    int64_t total = 0;
+
+   private:
+    const int64_t by_;
   };
-  auto model = TinyModel();
-  ASSERT_FALSE(model->Fit(Data(), options_with(15)).ok());
-  auto again = TinyModel();
-  const auto history = again->Fit(Data(), options_with(0));
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  TempFolder folder;
+  const auto fit = [&](int64_t die_at, std::vector<int64_t>* totals) {
+    FitOptions options = WithBackup(folder.path(), 1, die_at);
+    const auto ones = std::make_shared<Counts>(1);
+    const auto tens = std::make_shared<Counts>(10);
+    options.callbacks.push_back(ones);
+    options.callbacks.push_back(tens);
+    const Status status = TinyModel()->Fit(Data(), options).status();
+    *totals = {ones->total, tens->total};
+    return status;
+  };
+  std::vector<int64_t> totals;
+  ASSERT_FALSE(fit(15, &totals).ok());
+  const Status status = fit(0, &totals);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(totals, (std::vector<int64_t>{30, 300}));
 }
 
 }  // namespace
