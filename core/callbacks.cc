@@ -1,7 +1,5 @@
 #include "callbacks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "csv_rows.h"
 #include "model.h"
 
 namespace ringlet {
@@ -280,6 +279,9 @@ class CSVLoggerCallback final : public Callback {
   Status Open() {
     const bool resumed = offset_ >= 0;
     const bool keep = append_ || resumed;
+    if (resumed) {
+      RINGLET_RETURN_IF_ERROR(KeepRows(name(), filename_, &offset_));
+    }
     file_.reset(std::fopen(filename_.c_str(), keep ? "a+b" : "wb"));
     if (file_ == nullptr) {
       return OsError(errno, "%s: cannot be written", filename_.c_str());
@@ -287,12 +289,6 @@ class CSVLoggerCallback final : public Callback {
     if (!keep) {
       offset_ = 0;
       return Status();
-    }
-    std::fseek(file_.get(), 0, SEEK_END);
-    if (resumed && std::ftell(file_.get()) > offset_ &&
-        ftruncate(fileno(file_.get()), static_cast<off_t>(offset_)) != 0) {
-      return OsError(errno, "%s: going back to offset %" PRId64,
-                     filename_.c_str(), offset_);
     }
     ReadHeader();
     std::fseek(file_.get(), 0, SEEK_END);

@@ -235,10 +235,12 @@ class Fitter {
   Status SavePoint(bool epoch_ended) {
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
     if (!fit_.interrupted) return Status();
+    // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
                  "interrupted before epoch %" PRId64 ", step %" PRId64
-                 "; the state was saved: run again to go on",
-                 fit_.epoch + 1, fit_.step + 1);
+                 "%s: run again to go on",
+                 fit_.epoch + 1, fit_.step + 1,
+                 fit_.chief ? "; the state was saved" : "");
   }
 
   // The rest of the epoch's steps.

@@ -1,12 +1,11 @@
 #include "step_logger.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
 
+#include "csv_rows.h"
 #include "model.h"
 
 namespace ringlet {
@@ -72,19 +71,14 @@ class StepLoggerCallback final : public Callback {
   // that are yet to come.
   Status Open(const Model& model) {
     const bool resumed = offset_ >= 0;
-    file_.reset(std::fopen(filename_.c_str(), resumed ? "r+b" : "wb"));
+    if (resumed) {
+      RINGLET_RETURN_IF_ERROR(KeepRows(name(), filename_, &offset_));
+    }
+    file_.reset(std::fopen(filename_.c_str(), resumed ? "a+b" : "wb"));
     if (file_ == nullptr) {
       return OsError(errno, "%s: cannot be written", filename_.c_str());
     }
-    if (resumed) {
-      const off_t at = static_cast<off_t>(offset_);
-      if (ftruncate(fileno(file_.get()), at) == 0 &&
-          std::fseek(file_.get(), 0, SEEK_END) == 0) {
-        return Status();
-      }
-      return OsError(errno, "%s: going back to offset %" PRId64,
-                     filename_.c_str(), offset_);
-    }
+    if (resumed && offset_ > 0) return Status();
     offset_ = 0;
     row_ = "epoch,step";
     for (int i = 0; i < model.num_metrics(); ++i) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/step_logger.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
 
@@ -269,23 +270,99 @@ TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
 
-TEST(CSVLoggerTest, ResumeWithoutTheFileBeginsOne) {
+// The log was removed, or a power cut took its end, which is not synced.
+TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
+  const std::string header = "epoch,loss,val_loss\r\n";
+  const std::string first = header + "0,0.5,NA\r\n";
+  for (const auto& [left, kept] : {std::pair<std::string, std::string>{"", ""},
+                                   {header.substr(0, 7), ""},
+                                   {header + "0,0.", header},
+                                   {first, first}}) {
+    WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = CSVLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.epoch = 2;
+    Logs logs;
+    logs.Set("loss", 0.25);
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
+    *static_cast<int64_t*>(spans[0].data) = saved;
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(path + " has " + std::to_string(left.size()) +
+                        " of the " + std::to_string(saved) + " bytes"),
+              std::string::npos)
+        << said;
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+    EXPECT_EQ(ReadWhole(path),
+              (kept.empty() ? header : kept) + "2,0.25,NA\r\n");
+  }
+}
+
+// Everything in the file is of epochs that are yet to come, its header too.
+TEST(CSVLoggerTest, ResumeBeforeTheFirstRowWritesTheHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "epoch,accuracy,loss\r\n0,1,0.5\r\n");
   auto model = TinyModel();
   auto logger = CSVLogger(path);
   FitState fit;
   fit.model = model.get();
   Logs logs;
-  logs.Set("loss", 0.5);
+  logs.Set("loss", 0.25);
   ASSERT_TRUE(logger->OnSetup(fit).ok());
   std::vector<StateSpan> spans;
   logger->AppendState(&spans);
-  *static_cast<int64_t*>(spans[0].data) = 100;
+  *static_cast<int64_t*>(spans[0].data) = 0;
   ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
   ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
   ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
-  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.5,NA\r\n");
+  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
+}
+
+TEST(StepLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,step,loss,accuracy\n";
+  const std::string first = header + "0,0,0.5,1\n";
+  const std::string last = "0,1,0,0\n";  // nothing was counted
+  for (const auto& [left, kept] :
+       {std::pair<std::string, std::string>{"", header},
+        {header.substr(0, 7), header},
+        {header + "0,0,0.", header},
+        {first + "0,1,0.2", first}}) {
+    std::filesystem::remove(path);
+    if (!left.empty()) WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = StepLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.step = 1;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const bool all = left == first + "0,1,0.2";
+    *static_cast<int64_t*>(spans[0].data) =
+        static_cast<int64_t>(first.size()) + (all ? 0 : 10);
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    const Status begun = logger->OnTrainBatchBegin(fit);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    EXPECT_EQ(said.empty(), all) << said;
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, {}).ok());
+    EXPECT_EQ(ReadWhole(path), kept + last);
+  }
 }
 
 TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
