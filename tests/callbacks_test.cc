@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/step_logger.h"
+#include "full_disk.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
 
@@ -19,7 +20,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 class Drive {
  public:
   Drive(std::shared_ptr<Callback> callback, const std::string& watched)
-      : model_(TinyModel(SGD(1.0f))), callback_(std::move(callback)),
+      : model_(TinyModel(SGD(1.0f))),
+        callback_(std::move(callback)),
         watched_(watched) {
     fit_.model = model_.get();
     fit_.epochs = 100;
@@ -365,6 +367,50 @@ TEST(StepLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
   }
 }
 
+TEST(CSVLoggerTest, AFullDiskEndsNoTrainingAndLosesNoRow) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  // Longer than what is said meanwhile, which goes to a file too.
+  std::string before = "epoch,loss,val_loss\r\n";
+  while (before.size() < 4096) before += "0,0.5,NA\r\n";
+  WriteWhole(path, before);
+  auto model = TinyModel();
+  auto logger = CSVLogger(path, ',', /*append=*/true);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  testing::internal::CaptureStderr();
+  const auto rows = [&](int count) {
+    for (int i = 0; i < count; ++i, ++fit.epoch) {
+      ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    }
+  };
+  {
+    FullDisk full(before.size() + 3);
+    rows(2);
+    EXPECT_EQ(ReadWhole(path), before + "0,0");
+  }
+  rows(1);
+  const std::string three = before + "0,0.5,NA\r\n1,0.5,NA\r\n2,0.5,NA\r\n";
+  EXPECT_EQ(ReadWhole(path), three);
+  std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning = path + ": writing a row: ";
+  ASSERT_NE(said.find(warning), std::string::npos) << said;
+  EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(three.size());
+    rows(1);
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  }
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
+  EXPECT_EQ(ReadWhole(path), three);
+}
+
 TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
@@ -383,9 +429,9 @@ TEST(TerminateOnNaNTest, StopsOrRaises) {
     const auto history = model->Fit(Points(32).Batch(4), options);
     const std::string said = testing::internal::GetCapturedStdout();
     EXPECT_EQ(history.ok(), !raise);
-    EXPECT_EQ(said.find("Invalid loss, terminating training") !=
-                  std::string::npos,
-              !raise)
+    EXPECT_EQ(
+        said.find("Invalid loss, terminating training") != std::string::npos,
+        !raise)
         << said;
     EXPECT_LT(model->iterations(), 50 * 8);
   }
