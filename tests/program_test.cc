@@ -638,11 +638,29 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
                        "optimizer/velocity/dense_1/kernel (784, 8)"}));
   }
 
+  // Back again, with the weights and the bits that they had.
+  ASSERT_EQ(Run({"evaluate", "a", "--data", "run.json", "--json"}), 0);
+  const std::string logs = out_;
+  ASSERT_EQ(Run({"evaluate", "run.json", "--init", "a.npz", "--json"}), 0)
+      << err_;
+  EXPECT_EQ(out_, logs);
+  EXPECT_EQ(err_, "");
+  ExpectError(
+      {"train", "run.json", "--init", "a.npz", "--init-layout", "torch"}, 2,
+      {"--init: a.npz", "missing in the file 'dense/kernel'"});
+  ExpectError({"train", "run.json", "--init", "a.npz", "--init-layout", "pt"},
+              2, {"--init-layout pt: is neither keras nor torch"});
+
   std::string damaged = ReadWhole(folder_ / "a");
   damaged[damaged.size() / 2] ^= 1;
   WriteWhole(folder_ / "damaged", damaged);
   EXPECT_EQ(Run({"inspect", "damaged"}), 1);
   EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+  std::string npz = ReadWhole(folder_ / "a.npz");
+  npz[npz.size() / 2] ^= 1;
+  WriteWhole(folder_ / "damaged.npz", npz);
+  ExpectError({"train", "run.json", "--init", "damaged.npz"}, 1,
+              {"--init: damaged.npz", "CRC-32"});
   ExpectError({"diff", "a", "damaged"}, 1, {"damaged"});
   ExpectError({"export", "damaged", "--all", "-o", "x.npz"}, 1, {"damaged"});
   ExpectError({"evaluate", "damaged", "--data", "run.json"}, 1, {"damaged"});
@@ -673,6 +691,41 @@ TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
   // Weights of another shape.
   WriteRun("\"units\": 8", "\"units\": 9");
   ExpectError({"train", "run.json", "--init", "m"}, 2, {"--init", "kernel"});
+}
+
+TEST_F(ProgramTest, WeightsOfPyTorchBeginATraining) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  WriteWhole(folder_ / "make.py", R"(
+import sys, numpy
+r = numpy.random.default_rng(1)
+w = {"net.1.weight": r.normal(0, .1, (8, 784)), "net.1.bias": r.normal(0, 1, 8),
+     "net.3.weight": r.normal(0, 1, (10, 8)), "net.3.bias": r.normal(0, 1, 10)}
+w = {k: v.astype("f4") for k, v in w.items()}
+numpy.savez(sys.argv[1] + "/torch.npz", **w)
+x = r.random((5, 28, 28)).astype("f4")
+numpy.save(sys.argv[1] + "/x.npy", x)
+y = numpy.maximum(x.reshape(5, 784) @ w["net.1.weight"].T + w["net.1.bias"], 0)
+numpy.save(sys.argv[1] + "/y.npy", y @ w["net.3.weight"].T + w["net.3.bias"])
+)");
+  ASSERT_EQ(RunPython(folder_ / "make.py" + " " + folder_.path()), Strings());
+  WriteRun();
+  ASSERT_EQ(Run({"predict", "run.json", "--init", "torch.npz", "--init-layout",
+                 "torch", "--x", "x.npy", "-o", "p.npy"}),
+            0)
+      << err_;
+  NpyArray y, p;
+  ASSERT_TRUE(ReadNpy(folder_ / "y.npy", &y).ok());
+  ASSERT_TRUE(ReadNpy(folder_ / "p.npy", &p).ok());
+  ASSERT_EQ(p.shape, Shape({5, 10}));
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_NEAR(Values<float>(p.data)[i], Values<float>(y.data)[i], 1e-4);
+  }
+  ASSERT_EQ(Run({"train", "run.json", "--init", "torch.npz", "--init-layout",
+                 "torch", "--save", "m"}),
+            0)
+      << err_;
+  ExpectError({"train", "run.json", "--init", "torch.npz"}, 2,
+              {"--init-layout torch"});
 }
 
 // --- several workers ---

@@ -69,7 +69,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, "", nullptr).Annotate("%s", path.c_str()));
+      MakeModel(&config, {}, nullptr).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
   if (!config.validation.empty()) {

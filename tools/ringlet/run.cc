@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "io/file_system.h"
+#include "io/json.h"
 #include "io/model_file.h"
 
 namespace ringlet {
@@ -37,8 +38,32 @@ void FitFlags::Apply(FitConfig* fit) const {
   if (no_shuffle) fit->shuffle = false;
 }
 
-Status MakeModel(RunConfig* config, const std::string& init,
+void InitFlags::Add(CommandLine* flags, const char* help) {
+  flags->Text("--init", "WEIGHTS", &path, help);
+  flags->Text("--init-layout", "NAME", &layout,
+              "of them: keras (without this flag), or torch for a\n"
+              "state_dict: \"fc.weight\", (units, inputs)");
+}
+
+namespace {
+
+Status Load(const InitFlags& init, Model* model) {
+  LoadWeightsOptions options;
+  if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
+  return LoadWeights(model, init.path, options).Annotate("--init");
+}
+
+Status CheckLayout(const InitFlags& init) {
+  if (init.layout == "keras" || init.layout == "torch") return Status();
+  return InvalidArgument("--init-layout %s: is neither keras nor torch",
+                         Printable(init.layout).c_str());
+}
+
+}  // namespace
+
+Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective) {
+  RINGLET_RETURN_IF_ERROR(CheckLayout(init));
   CompileOptions options;
   options.collective = collective;
   options.threads = static_cast<int>(config->fit.threads);
@@ -59,8 +84,7 @@ Status MakeModel(RunConfig* config, const std::string& init,
         "RUN.json with \"compile\"",
         config->saved_model.c_str());
   }
-  if (init.empty()) return Status();
-  return LoadWeights(model, init).Annotate("--init");
+  return init.path.empty() ? Status() : Load(init, model);
 }
 
 namespace {

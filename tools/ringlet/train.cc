@@ -28,7 +28,8 @@ that its state is saved.
 
 struct TrainFlags {
   FitFlags fit;
-  std::string init, save, log_steps;
+  InitFlags init;
+  std::string save, log_steps;
 };
 
 Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
@@ -103,8 +104,9 @@ int TrainCommand(const std::vector<std::string>& line) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.fit.AddAll(&flags);
-  flags.Text("--init", "WEIGHTS", &values.init,
-             "begin with the weights of this file");
+  values.init.Add(&flags,
+                  "begin with the weights of this file: safetensors or\n"
+                  "npz");
   flags.Text("--save", "MODEL", &values.save,
              "write the trained model to this file");
   flags.Text("--log-steps", "FILE.csv", &values.log_steps,

@@ -6,7 +6,6 @@
 
 #include "io/idx.h"
 #include "io/npy.h"
-#include "run.h"
 
 namespace ringlet {
 namespace {
@@ -71,8 +70,9 @@ bool IsRun(const std::string& path) {
 
 void UseFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
-  flags->Text("--init", "WEIGHTS", &init_,
-              "where MODEL is a RUN.json: the weights to use");
+  init_.Add(flags,
+            "where MODEL is a RUN.json: the weights to use,\n"
+            "safetensors or npz");
   flags->Text("--data", "RUN.json", &run_,
               "take the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
@@ -144,7 +144,7 @@ Status UseFlags::Open(const std::string& model_path,
   RunConfig config;
   config.fit.threads = threads_;
   if (IsRun(model_path)) {
-    if (init_.empty()) {
+    if (init_.path.empty()) {
       return InvalidArgument(
           "%s: is a RUN.json, whose model is not trained; give --init WEIGHTS",
           model_path.c_str());
