@@ -21,6 +21,7 @@ class StepLoggerCallback final : public Callback {
       : filename_(filename) {}
 
   const char* name() const override { return "step_logger"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
     file_.reset();

@@ -303,6 +303,11 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        2,
        {"callbacks[0].config.mode: unknown mode 'up'"}},
       {"\"callbacks\": []",
+       "\"callbacks\": [{\"class_name\": \"ModelCheckpoint\", \"config\": "
+       "{\"filepath\": \"c/{val_los:.2f}.safetensors\"}}]",
+       2,
+       {"model_checkpoint", "'val_los'", "nearest: 'val_loss'"}},
+      {"\"callbacks\": []",
        "\"callbacks\": [\"LearningRateScheduler\"]",
        2,
        {"callbacks[0]: is \"LearningRateScheduler\"", "ExponentialDecay"}},
@@ -583,6 +588,79 @@ TEST_F(ProgramTest, ASavedModelIsEvaluatedAndPredicts) {
     EXPECT_EQ(std::stof(rows[i]), row[0]);
   }
   EXPECT_NEAR(right / 400.0, accuracy, 1e-9);
+}
+
+TEST_F(ProgramTest, ACsvWithOrWithoutLabelsIsPredicted) {
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
+  WriteWhole(folder_ / "x.csv", "a,b\n1,0\n0,1\n2,1\n1,2\n");
+  WriteWhole(folder_ / "csv.json", R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 2}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "data": {"train": {"csv": "d.csv", "label": "kind"}}})");
+  // mse wants two targets for two units.
+  ExpectError({"train", "csv.json"}, 2, {"csv.json: data.train", "d.csv"});
+  WriteWhole(folder_ / "csv.json",
+             Replaced(ReadWhole(folder_ / "csv.json"), "\"mse\"",
+                      "\"sparse_categorical_crossentropy\""));
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "m", "--csv", "x.csv"}), 0) << err_;
+  EXPECT_EQ(err_, "");
+  const std::string outputs = out_;
+  EXPECT_EQ(Lines(outputs).size(), 4u);
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--label", "kind"}), 0);
+  EXPECT_EQ(out_, outputs);
+  ASSERT_EQ(Run({"predict", "m", "--csv", "d.csv", "--label", "1"}), 0);
+  EXPECT_EQ(out_, outputs);
+  ASSERT_EQ(Run({"predict", "m", "--data", "csv.json", "--part", "train"}), 0);
+  EXPECT_EQ(out_, outputs);
+  WriteWhole(folder_ / "last.csv", "a,b,kind\n1,0,0\n0,1,1\n2,1,0\n1,2,1\n");
+  ASSERT_EQ(Run({"predict", "m", "--csv", "last.csv"}), 0);
+  EXPECT_EQ(out_, outputs);
+  ExpectError({"predict", "m", "--csv", "x.csv", "--label", "b"}, 2,
+              {"x.csv", "2 columns", "--label"});
+  ExpectError({"predict", "m", "--csv", "d.csv", "--label", "knid"}, 2,
+              {"d.csv", "'knid'"});
+  WriteWhole(folder_ / "wide.csv", "1,2,3,4\n1,2,3,4\n");
+  ExpectError({"predict", "m", "--csv", "wide.csv"}, 2,
+              {"wide.csv", "4 columns", "takes 2"});
+}
+
+TEST_F(ProgramTest, AModelIsUsedAloneWhateverTfConfigSays) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
+  const std::string logs = out_;
+  ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0);
+  const std::string outputs = out_;
+  for (const char* config :
+       {R"({"cluster": {"worker": ["localhost:1", "localhost:2"]},
+            "task": {"type": "worker", "index": 1}})",
+        R"({"cluster": {"worker": ["localhost:1"], "evaluator":
+            ["localhost:3"]}, "task": {"type": "evaluator", "index": 0}})",
+        "{"}) {
+    environment_ = {{"TF_CONFIG", config}};
+    ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
+    EXPECT_EQ(out_, logs);
+    EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+    EXPECT_NE(err_.find("TF_CONFIG is set"), std::string::npos) << err_;
+    ASSERT_EQ(Run({"predict", "m", "--data", "run.json"}), 0);
+    EXPECT_EQ(out_, outputs);
+    EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+  }
+  environment_ = {{"TF_CONFIG", ""}};
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
+  EXPECT_EQ(err_, "");
+}
+
+TEST_F(ProgramTest, AByteOrderMarkIsSkipped) {
+  WriteRun();
+  const std::string mark = "\xEF\xBB\xBF";
+  WriteWhole(folder_ / "run.json", mark + ReadWhole(folder_ / "run.json"));
+  ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  WriteWhole(folder_ / "run.json", mark + "{\"fit\" 1}");
+  ExpectError({"plan", "run.json"}, 2, {"run.json: line 1, column 8"});
 }
 
 TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {

@@ -313,6 +313,7 @@ Dataset OpenData(const DataConfig& data) {
     CsvOptions options;
     options.separator = data.separator;
     options.header = data.header;
+    options.has_label = data.has_label;
     options.label_name = data.label_name;
     options.label_column = static_cast<int>(data.label_column);
     dataset = CsvDataset(data.csv, options);

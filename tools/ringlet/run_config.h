@@ -26,6 +26,7 @@ struct DataConfig {
   std::string images, labels;  // IDX
   std::string x, y;            // NPY
   std::string csv;
+  bool has_label = true;
   std::string label_name;  // column of the CSV's label …
   int64_t label_column = -1;
   bool header = true;
