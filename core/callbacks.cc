@@ -441,7 +441,7 @@ Status Monitor::Setup(const Model& model, const std::string& name,
   }
   return InvalidArgument(
       "monitor='%s' is none of the model's metrics, so it is not known whether "
-      "larger is better; correct it, or set mode to kMin or kMax",
+      "larger is better; correct it, or set mode to min or max",
       name.c_str());
 }
 

@@ -45,6 +45,16 @@ class ModelCheckpointCallback final : public Callback {
                           /*min_delta=*/0);
   }
 
+  // What will stand in the way of a file whose name is known is told now.
+  Status OnTrainBegin(FitState& fit) override {
+    const std::string folder = FolderOf(filepath_);
+    if (!fit.chief || folder.find('{') != std::string::npos) return Status();
+    const Status made = options_.files->MakeDirectory(folder);
+    if (!made.ok()) return Failed(made, filepath_);
+    return filepath_.find('{') == std::string::npos ? CheckNoFolder(filepath_)
+                                                    : Status();
+  }
+
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     if (options_.save_freq == 0 || ++batches_since_ < options_.save_freq) {
       return Status();
@@ -209,15 +219,18 @@ class ModelCheckpointCallback final : public Callback {
     return SaveModel(model, path, saving);
   }
 
+  Status CheckNoFolder(const std::string& path) const {
+    std::vector<std::string> names;
+    if (!options_.files->List(path, &names).ok()) return Status();
+    return InvalidArgument(
+        "Please specify a non-directory filepath for ModelCheckpoint. "
+        "Filepath used is an existing directory: %s",
+        path.c_str());
+  }
+
   // What space or a repair may cure is no reason to stop.
   Status Failed(const Status& status, const std::string& path) const {
-    std::vector<std::string> names;
-    if (options_.files->List(path, &names).ok()) {
-      return InvalidArgument(
-          "Please specify a non-directory filepath for ModelCheckpoint. "
-          "Filepath used is an existing directory: %s",
-          path.c_str());
-    }
+    RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
     if (status.code() == Code::kInvalidArgument) return status;
     std::fprintf(stderr,
                  "warning: the model was not saved; training goes on: %s\n",

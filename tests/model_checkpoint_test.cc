@@ -447,16 +447,20 @@ TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
 }
 
 TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
-  // A save takes nine operations: one of the first two saves is hit.
+  // The start takes two operations, a save nine: one of the first two saves is
+  // hit, or the start.
   // ENOENT: another program that saves to this file swept it.
   for (const int error : {EIO, EACCES, ENOENT}) {
-    for (int64_t fail = 1; fail <= 18; ++fail) {
+    for (int64_t fail = 1; fail <= 20; ++fail) {
       Trial run;
       run.files.FailAfter(fail, error);
       const Status status =
           run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
       EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
-      EXPECT_NE(run.err.find("warning: "), std::string::npos);
+      // Where it cannot be looked for, no folder is in the way.
+      const bool looked = run.files.last_failed() == "list d/m.safetensors";
+      EXPECT_EQ(run.err.find("warning: ") == std::string::npos, looked)
+          << run.files.last_failed() << run.err;
       run.files.FailNoMore();
       EXPECT_TRUE(run.Holds("d/m.safetensors", 2)) << run.files.last_failed();
       EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}))

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,8 +132,9 @@ class ProgramTest : public testing::Test {
 
   std::set<std::string> Files() const {
     std::set<std::string> names;
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(folder_.path())) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             folder_.path(),
+             std::filesystem::directory_options::skip_permission_denied)) {
       names.insert(entry.path().string());
     }
     return names;
@@ -196,6 +198,12 @@ TEST_F(ProgramTest, WrongFlagsAreRefusedByNameWithTheNearestKnown) {
        {"--no-shuffle takes no value"}},
       {{"train", "run.json", "--save="}, {"--save: its value is empty"}},
       {{"train", "run.json", "-x"}, {"unknown flag '-x'"}},
+      {{"train", ""}, {"an argument is empty", "RUN.json"}},
+      {{"train", "run.json", "--threads", "9999"},
+       {"wrong number for --threads: 9999", "1 to 1024"}},
+      {{"launch", "--", "ls"}, {"-n is missing"}},
+      {{"launch", "-n", "2", "--"}, {"COMMAND is missing"}},
+      {{"launch", "-n", "0", "--", "ls"}, {"wrong number for -n: 0"}},
   };
   for (const auto& [arguments, says] : cases) ExpectError(arguments, 2, says);
 }
@@ -287,6 +295,23 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        1,
        {"data.train", "/train-images-idx3-ubyte.gz"}},
       {"@DATA@/train-images-idx3-ubyte.gz", "run.json", 1, {"run.json"}},
+      {"@DATA@/train-images-idx3-ubyte.gz", ".", 2, {"not a regular file"}},
+      {"@DATA@/train-images-idx3-ubyte.gz",
+       "run.json/x",
+       2,
+       {"data.train: run.json/x", "Not a directory"}},
+      {"\"batch_size\": 16",
+       "\"batch_size\": 1e9",
+       2,
+       {"fit.batch_size", "from 1 to 16777216"}},
+      {"{\"class_name\": \"Flatten\"}",
+       "{\"class_name\": \"LSTM\", \"config\": {\"units\": 2}}",
+       2,
+       {"layers[1]", "unknown layer 'LSTM'"}},
+      {"\"from_logits\": true",
+       "\"from_logits\": 1",
+       2,
+       {"compile.loss.config.from_logits: is 1"}},
       // Callbacks and strategy.
       {"\"callbacks\": []",
        "\"callbacks\": [{\"class_name\": \"EarlyStop\"}]",
@@ -381,13 +406,78 @@ TEST_F(ProgramTest, ConfigurationsWrittenByKerasAreTaken) {
 
 TEST_F(ProgramTest, ATfConfigFaultIsNamed) {
   WriteRun();
-  environment_ = {{"TF_CONFIG", "{\"cluster\": "}};
-  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG"});
-  environment_ = {{"TF_CONFIG",
-                   "{\"cluster\": {\"worker\": [\"localhost:1\", "
-                   "\"localhost:2\"]}, \"task\": {\"type\": \"worker\", "
-                   "\"index\": 2}}"}};
-  ExpectError({"train", "run.json"}, 2, {"TF_CONFIG", "index"});
+  const char kTwo[] = R"({"cluster": {"worker": ["localhost:1",
+      "localhost:2"]}, "task": {"type": "worker", "index": 0}})";
+  const std::vector<std::pair<std::string, Strings>> cases = {
+      {"{\"cluster\": ", {"line 1, near column 13"}},
+      {"[]", {"is a list", "an object"}},
+      {Replaced(kTwo, "0}", "2}"), {"index", "the last is 1"}},
+      {Replaced(kTwo, "0}", "-1}"), {"index", "a whole number from 0"}},
+      {Replaced(kTwo, "0}", "\"a\"}"), {"index is 'a'"}},
+      {Replaced(kTwo, "localhost:2", "localhost"), {"has no port"}},
+      {Replaced(kTwo, "localhost:2", "localhost:99999"), {"1 to 65535"}},
+      {Replaced(kTwo, "localhost:2", "localhost:1"), {"is given twice"}},
+      {Replaced(kTwo, "\"localhost:2\"", "3"), {"must be a string"}},
+      {Replaced(kTwo, "\"type\": \"worker\"", "\"type\": \"wroker\""),
+       {"'wroker'", "\"worker\""}},
+      {Replaced(kTwo, "\"worker\":", "\"ps\":"), {"no parameter servers"}},
+      {R"({"cluster": {"worker": ["localhost:1"]}})", {"add \"task\""}},
+  };
+  for (const auto& [config, says] : cases) {
+    SCOPED_TRACE(config);
+    environment_ = {{"TF_CONFIG", config}};
+    Strings all = says;
+    all.push_back("TF_CONFIG");
+    ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 2,
+                all);
+  }
+  environment_ = {{"TF_CONFIG", R"({"cluster": {"worker": ["localhost:1"],
+      "evaluator": ["localhost:2"]},
+      "task": {"type": "evaluator", "index": 0}})"}};
+  ExpectError({"train", "run.json"}, 2, {"an evaluator", "ringlet evaluate"});
+  environment_.clear();
+  WriteRun("\"callbacks\": []", "\"strategy\": {\"min_workers\": 2}");
+  ExpectError({"train", "run.json"}, 2,
+              {"run.json: strategy.min_workers: is 2", "TF_CONFIG"});
+}
+
+TEST_F(ProgramTest, CallbacksThatCannotWriteAreToldBeforeTheFirstStep) {
+  const auto expect = [this](const std::string& name, const std::string& config,
+                             int code, const Strings& says) {
+    ExpectRunError("\"callbacks\": []",
+                   "\"callbacks\": [{\"class_name\": \"" + name +
+                       "\", \"config\": {" + config + "}}]",
+                   code, says);
+  };
+  expect("BackupAndRestore", "\"backup_dir\": \"run.json/b\"", 2,
+         {"backup_and_restore: run.json", "not a directory"});
+  expect("ModelCheckpoint", "\"filepath\": \"run.json/b.safetensors\"", 2,
+         {"model_checkpoint: run.json", "not a directory"});
+  expect("ModelCheckpoint", "\"filepath\": \"m.keras\"", 2,
+         {"model_checkpoint", "must end in `.safetensors`"});
+  expect("TensorBoard", "\"log_dir\": \"run.json\"", 2,
+         {"tensorboard: run.json", "not a directory"});
+  expect("CSVLogger", "\"filename\": \"no/log.csv\"", 1,
+         {"csv_logger: no/log.csv", "No such file"});
+  expect("EarlyStopping", "\"monitor\": \"acuracy\"", 2,
+         {"early_stopping: monitor='acuracy'", "mode"});
+  std::filesystem::create_directory(folder_ / "d.safetensors");
+  expect("ModelCheckpoint", "\"filepath\": \"d.safetensors\"", 2,
+         {"model_checkpoint", "existing directory: d.safetensors"});
+}
+
+// What root may read is no test.
+TEST_F(ProgramTest, WhatMayNotBeReadOrWrittenIsNamed) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read and write all";
+  std::filesystem::create_directory(folder_ / "closed");
+  WriteRun("@DATA@/train-images-idx3-ubyte.gz", "closed/x");
+  chmod((folder_ / "closed").c_str(), 0);
+  ExpectError({"train", "closed/run.json"}, 1,
+              {"closed/run.json", "Permission denied"});
+  ExpectError({"train", "run.json"}, 1, {"closed/x", "Permission denied"});
+  ExpectError({"train", "run.json", "--save", "closed/m"}, 1,
+              {"--save closed/m", "Permission denied"});
+  chmod((folder_ / "closed").c_str(), 0700);
 }
 
 // --- train ---

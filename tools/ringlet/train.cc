@@ -32,7 +32,8 @@ struct TrainFlags {
   std::string save, log_steps;
 };
 
-Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
+Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
+                   ClusterConfig* cluster) {
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), cluster));
   if (cluster->is_evaluator) {
@@ -42,10 +43,10 @@ Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
   }
   if (cluster->world_size >= strategy.min_workers) return Status();
   return InvalidArgument(
-      "strategy.min_workers: is %" PRId64
+      "%s: strategy.min_workers: is %" PRId64
       ", but the environment (TF_CONFIG or its like) names %d; start more, or "
       "ask for fewer",
-      strategy.min_workers, cluster->world_size);
+      path.c_str(), strategy.min_workers, cluster->world_size);
 }
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
@@ -73,7 +74,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   ClusterConfig cluster;
-  RINGLET_RETURN_IF_ERROR(ReadCluster(config.strategy, &cluster));
+  RINGLET_RETURN_IF_ERROR(ReadCluster(path, config.strategy, &cluster));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
