@@ -574,6 +574,39 @@ TEST_F(ProgramTest, CallbacksWriteBesideTheRun) {
   EXPECT_TRUE(std::filesystem::is_directory(folder_ / "sub/tb/train"));
 }
 
+TEST_F(ProgramTest, ASplitValidatesOnTheEndOfTheData) {
+  // The last of four examples is one that no other is like.
+  WriteWhole(folder_ / "d.csv", "x,y\n1,1\n1,1\n1,1\n0,5\n");
+  WriteWhole(folder_ / "head.csv", "x,y\n1,1\n1,1\n1,1\n");
+  WriteWhole(folder_ / "tail.csv", "x,y\n0,5\n");
+  const std::string split = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
+      {"class_name": "Dense", "config": {"units": 1}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "data": {"train": {"csv": "d.csv"}},
+    "fit": {"epochs": 2, "verbose": 2, "validation_split": 0.25}})";
+  WriteWhole(folder_ / "split.json", split);
+  WriteWhole(folder_ / "two.json",
+             Replaced(Replaced(split, "{\"csv\": \"d.csv\"}",
+                               "{\"csv\": \"head.csv\"}, \"validation\": "
+                               "{\"csv\": \"tail.csv\"}"),
+                      "0.25", "0"));
+  ASSERT_EQ(Run({"train", "two.json", "--save", "two"}), 0) << err_;
+  ASSERT_NE(out_.find("val_loss"), std::string::npos) << out_;
+  const std::string expected = out_.substr(out_.rfind("loss: "));
+  ASSERT_EQ(Run({"train", "split.json", "--save", "split"}), 0) << err_;
+  EXPECT_EQ(out_.substr(out_.rfind("loss: ")), expected);
+  EXPECT_EQ(Run({"diff", "two", "split"}), 0) << out_;
+  for (const char* share : {"0.99", "1e-20"}) {
+    WriteWhole(folder_ / "run.json", Replaced(split, "0.25", share));
+    ExpectError({"train", "run.json"}, 2,
+                {"run.json: fit.validation_split", "4 examples leaves none"});
+  }
+  WriteWhole(folder_ / "run.json", Replaced(split, "0.25", "1"));
+  ExpectError({"train", "run.json"}, 2, {"fit.validation_split", "less than"});
+}
+
 TEST_F(ProgramTest, AStoppedRunGoesOnWithTheSameRows) {
   WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
     "BackupAndRestore", "config": {"backup_dir": "backup", "save_freq": 1}}])");

@@ -72,7 +72,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
       MakeModel(&config, {}, nullptr).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
-  if (!config.validation.empty()) {
+  if (!config.validation.empty() || config.fit.validation_split > 0) {
     plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
   }
   plan->bytes = model.PlanMemory(plan->batch);

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cmath>
 
 #include "io/file_system.h"
 #include "io/json.h"
@@ -103,19 +105,38 @@ Status CheckExamples(Model* model, const Dataset& batches) {
 
 }  // namespace
 
+// As Keras does: the end of the data, before they are shuffled.
+Status Split(double share, Dataset* train, Dataset* validation) {
+  const Dataset all = *train;
+  RINGLET_RETURN_IF_ERROR(all.Batch(1).status());
+  const int64_t at = static_cast<int64_t>(
+      std::floor(static_cast<double>(all.size()) * (1 - share)));
+  if (at == 0 || at == all.size()) {
+    return InvalidArgument("fit.validation_split: %g of %" PRId64
+                           " examples leaves none to %s",
+                           share, all.size(), at == 0 ? "train" : "validate");
+  }
+  *train = all.Take(at);
+  *validation = all.Skip(at);
+  return Status();
+}
+
 Status OpenRunData(const RunConfig& config, int world, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
   if (config.train.empty()) return InvalidArgument("data.train: is missing");
-  Dataset train = OpenData(config.train);
+  Dataset train = OpenData(config.train),
+          validation = OpenData(config.validation);
+  if (validation.empty() && fit.validation_split > 0) {
+    RINGLET_RETURN_IF_ERROR(Split(fit.validation_split, &train, &validation));
+  }
   RINGLET_RETURN_IF_ERROR(
       CheckExamples(model, train.Batch(fit.batch_size)).Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
   // Epochs of a number of steps go on where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
   data->train = train.Batch(world * fit.batch_size);
-  if (config.validation.empty()) return Status();
-  const Dataset validation = OpenData(config.validation);
+  if (validation.empty()) return Status();
   const int64_t batch = fit.validation_batch_size > 0
                             ? fit.validation_batch_size
                             : fit.batch_size;

@@ -210,6 +210,12 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   fields.Bool("shuffle", &fit->shuffle);
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
+  if (fields.Has("validation_split")) {
+    fields.Double("validation_split", 0, 1, &fit->validation_split);
+    if (fit->validation_split == 1) {
+      fields.Refuse("validation_split", "must be less than 1");
+    }
+  }
   OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
               &fit->validation_batch_size);
   OptionalInt(&fields, "validation_steps", 1, kMostCount,
