@@ -390,6 +390,36 @@ TEST_F(ProgramTest, AModelFileIsReadBesideTheRun) {
   ExpectError({"train", "run.json"}, 1, {"model", "models/m.json"});
 }
 
+// json.dump() of to_json(), which is a string already.
+TEST_F(ProgramTest, AModelMayBeAStringOfJson) {
+  const std::string text = R"({"class_name": "Sequential", "config": {"layers":
+      [{"class_name": "Dense", "config": {"units": 2,
+        "batch_input_shape": [null, 3]}}]}})";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c != '\n') quoted += c == '"' ? "\\\"" : std::string(1, c);
+  }
+  quoted += '"';
+  const auto run = [this](const std::string& model) {
+    WriteWhole(folder_ / "run.json",
+               "{\"model\": " + model + ", \"compile\": {\"loss\": \"mse\"}}");
+  };
+  run(text);
+  ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  const std::string plan = out_;
+  run(quoted);
+  EXPECT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  EXPECT_EQ(out_, plan);
+  WriteWhole(folder_ / "m.json", quoted);
+  run("\"m.json\"");
+  EXPECT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  EXPECT_EQ(out_, plan);
+  run(Replaced(quoted, "Dense", "Dens"));
+  ExpectError({"plan", "run.json"}, 2, {"run.json: ", "model", "'Dens'"});
+  run("\"{x\"");
+  ExpectError({"plan", "run.json"}, 2, {"run.json: model: line 1, column 2"});
+}
+
 TEST_F(ProgramTest, ConfigurationsWrittenByKerasAreTaken) {
   int taken = 0;
   for (const auto& entry : std::filesystem::directory_iterator(

@@ -47,6 +47,12 @@ Status ReadModel(const Json& json, const std::string& folder,
         "path of a file with it, or of a saved model",
         json ? ("is " + Show(json)).c_str() : "is missing");
   }
+  if (json.text()[0] == '{') {  // to_json() is a string, and may be kept one
+    RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
+    Json parsed;
+    RINGLET_RETURN_IF_ERROR(ParseKerasJson(json.text(), "model", &parsed));
+    return ModelFromJson(parsed, "model", &config->model);
+  }
   const std::string path = PathIn(folder, json.text());
   if (path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) {
     config->saved_model = path;
@@ -59,6 +65,10 @@ Status ReadModel(const Json& json, const std::string& folder,
           .Annotate("model"));
   Json parsed;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
+  if (parsed.is_string()) {  // of json.dump(model.to_json(), file)
+    text = parsed.text();
+    RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
+  }
   return ModelFromJson(parsed, "", &config->model).Annotate("%s", path.c_str());
 }
 
