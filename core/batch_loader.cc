@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace ringlet {
 namespace {
@@ -65,7 +66,14 @@ Status CheckOptions(const BatchLoader::Options& o) {
 Status BatchLoader::Open(const Options& options,
                          std::unique_ptr<BatchLoader>* loader) {
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
-  loader->reset(new BatchLoader(options));
+  std::unique_ptr<BatchLoader> opened(new BatchLoader(options));
+  if (options.background) {
+    BatchLoader* const raw = opened.get();
+    opened->wanted_ = 0;
+    RINGLET_RETURN_IF_ERROR(opened->thread_.Start("for reading batches ahead",
+                                                  [raw] { raw->Loop(); }));
+  }
+  *loader = std::move(opened);
   return Status();
 }
 
@@ -79,10 +87,6 @@ BatchLoader::BatchLoader(const Options& options)
   indices_.resize(most);
   if (x_spec_.dtype != DType::kFloat32) raw_x_.resize(most * x_spec_.bytes());
   if (options.read_targets) raw_y_.resize(most * y_spec_.bytes());
-  if (options.background) {
-    wanted_ = 0;
-    thread_ = std::thread([this] { Loop(); });
-  }
 }
 
 BatchLoader::~BatchLoader() {
@@ -92,7 +96,7 @@ BatchLoader::~BatchLoader() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  thread_.Join();
 }
 
 void BatchLoader::Loop() {

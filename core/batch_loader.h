@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "dataset.h"
 #include "status.h"
+#include "thread.h"
 
 namespace ringlet {
 
@@ -42,11 +42,11 @@ class BatchLoader {
     // (4 bytes each), twice. Outlives the loader.
     float* x[2] = {};
     void* y[2] = {};
-    Shape x_shape;            // what the model takes
+    Shape x_shape;             // what the model takes
     bool read_targets = true;  // false: y stays null, and need not exist
-    int64_t targets = 1;      // for each example
-    bool classes = true;      // targets are class numbers
-    int64_t num_classes = 0;  // > 0: they are below it
+    int64_t targets = 1;       // for each example
+    bool classes = true;       // targets are class numbers
+    int64_t num_classes = 0;   // > 0: they are below it
     bool background = true;
     // Held as long as the loader lives, so that the owner of the buffers knows.
     std::shared_ptr<void> lease;
@@ -84,7 +84,7 @@ class BatchLoader {
   std::condition_variable changed_;
   int wanted_ = -1;
   bool stop_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace ringlet

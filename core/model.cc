@@ -373,6 +373,13 @@ void Model::Impl::Compile() {
   if (pool == nullptr || pool->threads() != options.threads) {
     pool.reset(new ThreadPool(options.threads));
   }
+  if (!pool->status().ok()) {
+    const Status refused = pool->status();
+    pool.reset();
+    return Fail(
+        refused.Annotate("model '%s': %d threads", name.c_str(),
+                         options.threads));
+  }
   Arena counting;
   PlaceKept(&counting);
   const size_t bytes = counting.used();

@@ -30,8 +30,9 @@ bool SpinUntil(const Condition& condition) {
 
 ThreadPool::ThreadPool(int threads) : threads_(threads) {
   RINGLET_CHECK(threads >= 1);
-  for (int t = 1; t < threads; ++t) {
-    workers_.emplace_back([this, t] { Loop(t); });
+  workers_.reset(new Thread[threads - 1]);
+  for (int t = 1; t < threads && status_.ok(); ++t) {
+    status_ = workers_[t - 1].Start("to compute with", [this, t] { Loop(t); });
   }
 }
 
@@ -42,10 +43,11 @@ ThreadPool::~ThreadPool() {
     ++generation_;
   }
   start_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  for (int t = 1; t < threads_; ++t) workers_[t - 1].Join();
 }
 
 void ThreadPool::RunAll(Function function, const void* work) {
+  RINGLET_CHECK(status_.ok());
   function_ = function;
   work_ = work;
   running_ = threads_ - 1;

@@ -12,9 +12,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <thread>
-#include <vector>
+
+#include "status.h"
+#include "thread.h"
 
 namespace ringlet {
 
@@ -35,12 +37,13 @@ inline Range Split(int64_t n, int parts, int index, int64_t grain = 1) {
 class ThreadPool {
  public:
   // `threads` >= 1, the caller's own thread included. Where the system refuses
-  // a thread the process ends (there is no way back without exceptions).
+  // one, status() says so, and nothing can be run.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  const Status& status() const { return status_; }
   int threads() const { return threads_; }
 
   // Calls work(t) once for each t in [0, threads()), work(0) on the calling
@@ -66,7 +69,8 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;
-  std::vector<std::thread> workers_;
+  Status status_;
+  std::unique_ptr<Thread[]> workers_;  // threads_ - 1, started in order
 };
 
 }  // namespace ringlet

@@ -6,9 +6,7 @@ namespace ringlet {
 
 BackgroundSaver::BackgroundSaver(CheckpointDirectory* directory,
                                  std::function<void(const Status&)> done)
-    : directory_(directory), done_(std::move(done)) {
-  thread_ = std::thread([this] { Loop(); });
-}
+    : directory_(directory), done_(std::move(done)) {}
 
 BackgroundSaver::~BackgroundSaver() {
   Wait();
@@ -17,11 +15,15 @@ BackgroundSaver::~BackgroundSaver() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  thread_.Join();
 }
 
 Status BackgroundSaver::Start(Saveable* state, const Metadata& metadata) {
   Wait();
+  if (!thread_.joinable()) {
+    RINGLET_RETURN_IF_ERROR(
+        thread_.Start("for writing backups", [this] { Loop(); }));
+  }
   RINGLET_RETURN_IF_ERROR(snapshot_.Take(state));
   metadata_ = metadata;
   {

@@ -9,8 +9,8 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
 
+#include "../core/thread.h"
 #include "checkpoint_directory.h"
 #include "snapshot.h"
 
@@ -25,7 +25,7 @@ class BackgroundSaver {
   ~BackgroundSaver();
 
   // Waits for the save before, copies `state`, and returns; an error of the
-  // copy alone.
+  // copy alone, or that there is no thread to be had.
   Status Start(Saveable* state, const Metadata& metadata);
   bool busy();
   // Until nothing is in flight.
@@ -41,7 +41,7 @@ class BackgroundSaver {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false, stop_ = false;
-  std::thread thread_;
+  Thread thread_;  // from the first save on
 };
 
 }  // namespace ringlet

@@ -54,6 +54,9 @@ Status InputFile::ReadSome(void* data, size_t bytes, size_t* got) {
         return OsError(errno, "%s: reading at offset %" PRId64, path_.c_str(),
                        offset_);
       }
+      if (code == Z_MEM_ERROR) {
+        return ResourceExhausted("%s: no memory to read it", path_.c_str());
+      }
       return Corruption("%s: damaged gzip data at offset %" PRId64
                         " of the content (%s); fetch the file again",
                         path_.c_str(), offset_, text);

@@ -42,9 +42,16 @@ Status Loop::Open(std::unique_ptr<Loop>* out) {
   Loop* raw = loop.get();
   // thread_ is written before the loop can run anything that reads it.
   std::unique_lock<std::mutex> lock(loop->mutex_);
-  loop->thread_ = std::thread([raw] { raw->Run(); });
+  const Status started =
+      loop->thread_.Start("for the network", [raw] { raw->Run(); });
   lock.unlock();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started.ok()) {
+    uv_close(reinterpret_cast<uv_handle_t*>(&loop->wake_), nullptr);
+    uv_run(&loop->loop_, UV_RUN_DEFAULT);
+    uv_loop_close(&loop->loop_);
+    return started;
+  }
   *out = std::move(loop);
   return Status();
 }
@@ -52,7 +59,7 @@ Status Loop::Open(std::unique_ptr<Loop>* out) {
 Loop::~Loop() {
   if (!thread_.joinable()) return;
   Post([this] { uv_close(reinterpret_cast<uv_handle_t*>(&wake_), nullptr); });
-  thread_.join();
+  thread_.Join();
   RINGLET_CHECK(uv_loop_close(&loop_) == 0);
 }
 

@@ -13,10 +13,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "../core/status.h"
+#include "../core/thread.h"
 
 namespace ringlet {
 
@@ -37,9 +37,7 @@ class Loop {
   void Post(std::function<void()> work);
 
   // What follows only on the loop's thread.
-  void AssertInLoop() const {
-    RINGLET_CHECK(std::this_thread::get_id() == thread_.get_id());
-  }
+  void AssertInLoop() const { RINGLET_CHECK(thread_.IsCurrent()); }
   uv_loop_t* uv() { return &loop_; }
 
  private:
@@ -52,7 +50,7 @@ class Loop {
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_
   std::vector<std::function<void()>> running_;  // of the loop's thread
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace ringlet

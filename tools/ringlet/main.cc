@@ -1,6 +1,9 @@
 // ringlet: trains neural networks on small machines. See ringlet --help.
 
+#include <unistd.h>
+
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -89,9 +92,19 @@ int Run(const std::vector<std::string>& line) {
                         : UnknownName("", "command", word, known));
 }
 
+// Where the system has no memory left; nothing more is allocated.
+[[noreturn]] void OutOfMemory() {
+  constexpr char kMessage[] =
+      "error: no memory; see 'ringlet plan', raise the limit, or read the data "
+      "from disk (in_memory)\n";
+  (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  _exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(OutOfMemory);
   const int code = Run({argv + (argc > 0), argv + argc});
   if (std::fflush(stdout) == 0) return code;
   std::fprintf(stderr, "error: stdout cannot be written\n");

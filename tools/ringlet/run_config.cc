@@ -142,7 +142,7 @@ Status ReadData(const Json& json, const std::string& path,
   const bool csv = json["csv"] || json["label"];
   if (json.is_object() && idx + npy + csv != 1) {
     for (const char* key : {"images", "labels", "x", "y", "csv", "label",
-                            "header", "separator"}) {
+                            "header", "separator", "in_memory"}) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -156,6 +156,7 @@ Status ReadData(const Json& json, const std::string& path,
     fields.Require("labels");
     ReadPath(&fields, "images", folder, &data->images);
     ReadPath(&fields, "labels", folder, &data->labels);
+    fields.Bool("in_memory", &data->in_memory);
   } else if (npy) {
     fields.Require("x");
     fields.Require("y");
@@ -322,7 +323,9 @@ Status ReadRunConfig(const std::string& path, RunConfig* config) {
 Dataset OpenData(const DataConfig& data) {
   Dataset dataset;
   if (!data.images.empty()) {
-    dataset = IdxDataset(data.images, data.labels);
+    IdxOptions options;
+    options.in_memory = data.in_memory;
+    dataset = IdxDataset(data.images, data.labels, options);
   } else if (!data.x.empty()) {
     dataset = NpyDataset(data.x, data.y);
   } else if (!data.csv.empty()) {

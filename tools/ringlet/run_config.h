@@ -24,6 +24,7 @@ namespace ringlet {
 // One of three forms; the paths of the other two are empty.
 struct DataConfig {
   std::string images, labels;  // IDX
+  bool in_memory = true;       // false: examples are read when asked for
   std::string x, y;            // NPY
   std::string csv;
   bool has_label = true;

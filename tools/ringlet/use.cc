@@ -73,6 +73,7 @@ Dataset UnlabelledCsv(const DataConfig& data, const Model& model) {
 }
 
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
+  if (!data.images.empty() && !data.in_memory) return OpenData(data);
   if (!data.images.empty()) {
     return Unlabelled<IdxArray>(data.images, ReadIdx).Map(data.scale);
   }
