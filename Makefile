@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash
+        format fuzz help clean static cross crash stack
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -47,6 +47,12 @@ bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@tools/deps.sh bench
 	@$(MAKE) --no-print-directory build
 	@tools/bench.py $(BUILD)
+
+stack: ## the largest stack frames of the library and the program
+	@$(MAKE) --no-print-directory build BUILD=build-stack \
+	  MESON_OPTIONS='-Dcpp_args=-fstack-usage -Dtests=false $(MESON_OPTIONS)'
+	@find build-stack -name '*.su' -exec cat {} + | \
+	  awk -F'\t' '{ print $$2 "\t" $$1 }' | sort -rnu | sed 10q
 
 check-deps: ## core includes only core; net and io never each other
 	@tools/check_deps.py

@@ -80,7 +80,8 @@ class Job {
       if (!at.empty() && std::atoi(at.c_str()) >= step) return;
     }
     ADD_FAILURE() << "worker " << index << " never came to step " << step
-                  << "\n" << Said(index);
+                  << "\n"
+                  << Said(index);
   }
   void Signal(int index, int number) { kill(pids_[index], number); }
   // Its exit code, or 128 + signal.
@@ -151,6 +152,35 @@ TEST(JobTest, SurvivorsWaitForTheLostWorkerAndGoOnFromTheBackup) {
     for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
     ExpectEndsLike(undisturbed, folder, kSize);
     EXPECT_NE(job.Said(2).find("waiting for it to come back"),
+              std::string::npos)
+        << job.Said(2);
+  }
+}
+
+// A suspended machine: when it wakes up the others have lost it, and it them.
+TEST(JobTest, AStoppedWorkerWakesUpAndGoesOnFromTheBackupWithTheOthers) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  {
+    Job job(undisturbed, kSize, /*backup=*/true);
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  }
+  for (const int victim : {1, 0}) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true);
+    job.WaitForStep(victim, 30);
+    job.Signal(victim, SIGSTOP);
+    for (const double until = Now() + 100; Now() < until; Sleep(0.01)) {
+      if (job.Said(2).find("waiting for it to come back") !=
+          std::string::npos) {
+        break;
+      }
+    }
+    Sleep(0.5);
+    job.Signal(victim, SIGCONT);
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+    EXPECT_NE(job.Said(2).find("rank " + std::to_string(victim)),
               std::string::npos)
         << job.Said(2);
   }

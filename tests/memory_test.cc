@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -13,9 +14,11 @@
 // Counts what the library allocates. BLIS takes its packing buffers from malloc
 // and is not seen here; it keeps them.
 static std::atomic<long> allocations{0};
+static std::atomic<size_t> allocated_bytes{0};
 
 void* operator new(size_t bytes) {
   ++allocations;
+  allocated_bytes += bytes;
   void* p = std::malloc(bytes);
   if (p == nullptr) std::abort();
   return p;
@@ -33,8 +36,7 @@ TEST(ArenaTest, CountingPlacesAsTheRealOneDoes) {
   EXPECT_EQ(counting.used(), 64u + 832u);
   alignas(64) unsigned char memory[1024];
   Arena arena(memory, sizeof(memory));
-  EXPECT_EQ(reinterpret_cast<unsigned char*>(arena.Allocate<float>(3)),
-            memory);
+  EXPECT_EQ(reinterpret_cast<unsigned char*>(arena.Allocate<float>(3)), memory);
   EXPECT_EQ(reinterpret_cast<unsigned char*>(arena.Allocate<double>(100)),
             memory + 64);
   EXPECT_EQ(arena.used(), counting.used());
@@ -53,7 +55,8 @@ TEST(LifetimePlanTest, BuffersThatLiveTogetherShareNoByte) {
     for (uint64_t i = 0; i < 20; ++i) {
       const Philox::Block r = random.At(round * 20 + i);
       const int first = static_cast<int>(r[1] % 15);
-      buffers.push_back({r[0] % 1000, first, first + static_cast<int>(r[2] % 6)});
+      buffers.push_back(
+          {r[0] % 1000, first, first + static_cast<int>(r[2] % 6)});
       plan.Add(buffers[i].bytes, buffers[i].first, buffers[i].last);
       sum += Arena::RoundUp(buffers[i].bytes);
     }
@@ -212,6 +215,56 @@ TEST(ModelMemoryTest, TheCallersBlockIsEnoughAndNothingElseIsTouched) {
   }
 }
 
+// Bytes in use of the heap of the whole process; 0 where that is not known.
+size_t HeapBytes() {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
+}
+
+// What training takes besides the caller's block does not grow with the model:
+// descriptions of its layers, a batch as the file has it, BLIS's own buffers.
+TEST(ModelMemoryTest, BesidesTheCallersBlockOnlySmallThingsAreAllocated) {
+  const int64_t batch = 6;
+  for (const int units : {10, 3000}) {
+    Sequential model({Input({8, 8, 2}), Conv2D(4, 3, kRelu), Flatten(),
+                      Dense(units, kRelu), Dense(3)});
+    const Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+    model.Compile(Adam(), loss);
+    const size_t needed = model.BytesNeeded(batch);
+    CompileOptions options;
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(Arena::kAlignment, needed), std::free);
+    options.memory = memory.get();
+    options.memory_bytes = needed;
+    const Data data(model.input_shape());
+    // The second time round, BLIS has its buffers.
+    for (const bool measured : {false, true}) {
+      const size_t heap = HeapBytes(), allocated = allocated_bytes;
+      model.Compile(Adam(), loss, {Accuracy()}, options);
+      ASSERT_TRUE(model.Reserve(batch, true).ok());
+      EXPECT_EQ(model.BytesUsed(), needed);
+      std::unique_ptr<BatchLoader> loader;
+      ASSERT_TRUE(
+          model.OpenLoader(data.dataset.Batch(batch), {}, &loader).ok());
+      for (int step = 0; step < 3; ++step) {
+        Batch b;
+        ASSERT_TRUE(loader->Next(&b).ok());
+        ASSERT_TRUE(model.TrainStep(b).ok());
+      }
+      if (!measured) continue;
+      EXPECT_LT(allocated_bytes - allocated, size_t{64} << 10) << units;
+      EXPECT_LT(static_cast<int64_t>(HeapBytes() - heap), int64_t{64} << 10)
+          << units;
+    }
+    EXPECT_EQ(needed > size_t{5} << 20, units == 3000);
+    model.Compile(SGD(), loss);  // off the block before it goes
+  }
+}
+
 TEST(ModelMemoryTest, StepsAllocateNothingAfterTheFirst) {
   for (int threads : {1, 2}) {
     for (const auto& model : Models()) {
@@ -223,8 +276,7 @@ TEST(ModelMemoryTest, StepsAllocateNothingAfterTheFirst) {
                        {Accuracy()}, options);
         const Data data(model->input_shape());
         std::unique_ptr<BatchLoader> loader;
-        ASSERT_TRUE(
-            model->OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
+        ASSERT_TRUE(model->OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
         Batch batch;
         for (int step = 0; step < 2; ++step) {
           ASSERT_TRUE(loader->Next(&batch).ok());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -61,6 +62,15 @@ class Child {
   }
 
   void Signal(int number) { kill(pid_, number); }
+  // Processor seconds of all its threads so far.
+  double CpuSeconds() const {
+    clockid_t clock;
+    timespec used = {};
+    EXPECT_EQ(clock_getcpuclockid(pid_, &clock), 0);
+    EXPECT_EQ(clock_gettime(clock, &used), 0);
+    return static_cast<double>(used.tv_sec) +
+           static_cast<double>(used.tv_nsec) / 1e9;
+  }
   std::string Output() const { return ReadWhole(output_); }
 
   // The exit code, 128 + a signal, or -1 after so many seconds.
@@ -145,6 +155,24 @@ class RingProcessTest : public testing::Test {
     RecordProperty("seconds", std::to_string(seconds));
     std::printf("all ended after %.3f s: %s", seconds,
                 workers_[lost == 0 ? 1 : 0]->Output().c_str());
+  }
+
+  // Waiting is sleep: well below a twentieth of a processor, where a loop that
+  // looks again and again takes all it can get.
+  void ExpectIdle(const char* waiting) {
+    Pause(500);
+    std::vector<double> before;
+    for (auto& worker : workers_) before.push_back(worker->CpuSeconds());
+    const auto begin = Steady::now();
+    Pause(3000);
+    const double seconds =
+        std::chrono::duration<double>(Steady::now() - begin).count();
+    for (size_t r = 0; r < workers_.size(); ++r) {
+      const double share = (workers_[r]->CpuSeconds() - before[r]) / seconds;
+      std::printf("%s: worker %zu uses %.2f %% of a processor\n", waiting, r,
+                  100 * share);
+      EXPECT_LT(share, 0.05) << waiting;
+    }
   }
 
   TempFolder folder_;
@@ -262,6 +290,35 @@ TEST_F(RingProcessTest, AWorkerMayStartLongAfterTheOthers) {
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
   }
+}
+
+TEST_F(RingProcessTest, WaitingForMissingWorkersTakesNoProcessor) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  for (const int rank : {0, 1, 3}) Spawn(rank, joined, {"1", "1"});
+  ExpectIdle("at the start");
+}
+
+TEST_F(RingProcessTest, WaitingForASlowWorkerTakesNoProcessor) {
+  // All compute for longer than the test lasts but two, who wait for them.
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  for (int r = 0; r < 4; ++r) {
+    Spawn(r, joined, {"300000", "0", r < 2 ? "pause=0" : "pause=100000"});
+  }
+  WaitUntilUp();
+  ExpectIdle("in an all-reduce");
+}
+
+TEST_F(RingProcessTest, WaitingForAStoppedWorkerTakesNoProcessor) {
+  StartRing(3, {"300000", "0", "timeout=60"});
+  WaitUntilUp();
+  workers_[1]->Signal(SIGSTOP);
+  ExpectIdle("for a stopped one");
 }
 
 TEST_F(RingProcessTest, ASecondWorkerOfOneIndexFindsItsPortInUse) {
