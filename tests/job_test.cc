@@ -34,12 +34,16 @@ class Job {
  public:
   Job(const TempFolder& folder, int size, bool backup)
       : folder_(folder), size_(size), backup_(backup) {
-    const int base = 20000 + static_cast<int>(getpid()) % 6000;
-    static int jobs = 0;
-    const int first = base + 10 * jobs++;
+    // An address of this process's own: nobody else has these ports while a
+    // worker is down.
+    const unsigned id = static_cast<unsigned>(getpid());
+    const std::string host = "127." + std::to_string(1 + (id >> 16) % 254) +
+                             "." + std::to_string(id >> 8 & 255) + "." +
+                             std::to_string(id & 255);
+    static int port = 20000;
     for (int i = 0; i < size; ++i) {
-      addresses_ += (i == 0 ? "\"127.0.0.1:" : ", \"127.0.0.1:") +
-                    std::to_string(first + i) + "\"";
+      addresses_ +=
+          (i == 0 ? "\"" : ", \"") + host + ":" + std::to_string(port++) + "\"";
     }
     for (int i = 0; i < size; ++i) Start(i);
   }
