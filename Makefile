@@ -12,7 +12,8 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash stack
+        format fuzz help clean static cross crash stack \
+        ci ci-full coverage format-check tidy
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -20,9 +21,13 @@ help: ## this list
 deps: ## installs what the build and the tests need, or says what to install
 	@tools/deps.sh
 
+# Of meson test: --suite NAME, --no-suite NAME. Without, all tests.
+SUITE ?=
+TARGETS = $(if $(SUITE),$$(tools/test_targets.py $(BUILD) $(SUITE)))
+
 build: deps $(BUILD)/build.ninja ## the library, the program and the samples
-	@ninja -C $(BUILD) -n | grep -q 'no work to do' || \
-	  ninja -C $(BUILD) -j $(JOBS)
+	@ninja -C $(BUILD) -n $(TARGETS) | grep -q 'no work to do' || \
+	  ninja -C $(BUILD) -j $(JOBS) $(TARGETS)
 
 $(BUILD)/build.ninja:
 	@meson setup $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
@@ -36,7 +41,7 @@ demo: build ## trains the tutorials' model with two workers, and evaluates it
 test: build check-deps ## all tests; ends with `N passed, N failed`
 	@rm -f $(BUILD)/meson-logs/testlog.junit.xml
 	@meson test -C $(BUILD) --no-rebuild --num-processes $(JOBS) \
-	  --print-errorlogs || true
+	  --print-errorlogs $(SUITE) || true
 	@tools/test_summary.py $(BUILD)/meson-logs/testlog.junit.xml
 
 crash: build ## 100,000 simulated power cuts, and an ext4 shut down 50 times
@@ -119,6 +124,36 @@ clang: ## built by clang, which must say nothing, and tested
 
 format: ## formats the sources
 	@clang-format -i $$(git ls-files '*.cc' '*.h')
+
+format-check: ## the lines changed since BASE are formatted
+	@base=$$(tools/changed.sh) || { echo "$$base"; exit 77; }; \
+	git clang-format --diff --extensions cc,h $$base >build-format.diff && \
+	if grep -q '^---' build-format.diff; then \
+	  cat build-format.diff; exit 1; \
+	fi
+
+# changed: the files changed since BASE; all.
+TIDY ?= changed
+
+tidy: $(BUILD)/build.ninja ## clang-tidy of the files changed since BASE; TIDY=all
+	@if [ $(TIDY) = all ]; then files=$$(git ls-files '*.cc'); else \
+	  base=$$(tools/changed.sh) || { echo "$$base"; exit 77; }; \
+	  files=$$(git diff --name-only --diff-filter=d $$base -- '*.cc'); \
+	fi; \
+	echo "$$files" | grep -E '^(core|io|net|samples|tools)/' | \
+	  xargs -r -P $(JOBS) -n 2 clang-tidy -p $(BUILD) --quiet
+
+coverage: ## lines that the tests reach, in core, io and net: COVERAGE percent
+	@tools/deps.sh coverage
+	@$(MAKE) --no-print-directory test BUILD=build-coverage \
+	  MESON_OPTIONS='-Db_coverage=true -Doptimization=1'
+	@tools/coverage.sh build-coverage
+
+ci: ## what .ci/run runs: see tools/ci.py
+	@tools/ci.py
+
+ci-full: ## every compiler, sanitizer and machine; hours
+	@tools/ci.py full
 
 clean: ## removes the builds
 	@rm -rf build build-*

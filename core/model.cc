@@ -376,9 +376,8 @@ void Model::Impl::Compile() {
   if (!pool->status().ok()) {
     const Status refused = pool->status();
     pool.reset();
-    return Fail(
-        refused.Annotate("model '%s': %d threads", name.c_str(),
-                         options.threads));
+    return Fail(refused.Annotate("model '%s': %d threads", name.c_str(),
+                                 options.threads));
   }
   Arena counting;
   PlaceKept(&counting);

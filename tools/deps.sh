@@ -3,6 +3,9 @@
 #
 #   tools/deps.sh          what `make build`, `make test` and `make demo` need
 #   tools/deps.sh bench    also what `make bench` compares with
+#   tools/deps.sh clang    also clang and its sanitizers
+#   tools/deps.sh tidy     also clang-tidy and clang-format
+#   tools/deps.sh coverage also gcovr
 #   tools/deps.sh fuzz     also clang and libFuzzer
 #   tools/deps.sh static   also what `make static` links
 #   tools/deps.sh cross ARCH  also a compiler, libraries and an emulator for
@@ -22,6 +25,9 @@ target= triplet=
 case "${1:-}" in
   '') ;;
   bench) wanted="$wanted python3-torch" ;;
+  clang) packages="$packages clang libclang-rt-14-dev" ;;
+  tidy) packages="$packages clang clang-tidy clang-format git" ;;
+  coverage) packages="$packages gcovr" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   static) packages="$packages gcc dpkg-dev patch file" ;;
   cross)

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Runs the checks of a commit, one after another, and sums them up.
+
+    ci.py          what .ci/run calls: within 20 minutes on two cores
+    ci.py full     everything
+    ci.py NAME...  these steps alone
+
+Each step is a make target. A step whose tools cannot be had is skipped, with
+the reason; one that fails counts as failed, and shows the end of its log. A
+step that runs tests counts its tests, any other counts as one. The last line
+is `N passed, N failed`; the exit code is 1 where something failed.
+
+RINGLET_CI_MINUTES (75): steps that have not begun by then are skipped, and a
+step that runs longer is stopped and has failed.
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build-ci-logs"
+MINUTES = float(os.environ.get("RINGLET_CI_MINUTES", "75"))
+
+SANITIZERS = ("-Db_lundef=false -Doptimization=1 "
+              "-Dcpp_args=-fno-sanitize=vptr")
+ASAN = ["BUILD=build-ci-asan",
+        f"MESON_OPTIONS=--werror -Db_sanitize=address,undefined {SANITIZERS}"]
+TSAN = ["BUILD=build-ci-tsan",
+        "MESON_OPTIONS=-Db_sanitize=thread -Db_lundef=false -Doptimization=1"]
+
+# Name, what tools/deps.sh is to install ("" for nothing more), the command.
+STEPS = [
+    ("check-deps", "", ["make", "check-deps"]),
+    # gcc, every test, the docs' blocks, the fuzz corpora replayed.
+    ("gcc", "", ["make", "test"]),
+    ("format", "tidy", ["make", "format-check"]),
+    ("tidy", "tidy", ["make", "tidy"]),
+    # clang, which must say nothing, and two sanitizers.
+    ("clang-asan", "clang",
+     ["env", "CXX=clang++", "make", "test", *ASAN, "SUITE=--no-suite slow"]),
+    ("tsan", "", ["make", "test", *TSAN, "SUITE=--suite threads"]),
+    ("static", "static", ["make", "static"]),
+    ("cross", "cross s390x", ["make", "cross", "ARCH=s390x"]),
+]
+FULL = [
+    ("gcc", "", ["make", "test"]),
+    ("check-deps", "", ["make", "check-deps"]),
+    ("format", "tidy", ["make", "format-check"]),
+    ("tidy", "tidy", ["make", "tidy", "TIDY=all"]),
+    ("clang", "clang", ["make", "clang"]),
+    ("asan", "", ["make", "asan"]),
+    ("tsan", "", ["make", "tsan"]),
+    *[(f"static-{blis}", "static", ["make", "static", f"BLIS={blis}"])
+      for blis in ("haswell", "generic", "system", "none")],
+    *[(f"cross-{arch}", f"cross {arch}", ["make", "cross", f"ARCH={arch}"])
+      for arch in ("arm64", "armhf", "s390x")],
+    ("fuzz", "fuzz", ["make", "fuzz", "FUZZ_RUNS=100000"]),
+    ("crash", "", ["make", "crash"]),
+    ("coverage", "coverage", ["make", "coverage"]),
+]
+SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
+SKIPPED = 77  # as automake and meson have it
+
+
+def run(command, log, seconds):
+    """The exit code; all of the command's children end with it."""
+    with open(log, "ab") as out:
+        child = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL,
+                                 stdout=out, stderr=subprocess.STDOUT,
+                                 start_new_session=True)
+        try:
+            return child.wait(max(seconds, 1))
+        except subprocess.TimeoutExpired:
+            out.write(b"\nci: stopped, out of time\n")
+            return 1
+        finally:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def lines_of(log):
+    return log.read_text(errors="replace").splitlines()
+
+
+def step(name, tools, command, deadline):
+    """(passed, failed, skipped) of one step; prints its line."""
+    log = LOGS / f"{name}.log"
+    log.write_bytes(b"")
+    begin = time.monotonic()
+
+    def tell(word, what):
+        print(f"{word:8}{name:12} {what} ({time.monotonic() - begin:.0f} s)",
+              flush=True)
+
+    if begin > deadline:
+        tell("skipped", f"{MINUTES:g} minutes are over")
+        return 0, 0, 1
+    if tools and run(["tools/deps.sh", *tools.split()], log,
+                     deadline - begin) != 0:
+        tell("skipped", (lines_of(log) or ["no tools"])[-1])
+        return 0, 0, 1
+    code = run(command, log, deadline - time.monotonic())
+    lines = lines_of(log)
+    sums = [match for match in map(SUMMARY.match, lines) if match]
+    if code == SKIPPED or (code == 2 and lines and
+                           lines[-1].endswith(f"Error {SKIPPED}")):
+        reasons = [line for line in lines if line.startswith("skipped")]
+        tell("skipped", (reasons or ["no reason given"])[-1])
+        return 0, 0, 1
+    passed = sum(int(match[1]) for match in sums) if sums else int(code == 0)
+    failed = sum(int(match[2]) for match in sums)
+    skipped = sum(int(match[3] or 0) for match in sums)
+    if code != 0 and failed == 0:
+        failed = 1
+    if failed:
+        print(f"--- {name}: {' '.join(command)}")
+        print(*(line for line in lines if line.startswith("FAILED  ")),
+              *lines[-60:], sep="\n")
+        tell("FAILED", f"{failed} of {passed + failed}; all of it: {log}")
+    else:
+        for line in lines:
+            if line.startswith("skipped "):
+                print("       ", line)
+        tell("ok", f"{passed} tests" if sums else "")
+    return passed, failed, skipped
+
+
+def main():
+    full = sys.argv[1:] == ["full"]
+    steps = FULL if full else STEPS
+    if sys.argv[1:] and not full:
+        unknown = set(sys.argv[1:]) - {name for name, *_ in STEPS}
+        if unknown:
+            sys.exit(f"ci: no step {', '.join(sorted(unknown))}; there are "
+                     f"{', '.join(name for name, *_ in STEPS)}")
+        steps = [each for each in STEPS if each[0] in sys.argv[1:]]
+    LOGS.mkdir(exist_ok=True)
+    begin = time.monotonic()
+    deadline = begin + 60 * (MINUTES if not full else 24 * 60)
+    sums = [0, 0, 0]
+    for each in steps:
+        sums = [a + b for a, b in zip(sums, step(*each, deadline))]
+    passed, failed, skipped = sums
+    print(f"all of it took {(time.monotonic() - begin) / 60:.1f} minutes; "
+          f"{skipped} skipped, named above")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()
