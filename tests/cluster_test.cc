@@ -198,6 +198,20 @@ TEST(TfConfigTest, TheChiefComesFirstAndWorkersFollow) {
   EXPECT_EQ(ResolveTf(WithChief("worker", "\"1\"")).rank, 2);
 }
 
+// Kubeflow's training operator (tensorflow.go): a service name for each pod
+// and "environment" beside cluster and task.
+TEST(TfConfigTest, TheTrainingOperatorsPodsAreNames) {
+  const ClusterConfig config = Resolve(
+      {{"TF_CONFIG",
+        R"({"cluster":{"worker":["ringlet-worker-0.lab.svc:2222",)"
+        R"("ringlet-worker-1.lab.svc:2222"]},)"
+        R"("task":{"type":"worker","index":1},"environment":"cloud"})"}});
+  EXPECT_EQ(Addresses(config), (Strings{"ringlet-worker-0.lab.svc:2222",
+                                        "ringlet-worker-1.lab.svc:2222"}));
+  EXPECT_EQ(config.rank, 1);
+  EXPECT_FALSE(config.is_chief);
+}
+
 TEST(TfConfigTest, AnEvaluatorIsAClusterOfItsOwn) {
   const ClusterConfig listed = ResolveTf(WithChief("evaluator", "0"));
   EXPECT_EQ(Addresses(listed), Strings{"e:1"});
@@ -432,6 +446,22 @@ TEST(SlurmTest, RanksOfANodeTakePortsInTurn) {
                                     {{"SLURM_TASKS_PER_NODE", "3,1"},
                                      {"SLURM_DISTRIBUTION", "cyclic:block"}}))),
             (Strings{"n1:8888", "n2:8888", "n1:8889", "n1:8890"}));
+}
+
+// The script of docs/porting.md: --nodes=4 --ntasks-per-node=1.
+TEST(SlurmTest, ATaskANodeAsInTheDocs) {
+  const ClusterConfig config =
+      Resolve(Slurm("3", "4", "board[1-4]",
+                    {{"SLURM_TASKS_PER_NODE", "1(x4)"},
+                     {"SLURM_STEP_NUM_TASKS", "4"},
+                     {"SLURM_STEP_NODELIST", "board[1-4]"},
+                     {"SLURM_STEP_TASKS_PER_NODE", "1(x4)"},
+                     {"SLURM_DISTRIBUTION", "cyclic"},
+                     {"RINGLET_PORT", "12345"}}));
+  EXPECT_EQ(Addresses(config),
+            (Strings{"board1:12345", "board2:12345", "board3:12345",
+                     "board4:12345"}));
+  EXPECT_EQ(config.rank, 3);
 }
 
 TEST(SlurmTest, AStepsOwnValuesComeFirst) {
