@@ -127,10 +127,8 @@ format: ## formats the sources
 
 format-check: ## the lines changed since BASE are formatted
 	@base=$$(tools/changed.sh) || { echo "$$base"; exit 77; }; \
-	git clang-format --diff --extensions cc,h $$base >build-format.diff && \
-	if grep -q '^---' build-format.diff; then \
-	  cat build-format.diff; exit 1; \
-	fi
+	change=$$(git clang-format --diff --extensions cc,h $$base) && \
+	case $$change in *--git*) echo "$$change"; exit 1 ;; esac
 
 # changed: the files changed since BASE; all.
 TIDY ?= changed

@@ -215,6 +215,7 @@ Status Process::OpenStreams(int* write_ends) {
 Status Process::Spawn(const int* write_ends, const std::string& tf_config) {
   const std::vector<std::string>& command = job_->command();
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }

@@ -1,6 +1,7 @@
 #include "ring_node.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -56,7 +57,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
   identity_.size = size_;
   identity_.cluster_hash = ClusterHash(options.addresses);
   identity_.timeout_ms =
-      static_cast<uint32_t>(options.timeout_seconds * 1000 + 0.5);
+      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
   identity_.implementation = static_cast<uint8_t>(options.implementation);
   identity_.byte_order = HostByteOrder();
   uv_random(nullptr, nullptr, &identity_.incarnation,

@@ -458,9 +458,8 @@ TEST(SlurmTest, ATaskANodeAsInTheDocs) {
                      {"SLURM_STEP_TASKS_PER_NODE", "1(x4)"},
                      {"SLURM_DISTRIBUTION", "cyclic"},
                      {"RINGLET_PORT", "12345"}}));
-  EXPECT_EQ(Addresses(config),
-            (Strings{"board1:12345", "board2:12345", "board3:12345",
-                     "board4:12345"}));
+  EXPECT_EQ(Addresses(config), (Strings{"board1:12345", "board2:12345",
+                                        "board3:12345", "board4:12345"}));
   EXPECT_EQ(config.rank, 3);
 }
 
