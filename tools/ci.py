@@ -120,8 +120,9 @@ def step(name, tools, command, deadline):
         failed = 1
     if failed:
         print(f"--- {name}: {' '.join(command)}")
-        print(*(line for line in lines if line.startswith("FAILED  ")),
-              *lines[-60:], sep="\n")
+        tail = [line for line in lines[-300:]
+                if not re.match(r"\[\d+/\d+\] ", line)]
+        print(*tail[-80:], sep="\n")
         tell("FAILED", f"{failed} of {passed + failed}; all of it: {log}")
     else:
         for line in lines:
