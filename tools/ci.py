@@ -112,7 +112,8 @@ def step(name, tools, command, last_start):
     if code == SKIPPED or (code == 2 and lines and
                            lines[-1].endswith(f"Error {SKIPPED}")):
         reasons = [line for line in lines if line.startswith("skipped")]
-        tell("skipped", (reasons or ["no reason given"])[-1])
+        tell("skipped", (reasons or ["no reason given"])[-1]
+             .removeprefix("skipped: "))
         return 0, 0, 1
     passed = sum(int(match[1]) for match in sums) if sums else int(code == 0)
     failed = sum(int(match[2]) for match in sums)
@@ -122,7 +123,8 @@ def step(name, tools, command, last_start):
     if failed:
         print(f"--- {name}: {' '.join(command)}")
         tail = [line for line in lines[-300:]
-                if not re.match(r"\[\d+/\d+\] ", line)]
+                if not re.match(r"\[\d+/\d+\] ", line)
+                and not SUMMARY.match(line)]
         print(*tail[-80:], sep="\n")
         tell("FAILED", f"{failed} of {passed + failed}; all of it: {log}")
     else:
