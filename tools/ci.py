@@ -43,8 +43,8 @@ STEPS = [
     ("clang-asan", "clang",
      ["env", "CXX=clang++", "make", "test", *ASAN, "SUITE=--no-suite slow"]),
     ("tsan", "", ["make", "test", *TSAN, "SUITE=--suite threads"]),
-    ("static", "static", ["make", "static"]),
-    ("cross", "cross s390x", ["make", "cross", "ARCH=s390x"]),
+    ("static", "static", ["make", "static", "SUITE=--suite static"]),
+    ("cross", "cross s390x", ["make", "cross", "ARCH=s390x", "SUITE=--no-suite native"]),
 ]
 FULL = [
     ("gcc", "", ["make", "test"]),
