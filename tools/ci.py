@@ -44,7 +44,8 @@ STEPS = [
      ["env", "CXX=clang++", "make", "test", *ASAN, "SUITE=--no-suite slow"]),
     ("tsan", "", ["make", "test", *TSAN, "SUITE=--suite threads"]),
     ("static", "static", ["make", "static", "SUITE=--suite static"]),
-    ("cross", "cross s390x", ["make", "cross", "ARCH=s390x", "SUITE=--no-suite native"]),
+    ("cross", "cross s390x",
+     ["make", "cross", "ARCH=s390x", "SUITE=--no-suite native"]),
 ]
 FULL = [
     ("gcc", "", ["make", "test"]),
@@ -84,6 +85,11 @@ def run(command, log, seconds):
                 pass
 
 
+def processor_seconds():
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 def lines_of(log):
     return log.read_text(errors="replace").splitlines()
 
@@ -92,11 +98,11 @@ def step(name, tools, command, last_start):
     """(passed, failed, skipped) of one step; prints its line."""
     log = LOGS / f"{name}.log"
     log.write_bytes(b"")
-    begin = time.monotonic()
+    begin, used = time.monotonic(), processor_seconds()
 
     def tell(word, what):
-        print(f"{word:8}{name:12} {what} ({time.monotonic() - begin:.0f} s)",
-              flush=True)
+        print(f"{word:8}{name:12} {what} ({time.monotonic() - begin:.0f} s, "
+              f"{processor_seconds() - used:.0f} s of processor)", flush=True)
 
     if begin > last_start:
         tell("skipped", f"{MINUTES:g} minutes are over")
@@ -151,7 +157,8 @@ def main():
     for each in steps:
         sums = [a + b for a, b in zip(sums, step(*each, last_start))]
     passed, failed, skipped = sums
-    print(f"all of it took {(time.monotonic() - begin) / 60:.1f} minutes; "
+    print(f"all of it took {(time.monotonic() - begin) / 60:.1f} minutes, "
+          f"{processor_seconds() / 60:.1f} of processor; "
           f"{skipped} skipped, named above")
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed or not passed else 0)
