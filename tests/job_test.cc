@@ -33,7 +33,7 @@ double Now() {
 class Job {
  public:
   Job(const TempFolder& folder, int size, bool backup)
-      : folder_(folder), size_(size), backup_(backup) {
+      : folder_(folder), backup_(backup) {
     // An address of this process's own: nobody else has these ports while a
     // worker is down.
     const unsigned id = static_cast<unsigned>(getpid());
@@ -103,7 +103,6 @@ class Job {
   }
 
   const TempFolder& folder_;
-  const int size_;
   const bool backup_;
   std::string addresses_;
   std::map<int, pid_t> pids_;
