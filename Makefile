@@ -12,8 +12,8 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash stack \
-        ci ci-full coverage format-check tidy
+        format fuzz help clean static cross crash
+.PHONY: ci ci-full coverage format-check stack tidy
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
