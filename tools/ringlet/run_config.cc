@@ -137,12 +137,13 @@ Status ReadData(const Json& json, const std::string& path,
   fields.Float("scale", &data->scale.factor);
   fields.Float("offset", &data->scale.offset);
   fields.Choice("auto_shard_policy", kPolicies, &data->policy);
+  fields.Bool("in_memory", &data->in_memory);
   const bool idx = json["images"] || json["labels"];
   const bool npy = json["x"] || json["y"];
   const bool csv = json["csv"] || json["label"];
   if (json.is_object() && idx + npy + csv != 1) {
     for (const char* key : {"images", "labels", "x", "y", "csv", "label",
-                            "header", "separator", "in_memory"}) {
+                            "header", "separator"}) {
       fields.Take(key);
     }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -151,12 +152,14 @@ Status ReadData(const Json& json, const std::string& path,
         "{csv, label}",
         path.c_str());
   }
+  if (!idx && !data->in_memory) {
+    fields.Refuse("in_memory", "only images (IDX) can be read from disk");
+  }
   if (idx) {
     fields.Require("images");
     fields.Require("labels");
     ReadPath(&fields, "images", folder, &data->images);
     ReadPath(&fields, "labels", folder, &data->labels);
-    fields.Bool("in_memory", &data->in_memory);
   } else if (npy) {
     fields.Require("x");
     fields.Require("y");
