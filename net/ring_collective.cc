@@ -6,9 +6,9 @@
 #include <mutex>
 #include <utility>
 
-#include "socket_address.h"
 #include "loop.h"
 #include "ring_node.h"
+#include "socket_address.h"
 
 namespace ringlet {
 namespace {
@@ -188,23 +188,25 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   void OnRunning() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    running_ = true;
-    changed_.notify_all();
+    Tell([this] { running_ = true; });
   }
   void OnCompleted(uint64_t sequence) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    completed_ = sequence;
-    changed_.notify_all();
+    Tell([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& status) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    failure_ = status;
-    changed_.notify_all();
+    Tell([&] { failure_ = status; });
   }
   void OnClosed() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
+    Tell([this] { closed_ = true; });
+  }
+  // Wakes whoever waits once the lock is free: woken before, he would only
+  // wait for the lock. This lives until the loop's thread was joined.
+  template <typename Change>
+  void Tell(const Change& change) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      change();
+    }
     changed_.notify_all();
   }
 

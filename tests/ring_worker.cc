@@ -1,13 +1,13 @@
 // One worker of a ring, as a process: what the process tests kill and stop, and
-// what bench_allreduce.py times.
+// what tools/bench.py times.
 //
 //   ring_worker RANK ADDRESS,ADDRESS,... COUNT ROUNDS [key=value ...]
 //
 // Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
 // formed, one line at the end or "failed: why", and exits as ExitCode() says.
 // Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
-// (milliseconds between two rounds), bench=1 (prints the seconds of each
-// round).
+// (milliseconds between two rounds), bench=1 (COUNT and ROUNDS are read from
+// stdin, line by line, and each line is answered by the seconds of each round).
 
 #include <algorithm>
 #include <chrono>
@@ -38,31 +38,41 @@ std::vector<std::string> SplitAt(const std::string& text, char mark) {
   return parts;
 }
 
-Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
-              bool bench) {
-  using Clock = std::chrono::steady_clock;
+Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms) {
   std::vector<float> v(count);
-  std::vector<double> seconds;
   uint32_t digest = 0;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
-    for (size_t i = 0; i < count && (round == 0 || !bench); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
     ring->SetStep(round);
-    if (bench) RINGLET_RETURN_IF_ERROR(ring->Barrier());
-    const Clock::time_point start = Clock::now();
     RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
-    seconds.push_back(
-        std::chrono::duration<double>(Clock::now() - start).count());
-    if (!bench) digest = Crc32c(v.data(), count * sizeof(float), digest);
+    digest = Crc32c(v.data(), count * sizeof(float), digest);
     if (pause_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     }
   }
-  if (bench) {
-    for (double s : seconds) std::printf("%.9f\n", s);
-  }
   std::printf("digest %08" PRIx32 "\n", digest);
+  return Status();
+}
+
+Status Bench(RingCollective* ring) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<float> v;
+  size_t count = 0;
+  long rounds = 0;
+  while (std::scanf("%zu %ld", &count, &rounds) == 2) {
+    v.assign(count, 0);
+    for (long round = 0; round < rounds; ++round) {
+      RINGLET_RETURN_IF_ERROR(ring->Barrier());
+      const Clock::time_point start = Clock::now();
+      RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
+      std::printf("%.9f ",
+                  std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
   return Status();
 }
 
@@ -95,8 +105,10 @@ Status Main(int argc, char** argv) {
   std::printf("up\n");
   std::fflush(stdout);
   const Status status =
-      Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10), std::atol(argv[4]),
-             std::atoi(keys["pause"].c_str()), keys.count("bench") > 0);
+      keys.count("bench")
+          ? Bench(ring.get())
+          : Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10),
+                   std::atol(argv[4]), std::atoi(keys["pause"].c_str()));
   if (!status.ok()) {  // now, not after the ring's goodbyes
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);
