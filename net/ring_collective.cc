@@ -36,6 +36,13 @@ Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
     return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
                            options.start_timeout_seconds);
   }
+  if (options.wire_dtype != WireDtype::kFloat32 &&
+      options.implementation == RingImplementation::kTree) {
+    return InvalidArgument(
+        "wire dtype %s with implementation TREE, whose vectors are short and "
+        "travel as float32: use AUTO or RING",
+        WireDtypeName(options.wire_dtype));
+  }
   hosts->resize(size);
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);

@@ -50,7 +50,8 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       tcp_listener_(loop, this),
       local_listener_(loop, this),
       membership_(MembershipOptions(options), Now()),
-      operations_(rank_, size_, AlgorithmOf(options.implementation), this) {
+      operations_(rank_, size_, AlgorithmOf(options.implementation),
+                  options.wire_dtype, this) {
   identity_.job = options.job;
   identity_.rank = rank_;
   identity_.size = size_;
@@ -58,6 +59,8 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
   identity_.timeout_ms =
       static_cast<uint32_t>(options.timeout_seconds * 1000 + 0.5);
   identity_.implementation = static_cast<uint8_t>(options.implementation);
+  identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
+  identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
   identity_.byte_order = HostByteOrder();
   uv_random(nullptr, nullptr, &identity_.incarnation,
             sizeof(identity_.incarnation), 0, nullptr);

@@ -107,6 +107,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   ring.bytes_per_pack = options.communication.bytes_per_pack > 0
                             ? options.communication.bytes_per_pack
                             : kDefaultPack;
+  ring.wire_dtype = options.communication.wire_dtype;
   strategy.status_ = RingCollective::Open(ring, &strategy.collective_);
   return strategy;
 }

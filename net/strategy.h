@@ -19,6 +19,7 @@
 #include "../core/model.h"
 #include "../core/status.h"
 #include "cluster.h"
+#include "wire_dtype.h"
 
 namespace ringlet {
 
@@ -35,6 +36,10 @@ struct CommunicationOptions {
       CommunicationImplementation::kAuto;
   // Gradients are summed in pieces of about this size; 0: chosen for you.
   int64_t bytes_per_pack = 0;
+  // What gradients are while they travel (net/wire_dtype.h). Half the bytes,
+  // where the network is the limit; training then follows the float32 run
+  // closely, not to the bit. Not with kTree.
+  WireDtype wire_dtype = WireDtype::kFloat32;
 };
 
 struct StrategyOptions {

@@ -403,6 +403,7 @@ TEST(StrangersTest, DoNotDisturbARunningJob) {
     identity.size = 3;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 1000;
+    identity.bytes_per_pack = RingOptions().bytes_per_pack;
     identity.byte_order = HostByteOrder();
     header = FrameHeader();
     header.type = FrameType::kHello;
@@ -461,6 +462,7 @@ class PlayedPeer {
     identity.size = 2;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 5000;
+    identity.bytes_per_pack = RingOptions().bytes_per_pack;
     identity.byte_order = HostByteOrder();
     header_.type = FrameType::kHello;
     socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
