@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash
+        format fuzz soak help clean static cross crash
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -42,6 +42,9 @@ test: build check-deps ## all tests; ends with `N passed, N failed`
 crash: build ## 100,000 simulated power cuts, and an ext4 shut down 50 times
 	@RINGLET_CRASH_STATES=100000 $(BUILD)/tests/checkpoint_crash_test
 	@RINGLET_SHUTDOWNS=50 $(BUILD)/tests/real_disk_test
+
+soak: build ## 200,000 all-reduces, and five minutes on a machine twice busy
+	@tests/soak.py $(BUILD) 100000 300
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@tools/deps.sh bench

@@ -7,15 +7,22 @@
 // formed, one line at the end or "failed: why", and exits as ExitCode() says.
 // Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
 // (milliseconds between two rounds), bench=1 (COUNT and ROUNDS are read from
-// stdin, line by line, and each line is answered by the seconds of each round).
+// stdin, line by line, and each line is answered by the seconds of each round),
+// soak=1 (sums of random lengths up to COUNT, several at once, each checked;
+// prints how far it is and what it holds), dtype.
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -76,6 +83,60 @@ Status Bench(RingCollective* ring) {
   return Status();
 }
 
+// What a leak would let grow: kilobytes resident, open descriptors.
+void PrintHeld(long round) {
+  long pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  int descriptors = 0;
+  for (int fd = 0; fd < 1024; ++fd) descriptors += fcntl(fd, F_GETFD) >= 0;
+  std::printf("round %ld: %ld kB, %d descriptors\n", round,
+              pages * (sysconf(_SC_PAGESIZE) / 1024), descriptors);
+  std::fflush(stdout);
+}
+
+// Small whole numbers, so that the sums are exact.
+float SoakValue(int rank, long round, size_t i) {
+  return static_cast<float>((rank + 1) * (1 + (round + i) % 7));
+}
+
+Status Soak(RingCollective* ring, size_t most, long rounds) {
+  std::mt19937 random(1);  // the same on every rank
+  const int all = ring->size() * (ring->size() + 1) / 2;
+  std::vector<std::vector<float>> vectors;
+  std::vector<Collective::Ticket> tickets;
+  for (long round = 0; round < rounds;) {
+    const size_t at_once = std::min<long>(1 + random() % 6, rounds - round);
+    vectors.resize(std::max(vectors.size(), at_once));
+    tickets.resize(at_once);
+    for (size_t k = 0; k < at_once; ++k) {
+      const double power = static_cast<double>(random()) / 4294967296.0;
+      const auto count = static_cast<size_t>(
+          std::pow(static_cast<double>(most) + 1, power) - 1);
+      vectors[k].resize(count);
+      for (size_t i = 0; i < count; ++i) {
+        vectors[k][i] = SoakValue(ring->rank(), round, i);
+      }
+      RINGLET_RETURN_IF_ERROR(
+          ring->StartAllReduce(vectors[k].data(), count, &tickets[k]));
+    }
+    for (size_t k = 0; k < at_once; ++k) {
+      RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[k]));
+      for (size_t i = 0; i < vectors[k].size(); ++i) {
+        if (vectors[k][i] == all * SoakValue(0, round, i)) continue;
+        return Corruption("round %ld: element %zu is %g", round, i,
+                          static_cast<double>(vectors[k][i]));
+      }
+    }
+    const long before = round;
+    round += static_cast<long>(at_once);
+    if (before / 1000 != round / 1000 || round == rounds) PrintHeld(round);
+  }
+  return Status();
+}
+
 Status Main(int argc, char** argv) {
   if (argc < 5) return InvalidArgument("RANK ADDRESSES COUNT ROUNDS");
   std::map<std::string, std::string> keys;
@@ -100,13 +161,17 @@ Status Main(int argc, char** argv) {
   if (keys["implementation"] == "tree") {
     options.implementation = RingImplementation::kTree;
   }
+  RINGLET_RETURN_IF_ERROR(WireDtypeFromName(
+      keys.count("dtype") ? keys["dtype"] : "float32", &options.wire_dtype));
   std::unique_ptr<RingCollective> ring;
   RINGLET_RETURN_IF_ERROR(RingCollective::Open(options, &ring));
   std::printf("up\n");
   std::fflush(stdout);
   const Status status =
-      keys.count("bench")
-          ? Bench(ring.get())
+      keys.count("bench") ? Bench(ring.get())
+      : keys.count("soak")
+          ? Soak(ring.get(), std::strtoul(argv[3], nullptr, 10),
+                 std::atol(argv[4]))
           : Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10),
                    std::atol(argv[4]), std::atoi(keys["pause"].c_str()));
   if (!status.ok()) {  // now, not after the ring's goodbyes
