@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz soak help clean static cross crash
+        format fuzz soak help clean static cross crash mpi
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -105,6 +105,11 @@ install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-asan \
 	  MESON_OPTIONS='-Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fno-sanitize=vptr --buildtype=debugoptimized'
+
+mpi: ## the tests, with collectives over Open MPI built in
+	@tools/deps.sh mpi
+	@$(MAKE) --no-print-directory test BUILD=build-mpi \
+	  MESON_OPTIONS=-Dmpi=enabled
 
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-tsan \

@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh          what `make build`, `make test` and `make demo` need
 #   tools/deps.sh bench    also what `make bench` compares with
+#   tools/deps.sh mpi      also Open MPI
 #   tools/deps.sh fuzz     also clang and libFuzzer
 #   tools/deps.sh static   also what `make static` links
 #   tools/deps.sh cross ARCH  also a compiler, libraries and an emulator for
@@ -22,6 +23,7 @@ target= triplet=
 case "${1:-}" in
   '') ;;
   bench) wanted="$wanted python3-torch" ;;
+  mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   static) packages="$packages gcc dpkg-dev patch file" ;;
   cross)
