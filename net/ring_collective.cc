@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "loop.h"
+#include "name_lookup.h"
 #include "ring_node.h"
 #include "socket_address.h"
 
@@ -65,6 +66,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   Status Reform() override {
     Close();
+    if (node_ != nullptr) {  // whose thread has ended
+      generation_ = std::max(generation_, node_->generation()) + 1;
+    }
     node_.reset();
     submitted_.clear();
     taken_.clear();
@@ -79,11 +83,11 @@ class Ring final : public RingCollective, private RingNode::Owner {
     RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
     if (size() == 1) return Status();
     sockaddr_storage own;
-    RINGLET_RETURN_IF_ERROR(ResolveAddress(hosts[options_.rank], &own));
+    RINGLET_RETURN_IF_ERROR(OwnAddress(hosts[options_.rank], &own));
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
     node_ = std::make_unique<RingNode>(options_, std::move(hosts), own,
-                                       loop_.get(), owner);
+                                       generation_, loop_.get(), owner);
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
@@ -150,6 +154,17 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
  private:
+  Status OwnAddress(const Address& host, sockaddr_storage* out) const {
+    const NameLookup lookup(host);
+    if (lookup.Wait(options_.start_timeout_seconds)) {
+      return lookup.Answer(out).Annotate("rank %d", options_.rank);
+    }
+    return Error(Code::kDeadlineExceeded,
+                 "rank %d waited %g s for the resolver to find its own name %s",
+                 options_.rank, options_.start_timeout_seconds,
+                 host.host.c_str());
+  }
+
   // Says goodbye, and joins the loop's thread: nobody else is left then.
   void Close() {
     if (node_ == nullptr) return;
@@ -218,6 +233,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   const RingOptions options_;
+  uint32_t generation_ = 1;  // proposed to the others
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
   std::vector<Call> taken_;  // of the loop's thread
