@@ -35,36 +35,33 @@ struct NameLookup::State {
 // A static glibc's resolver loads shared libraries that may not be there.
 NameLookup::Resolver NameLookup::resolver = nullptr;
 
-void NameLookup::Run(State* state) {
-  const Address& address = state->address;
-  sockaddr_storage found = {};
-  if (address.host == "localhost") {
-    state->End(NumericAddress({"127.0.0.1", address.port}, &found), found);
-    return;
+Status NameLookup::Check(const Address& address) {
+  sockaddr_storage numeric;
+  if (address.host == "localhost" || NumericAddress(address, &numeric).ok()) {
+    return Status();
   }
-  state->End(
-      InvalidArgument("%s is a name, and a static program cannot look names "
-                      "up: give numeric addresses",
-                      address.host.c_str()),
-      found);
+  return InvalidArgument(
+      "%s is a name, and a static program cannot look names up: give numeric "
+      "addresses",
+      address.host.c_str());
 }
 
 NameLookup::NameLookup(const Address& address)
     : state_(std::make_shared<State>()) {
-  state_->address = address;
-  sockaddr_storage numeric;
-  if (NumericAddress(address, &numeric).ok()) {
-    state_->End(Status(), numeric);
-  } else {
-    Run(state_.get());
-  }
+  const bool local = address.host == "localhost";
+  sockaddr_storage numeric = {};
+  NumericAddress(local ? Address{"127.0.0.1", address.port} : address, &numeric)
+      .IgnoreError();
+  state_->End(Check(address), numeric);
 }
 
 #else
 
 NameLookup::Resolver NameLookup::resolver = getaddrinfo;
 
-void NameLookup::Run(State* state) {
+Status NameLookup::Check(const Address&) { return Status(); }
+
+void NameLookup::Resolve(State* state) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
@@ -106,7 +103,7 @@ NameLookup::NameLookup(const Address& address)
       [](void* argument) -> void* {
         const std::unique_ptr<std::shared_ptr<State> > own(
             static_cast<std::shared_ptr<State>*>(argument));
-        Run(own->get());
+        Resolve(own->get());
         return nullptr;
       },
       share);

@@ -21,14 +21,16 @@ namespace ringlet {
 
 class NameLookup {
  public:
+  // kInvalidArgument where this build cannot look such a host up.
+  static Status Check(const Address& address);
+
   // Begins; a numeric address is there at once. From any thread.
   explicit NameLookup(const Address& address);
 
   bool done() const { return Wait(0); }
   // Until it is done, or for `seconds`; says which.
   bool Wait(double seconds) const;
-  // Once done: kNotFound says why there is no address, kInvalidArgument that
-  // this build can find none.
+  // Once done: kNotFound says why there is no address.
   Status Answer(sockaddr_storage* out) const;
 
   // getaddrinfo; tests put another in its place while no lookup is under way.
@@ -38,7 +40,7 @@ class NameLookup {
 
  private:
   struct State;
-  static void Run(State* state);
+  static void Resolve(State* state);
   std::shared_ptr<State> state_;
 };
 

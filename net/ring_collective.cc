@@ -48,6 +48,8 @@ Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
     if (!parsed.ok()) return parsed.Annotate("rank %d", r);
+    const Status findable = NameLookup::Check((*hosts)[r]);
+    if (!findable.ok()) return findable.Annotate("rank %d", r);
     for (int before = 0; before < r; ++before) {
       if (options.addresses[before] == options.addresses[r]) {
         return InvalidArgument("ranks %d and %d have the same address %s",
