@@ -6,8 +6,8 @@
 // Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
 // formed, one line at the end or "failed: why", and exits as ExitCode() says.
 // Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
-// (milliseconds between two rounds), bench=1 (COUNT and ROUNDS are read from
-// stdin, line by line, and each line is answered by the seconds of each round),
+// (milliseconds between two rounds), bench=1 (prints the seconds of each of
+// ROUNDS in a line; then COUNT and ROUNDS are read from stdin, line by line),
 // soak=1 (sums of random lengths up to COUNT, several at once, each checked;
 // prints how far it is and what it holds), dtype.
 
@@ -63,24 +63,27 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms) {
   return Status();
 }
 
-Status Bench(RingCollective* ring) {
+void Time(RingCollective* ring, size_t count, long rounds, Status* status) {
   using Clock = std::chrono::steady_clock;
-  std::vector<float> v;
-  size_t count = 0;
-  long rounds = 0;
-  while (std::scanf("%zu %ld", &count, &rounds) == 2) {
-    v.assign(count, 0);
-    for (long round = 0; round < rounds; ++round) {
-      RINGLET_RETURN_IF_ERROR(ring->Barrier());
-      const Clock::time_point start = Clock::now();
-      RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
-      std::printf("%.9f ",
-                  std::chrono::duration<double>(Clock::now() - start).count());
-    }
-    std::printf("\n");
-    std::fflush(stdout);
+  std::vector<float> v(count);
+  for (long round = 0; round < rounds && status->ok(); ++round) {
+    *status = ring->Barrier();
+    const Clock::time_point start = Clock::now();
+    if (status->ok()) *status = ring->AllReduce(v.data(), count);
+    std::printf("%.9f ",
+                std::chrono::duration<double>(Clock::now() - start).count());
   }
-  return Status();
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+Status Bench(RingCollective* ring, size_t count, long rounds) {
+  Status status;
+  if (rounds > 0) Time(ring, count, rounds, &status);
+  while (status.ok() && std::scanf("%zu %ld", &count, &rounds) == 2) {
+    Time(ring, count, rounds, &status);
+  }
+  return status;
 }
 
 // What a leak would let grow: kilobytes resident, open descriptors.
@@ -167,13 +170,13 @@ Status Main(int argc, char** argv) {
   RINGLET_RETURN_IF_ERROR(RingCollective::Open(options, &ring));
   std::printf("up\n");
   std::fflush(stdout);
+  const size_t count = std::strtoul(argv[3], nullptr, 10);
+  const long rounds = std::atol(argv[4]);
   const Status status =
-      keys.count("bench") ? Bench(ring.get())
+      keys.count("bench") ? Bench(ring.get(), count, rounds)
       : keys.count("soak")
-          ? Soak(ring.get(), std::strtoul(argv[3], nullptr, 10),
-                 std::atol(argv[4]))
-          : Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10),
-                   std::atol(argv[4]), std::atoi(keys["pause"].c_str()));
+          ? Soak(ring.get(), count, rounds)
+          : Rounds(ring.get(), count, rounds, std::atoi(keys["pause"].c_str()));
   if (!status.ok()) {  // now, not after the ring's goodbyes
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);
