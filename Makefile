@@ -11,9 +11,9 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
                    data/fashion-mnist-mini)
 
 .DEFAULT_GOAL := build
-.PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash
-.PHONY: ci ci-full coverage format-check stack tidy
+.PHONY: deps build demo test bench check-deps size install asan tsan clang
+.PHONY: fuzz soak help clean static cross crash mpi ci ci-full coverage \
+        format format-check stack tidy
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -47,6 +47,9 @@ test: build check-deps ## all tests; ends with `N passed, N failed`
 crash: build ## 100,000 simulated power cuts, and an ext4 shut down 50 times
 	@RINGLET_CRASH_STATES=100000 $(BUILD)/tests/checkpoint_crash_test
 	@RINGLET_SHUTDOWNS=50 $(BUILD)/tests/real_disk_test
+
+soak: build ## 200,000 all-reduces, and five minutes on a machine twice busy
+	@tests/soak.py $(BUILD) 100000 300
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@tools/deps.sh bench
@@ -113,6 +116,11 @@ install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-asan \
 	  MESON_OPTIONS='-Db_sanitize=address,undefined -Db_lundef=false -Dcpp_args=-fno-sanitize=vptr --buildtype=debugoptimized'
+
+mpi: ## the tests, with collectives over Open MPI built in
+	@tools/deps.sh mpi
+	@$(MAKE) --no-print-directory test BUILD=build-mpi \
+	  MESON_OPTIONS=-Dmpi=enabled
 
 tsan: ## the tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-tsan \

@@ -8,7 +8,8 @@
 //    5      1   type, FrameType
 //    6      2   flags: the root, of kBroadcast and its kReady; 0 elsewhere
 //    8      4   payload length, at most MaxPayload(type)
-//   12      4   generation of the view the frame belongs to
+//   12      4   generation of the ring: 0 before it has formed, in kHello and
+//               kWelcome the one proposed
 //   16      8   training step, for messages
 //   24      8   sequence: number of the operation, counted from 1
 //   32      8   total: bytes of the whole operation, as its caller gave them

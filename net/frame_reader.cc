@@ -7,20 +7,19 @@
 
 namespace ringlet {
 
-void AddFloats(const uint8_t* from, size_t count, uint8_t* to) {
-  for (size_t i = 0; i < count; ++i) {
-    float a;
-    float b;
-    std::memcpy(&a, to + i * sizeof(float), sizeof(float));
-    std::memcpy(&b, from + i * sizeof(float), sizeof(float));
-    a += b;
-    std::memcpy(to + i * sizeof(float), &a, sizeof(float));
-  }
-}
-
 // Nothing waits in the buffer and the payload goes somewhere as it is.
 bool FrameReader::direct() const {
-  return in_payload_ && begin_ == end_ && landing_.mode == Landing::kLand;
+  return in_payload_ && begin_ == end_ && landing_.mode == Landing::kLand &&
+         landing_.dtype == WireDtype::kFloat32;
+}
+
+// A payload is taken in multiples of this: bytes, or numbers.
+size_t FrameReader::number_bytes() const {
+  const bool bytes = landing_.mode == Landing::kKeep ||
+                     landing_.mode == Landing::kSkip ||
+                     (landing_.mode == Landing::kLand &&
+                      landing_.dtype == WireDtype::kFloat32);
+  return bytes ? 1 : WireBytes(landing_.dtype);
 }
 
 FrameReader::Space FrameReader::NextSpace() {
@@ -57,8 +56,7 @@ Status FrameReader::Parse() {
       RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &landing_));
       RINGLET_CHECK(landing_.mode != Landing::kKeep ||
                     header_.payload_bytes <= kEagerBytes);
-      RINGLET_CHECK(landing_.mode != Landing::kAdd ||
-                    header_.payload_bytes % sizeof(float) == 0);
+      RINGLET_CHECK(header_.payload_bytes % number_bytes() == 0);
       in_payload_ = true;
       received_ = 0;
       crc_ = 0;
@@ -66,7 +64,7 @@ Status FrameReader::Parse() {
       continue;
     }
     size_t take = std::min<size_t>(have, header_.payload_bytes - received_);
-    if (landing_.mode == Landing::kAdd) take -= take % sizeof(float);
+    take -= take % number_bytes();
     if (take == 0) return Status();
     RINGLET_RETURN_IF_ERROR(Take(buffer_ + begin_, take));
     begin_ += take;
@@ -78,15 +76,22 @@ Status FrameReader::Parse() {
 
 Status FrameReader::Take(const uint8_t* data, size_t bytes) {
   crc_ = Crc32c(data, bytes, crc_);
+  const size_t count = bytes / WireBytes(landing_.dtype);
+  uint8_t* to =
+      landing_.data + received_ / WireBytes(landing_.dtype) * sizeof(float);
   switch (landing_.mode) {
     case Landing::kKeep:
       std::memcpy(kept_ + received_, data, bytes);
       break;
     case Landing::kLand:
-      std::memcpy(landing_.data + received_, data, bytes);
+      if (number_bytes() == 1) {
+        std::memcpy(landing_.data + received_, data, bytes);
+      } else {
+        UnpackFloats(landing_.dtype, data, count, to);
+      }
       break;
     case Landing::kAdd:
-      AddFloats(data, bytes / sizeof(float), landing_.data + received_);
+      AddPacked(landing_.dtype, data, count, to);
       break;
     case Landing::kSkip:
       break;

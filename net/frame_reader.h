@@ -12,11 +12,9 @@
 #include <cstdint>
 
 #include "frame.h"
+#include "packed_floats.h"
 
 namespace ringlet {
-
-// to[i] += from[i]. Neither need be aligned.
-void AddFloats(const uint8_t* from, size_t count, uint8_t* to);
 
 // Where a payload goes.
 struct Landing {
@@ -27,6 +25,8 @@ struct Landing {
     kSkip,  // nowhere
   };
   Mode mode = kSkip;
+  // Of the payload where it is other than at `data`: floats are there.
+  WireDtype dtype = WireDtype::kFloat32;
   uint8_t* data = nullptr;
 };
 
@@ -35,7 +35,7 @@ class FrameReader {
   class Sink {
    public:
     // A header that decoded well. kKeep is for at most kEagerBytes, kAdd for
-    // multiples of four bytes. An error ends the stream.
+    // whole numbers. An error ends the stream.
     virtual Status OnHeader(const FrameHeader& header, Landing* landing) = 0;
     // The whole payload is where it should be and its checksum is right.
     // `payload` is null unless it was kept.
@@ -68,6 +68,7 @@ class FrameReader {
   static constexpr size_t kBufferBytes = kFrameHeaderBytes + kSegmentBytes;
 
   bool direct() const;
+  size_t number_bytes() const;
   Status Parse();
   Status Take(const uint8_t* data, size_t bytes);
   Status EndFrame();

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "wire_dtype.h"
+
 namespace ringlet {
 namespace {
 
-constexpr size_t kFixedBytes = 32;
+constexpr size_t kFixedBytes = 40;
+
+const char* ImplementationName(uint8_t implementation) {
+  const char* const names[] = {"AUTO", "RING", "TREE"};
+  return implementation < 3 ? names[implementation] : "unknown";
+}
 
 }  // namespace
 
@@ -39,6 +46,8 @@ std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
   StoreLittle(identity.incarnation, &out[8]);
   StoreLittle(identity.cluster_hash, &out[16]);
   StoreLittle(identity.timeout_ms, &out[24]);
+  out[28] = identity.dtype;
+  StoreLittle(identity.bytes_per_pack, &out[32]);
   std::memcpy(out.data() + kFixedBytes, identity.job.data(), job_bytes);
   return out;
 }
@@ -53,7 +62,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
     return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
                       job_bytes);
   }
-  if (LoadLittle<uint32_t>(payload + 28) != 0) {
+  if ((LoadLittle<uint32_t>(payload + 28) & ~uint32_t{0xff}) != 0) {
     return Corruption("a handshake whose reserved bytes are not zero");
   }
   out->byte_order = payload[0];
@@ -63,6 +72,8 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
   out->incarnation = LoadLittle<uint64_t>(payload + 8);
   out->cluster_hash = LoadLittle<uint64_t>(payload + 16);
   out->timeout_ms = LoadLittle<uint32_t>(payload + 24);
+  out->dtype = payload[28];
+  out->bytes_per_pack = LoadLittle<uint64_t>(payload + 32);
   out->job.assign(reinterpret_cast<const char*>(payload) + kFixedBytes,
                   job_bytes);
   return Status();
@@ -105,9 +116,24 @@ Status CheckPeer(const Identity& self, const Identity& peer,
   }
   if (peer.implementation != self.implementation) {
     return InvalidArgument(
-        "rank %d and rank %d were given different implementations of the "
-        "collectives",
-        peer.rank, self.rank);
+        "rank %d was given the communication implementation %s, rank %d %s: "
+        "give every worker the same",
+        peer.rank, ImplementationName(peer.implementation), self.rank,
+        ImplementationName(self.implementation));
+  }
+  if (peer.dtype != self.dtype) {
+    return InvalidArgument(
+        "rank %d was given the wire dtype %s, rank %d %s: give every worker "
+        "the same",
+        peer.rank, WireDtypeName(static_cast<WireDtype>(peer.dtype)), self.rank,
+        WireDtypeName(static_cast<WireDtype>(self.dtype)));
+  }
+  if (peer.bytes_per_pack != self.bytes_per_pack) {
+    return InvalidArgument(
+        "rank %d was given bytes_per_pack %llu, rank %d %llu: give every "
+        "worker the same",
+        peer.rank, static_cast<unsigned long long>(peer.bytes_per_pack),
+        self.rank, static_cast<unsigned long long>(self.bytes_per_pack));
   }
   if (peer.byte_order != self.byte_order) {
     return InvalidArgument(

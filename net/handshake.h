@@ -6,15 +6,17 @@
 //
 //   OFFSET SIZE  payload of kHello and kWelcome
 //    0      1    byte order of floats: 1 little-endian, 2 big-endian
-//    1      1    implementation of the collectives
+//    1      1    implementation of the collectives, RingImplementation
 //    2      2    rank
 //    4      2    size of the world
 //    6      2    length of the job's name, at most kMaxJobBytes
 //    8      8    incarnation, drawn at start
 //   16      8    cluster hash: of all addresses in rank order
 //   24      4    timeout in milliseconds
-//   28      4    reserved, 0
-//   32           the job's name
+//   28      1    dtype of long all-reduces, WireDtype
+//   29      3    reserved, 0
+//   32      8    bytes_per_pack
+//   40           the job's name
 
 #ifndef RINGLET_NET_HANDSHAKE_H_
 #define RINGLET_NET_HANDSHAKE_H_
@@ -38,7 +40,9 @@ struct Identity {
   uint64_t incarnation = 0;
   uint64_t cluster_hash = 0;
   uint32_t timeout_ms = 0;
+  uint64_t bytes_per_pack = 0;
   uint8_t implementation = 0;
+  uint8_t dtype = 0;
   uint8_t byte_order = 0;
 };
 

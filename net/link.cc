@@ -16,7 +16,9 @@ namespace ringlet {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr int kLoopbackBuffer = 512 << 10;
+// Linux doubles it. What waits between two processes of a host should still be
+// in a cache when it is read; much less, and a segment does not fit.
+constexpr int kLoopbackBuffer = 96 << 10;
 
 Cause CauseOf(int uv_error) {
   switch (uv_error) {

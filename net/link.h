@@ -52,7 +52,7 @@ class Link final : private FrameReader::Sink {
 
   static constexpr int kMaxBorrowed = 4;
   static constexpr int kMaxFrames = 64;
-  static constexpr uint32_t kTurnBytes = 4 * kSegmentBytes;
+  static constexpr uint32_t kTurnBytes = 2 * kSegmentBytes;
 
   Link(Loop* loop, Owner* owner) : loop_(loop), owner_(owner), reader_(this) {}
   ~Link() { RINGLET_CHECK(open_handles_ == 0); }

@@ -186,7 +186,7 @@ Status Membership::Lost(const Suspect& suspect, const char* detail) const {
                   suspect.rank, options_.addresses[suspect.rank].c_str(),
                   CauseName(suspect.cause), seconds,
                   detail[0] != '\0' ? ": " : "", detail,
-                  static_cast<unsigned long>(options_.generation),
+                  static_cast<unsigned long>(generation_),
                   static_cast<unsigned long long>(activity_.step), phase);
 }
 

@@ -54,7 +54,6 @@ class Membership {
  public:
   struct Options {
     int rank = 0;
-    uint32_t generation = 1;
     int64_t timeout_nanos = 5000000000;
     std::vector<std::string> addresses;  // by rank
   };
@@ -63,6 +62,8 @@ class Membership {
   // Times between two calls of Tick.
   int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
 
+  // Of the ring that has formed, for messages; 1 until then.
+  void SetGeneration(uint32_t generation) { generation_ = generation; }
   void Joined(int peer, int64_t now);
   void Heard(int peer, int64_t now);
   void Beat(int peer, const Activity& activity, int64_t now);
@@ -101,6 +102,7 @@ class Membership {
   Suspect FindStalled(int64_t now) const;
 
   const Options options_;
+  uint32_t generation_ = 1;
   std::vector<Peer> peers_;
   Activity activity_;
   uint64_t moved_ = 0;

@@ -1,6 +1,7 @@
 #include "operations.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 namespace ringlet {
@@ -32,10 +33,12 @@ FrameType TypeOf(const FrameHeader& header) {
 
 }  // namespace
 
-Operations::Operations(int rank, int size, Algorithm algorithm, Wire* wire)
+Operations::Operations(int rank, int size, Algorithm algorithm, WireDtype dtype,
+                       Wire* wire)
     : rank_(rank),
       size_(size),
       algorithm_(algorithm),
+      dtype_(dtype),
       wire_(wire),
       early_(static_cast<size_t>(size) * kSlots) {
   for (Operation& op : window_) {
@@ -54,6 +57,7 @@ void Operations::Clear() {
   line_begin_ = 0;
   active_ = 0;
   completed_ = started_;
+  packed_unsent_ = 0;
 }
 
 Operations::Operation* Operations::Find(uint64_t sequence) {
@@ -65,6 +69,7 @@ void Operations::Plan(Operation* op) {
   const Call& call = op->call;
   op->element_bytes = 1;
   op->needs_ready = false;
+  op->dtype = WireDtype::kFloat32;
   switch (call.type) {
     case FrameType::kAllReduce: {
       op->element_bytes = sizeof(float);
@@ -75,6 +80,7 @@ void Operations::Plan(Operation* op) {
            (algorithm_ == Algorithm::kAuto && call.bytes > kEagerBytes));
       if (ring) {
         RingAllReduce(rank_, size_, count, &op->steps);
+        if (call.bytes > kEagerBytes) op->dtype = dtype_;
       } else {
         DoublingAllReduce(rank_, size_, count, kEagerBytes / sizeof(float),
                           &op->steps);
@@ -109,13 +115,13 @@ void Operations::Plan(Operation* op) {
 }
 
 int64_t Operations::Segments(const Operation& op, const Slice& slice) const {
-  const int64_t each = kSegmentBytes / static_cast<int64_t>(op.element_bytes);
+  const int64_t each = kSegmentBytes / static_cast<int64_t>(WireBytesOf(op));
   return std::max<int64_t>(1, (slice.count + each - 1) / each);
 }
 
 Slice Operations::SegmentOf(const Operation& op, const Slice& slice,
                             int64_t segment) const {
-  const int64_t each = kSegmentBytes / static_cast<int64_t>(op.element_bytes);
+  const int64_t each = kSegmentBytes / static_cast<int64_t>(WireBytesOf(op));
   const int64_t begin = segment * each;
   return {slice.begin + begin, std::min(each, slice.count - begin)};
 }
@@ -214,17 +220,15 @@ Status Operations::CheckExpected(const Operation& op, int peer,
                                  const FrameHeader& header) const {
   const Step& step = op.steps[op.receive_step];
   const Slice part = SegmentOf(op, step.receive, op.receive_segment);
-  if (header.payload_bytes != part.count * op.element_bytes ||
-      header.chunk != op.chunks_from[peer]) {
+  const size_t bytes = static_cast<size_t>(part.count) * WireBytesOf(op);
+  if (header.payload_bytes != bytes || header.chunk != op.chunks_from[peer]) {
     return Corruption(
         "frame %lu of operation %llu has %lu bytes, expected was frame %lu of "
-        "%lld bytes",
+        "%zu bytes",
         static_cast<unsigned long>(header.chunk),
         static_cast<unsigned long long>(header.sequence),
         static_cast<unsigned long>(header.payload_bytes),
-        static_cast<unsigned long>(op.chunks_from[peer]),
-        static_cast<long long>(part.count) *
-            static_cast<long long>(op.element_bytes));
+        static_cast<unsigned long>(op.chunks_from[peer]), bytes);
   }
   return Status();
 }
@@ -250,6 +254,7 @@ Status Operations::OnHeader(int peer, const FrameHeader& header,
     const Step& step = op->steps[op->receive_step];
     const Slice part = SegmentOf(*op, step.receive, op->receive_segment);
     landing->mode = step.add ? Landing::kAdd : Landing::kLand;
+    landing->dtype = op->dtype;
     landing->data = op->call.data + part.begin * op->element_bytes;
     return Status();
   }
@@ -305,9 +310,12 @@ Status Operations::TakeEarly(Operation* op, bool* moved) {
     RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, early.frame_header));
     const Slice part = SegmentOf(*op, step.receive, op->receive_segment);
     uint8_t* to = op->call.data + part.begin * op->element_bytes;
+    const size_t count = static_cast<size_t>(part.count);
     if (step.add) {
-      AddFloats(early.payload.data(), part.count, to);
-    } else if (part.count > 0) {
+      AddPacked(op->dtype, early.payload.data(), count, to);
+    } else if (op->packed()) {
+      UnpackFloats(op->dtype, early.payload.data(), count, to);
+    } else if (count > 0) {
       std::memcpy(to, early.payload.data(), early.payload.size());
     }
     early.frame = false;
@@ -330,6 +338,7 @@ bool Operations::MaySend(const Operation& op) {
     if (!received) return false;
   }
   if (op.needs_ready && FirstUnready(op) >= 0) return false;
+  if (op.packed() && packed_unsent_ == kPacked) return false;
   return wire_->HasRoom(step.send_to);
 }
 
@@ -355,15 +364,27 @@ void Operations::SendOne(Operation* op) {
   FrameHeader header;
   header.type = op->call.type;
   header.flags = static_cast<uint16_t>(op->call.root);
-  header.payload_bytes = static_cast<uint32_t>(part.count * op->element_bytes);
+  header.payload_bytes =
+      static_cast<uint32_t>(static_cast<size_t>(part.count) * WireBytesOf(*op));
   header.sequence = op->sequence;
   header.total = op->call.bytes;
   header.chunk = op->chunks_to[step.send_to]++;
   const bool borrowed = header.payload_bytes > kEagerBytes;
   if (borrowed) ++op->unsent;
   moved_bytes_ += kFrameHeaderBytes + header.payload_bytes;
-  const uint8_t* payload =
+  uint8_t* const floats =
       part.count > 0 ? op->call.data + part.begin * op->element_bytes : nullptr;
+  const uint8_t* payload = floats;
+  if (op->packed()) {
+    packed_.resize(kPacked * kSegmentBytes);
+    uint8_t* slot = &packed_[packed_begun_ % kPacked * kSegmentBytes];
+    PackFloats(op->dtype, floats, static_cast<size_t>(part.count), slot);
+    payload = slot;
+    if (borrowed) {
+      ++packed_begun_;
+      ++packed_unsent_;
+    }
+  }
   const int to = step.send_to;
   if (++op->send_segment == Segments(*op, step.send)) {
     op->send_segment = 0;
@@ -375,7 +396,9 @@ void Operations::SendOne(Operation* op) {
 
 void Operations::OnSent(uint64_t sequence) {
   Operation* op = Find(sequence);
-  if (op != nullptr) --op->unsent;
+  if (op == nullptr) return;
+  --op->unsent;
+  if (op->packed()) --packed_unsent_;
 }
 
 bool Operations::Done(const Operation& op) const {

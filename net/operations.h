@@ -56,7 +56,9 @@ class Operations {
   // Operations under way at once.
   static constexpr int kWindow = 4;
 
-  Operations(int rank, int size, Algorithm algorithm, Wire* wire);
+  // Floats of all-reduces by ring, beyond kEagerBytes, travel as `dtype`.
+  Operations(int rank, int size, Algorithm algorithm, WireDtype dtype,
+             Wire* wire);
 
   void Start(const Call& call);
   // Forgets everything: no memory of a call is touched any more.
@@ -85,11 +87,13 @@ class Operations {
 
  private:
   static constexpr int kSlots = 2 * kWindow;
+  static constexpr int kPacked = 4;  // segments
 
   struct Operation {
     Call call;
     uint64_t sequence = 0;
     size_t element_bytes = 1;
+    WireDtype dtype = WireDtype::kFloat32;
     bool needs_ready = false;
     std::vector<Step> steps;
     std::vector<int> after;  // for each step the receive it goes after
@@ -99,6 +103,7 @@ class Operations {
     int64_t receive_segment = 0;
     int unsent = 0;  // borrowed frames not yet written
     std::vector<uint32_t> chunks_to, chunks_from;  // by peer
+    bool packed() const { return dtype != WireDtype::kFloat32; }
   };
   // What a peer said before this rank was there.
   struct Early {
@@ -120,6 +125,10 @@ class Operations {
   void SkipIdleSteps(Operation* op);
   Status Compare(const Operation& op, int peer, const FrameHeader& theirs);
   bool Expects(const Operation& op, int peer) const;
+  // Bytes of an element on the wire.
+  static size_t WireBytesOf(const Operation& op) {
+    return op.packed() ? WireBytes(op.dtype) : op.element_bytes;
+  }
   Slice SegmentOf(const Operation& op, const Slice& slice,
                   int64_t segment) const;
   int64_t Segments(const Operation& op, const Slice& slice) const;
@@ -135,6 +144,7 @@ class Operations {
   const int rank_;
   const int size_;
   const Algorithm algorithm_;
+  const WireDtype dtype_;
   Wire* const wire_;
   uint64_t started_ = 0;    // sequence of the last call
   uint64_t completed_ = 0;  // operations completed; the next is the oldest
@@ -143,6 +153,10 @@ class Operations {
   size_t line_begin_ = 0;
   Operation window_[kWindow];
   std::vector<Early> early_;  // [peer][sequence % kSlots]
+  // Packed segments on their way to the right neighbour, in turns.
+  std::vector<uint8_t> packed_;
+  uint64_t packed_begun_ = 0;
+  int packed_unsent_ = 0;
   uint64_t moved_bytes_ = 0;
   int culprit_ = -1;
 };

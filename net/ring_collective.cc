@@ -6,9 +6,10 @@
 #include <mutex>
 #include <utility>
 
-#include "socket_address.h"
 #include "loop.h"
+#include "name_lookup.h"
 #include "ring_node.h"
+#include "socket_address.h"
 
 namespace ringlet {
 namespace {
@@ -36,10 +37,19 @@ Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
     return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
                            options.start_timeout_seconds);
   }
+  if (options.wire_dtype != WireDtype::kFloat32 &&
+      options.implementation == RingImplementation::kTree) {
+    return InvalidArgument(
+        "wire dtype %s with implementation TREE, whose vectors are short and "
+        "travel as float32: use AUTO or RING",
+        WireDtypeName(options.wire_dtype));
+  }
   hosts->resize(size);
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
     if (!parsed.ok()) return parsed.Annotate("rank %d", r);
+    const Status findable = NameLookup::Check((*hosts)[r]);
+    if (!findable.ok()) return findable.Annotate("rank %d", r);
     for (int before = 0; before < r; ++before) {
       if (options.addresses[before] == options.addresses[r]) {
         return InvalidArgument("ranks %d and %d have the same address %s",
@@ -58,6 +68,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   Status Reform() override {
     Close();
+    if (node_ != nullptr) {  // whose thread has ended
+      generation_ = std::max(generation_, node_->generation()) + 1;
+    }
     node_.reset();
     submitted_.clear();
     taken_.clear();
@@ -72,11 +85,11 @@ class Ring final : public RingCollective, private RingNode::Owner {
     RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
     if (size() == 1) return Status();
     sockaddr_storage own;
-    RINGLET_RETURN_IF_ERROR(ResolveAddress(hosts[options_.rank], &own));
+    RINGLET_RETURN_IF_ERROR(OwnAddress(hosts[options_.rank], &own));
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
     node_ = std::make_unique<RingNode>(options_, std::move(hosts), own,
-                                       loop_.get(), owner);
+                                       generation_, loop_.get(), owner);
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
@@ -143,6 +156,17 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
  private:
+  Status OwnAddress(const Address& host, sockaddr_storage* out) const {
+    const NameLookup lookup(host);
+    if (lookup.Wait(options_.start_timeout_seconds)) {
+      return lookup.Answer(out).Annotate("rank %d", options_.rank);
+    }
+    return Error(Code::kDeadlineExceeded,
+                 "rank %d waited %g s for the resolver to find its own name %s",
+                 options_.rank, options_.start_timeout_seconds,
+                 host.host.c_str());
+  }
+
   // Says goodbye, and joins the loop's thread: nobody else is left then.
   void Close() {
     if (node_ == nullptr) return;
@@ -188,27 +212,30 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   void OnRunning() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    running_ = true;
-    changed_.notify_all();
+    Tell([this] { running_ = true; });
   }
   void OnCompleted(uint64_t sequence) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    completed_ = sequence;
-    changed_.notify_all();
+    Tell([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& status) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    failure_ = status;
-    changed_.notify_all();
+    Tell([&] { failure_ = status; });
   }
   void OnClosed() override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
+    Tell([this] { closed_ = true; });
+  }
+  // Wakes whoever waits once the lock is free: woken before, he would only
+  // wait for the lock. This lives until the loop's thread was joined.
+  template <typename Change>
+  void Tell(const Change& change) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      change();
+    }
     changed_.notify_all();
   }
 
   const RingOptions options_;
+  uint32_t generation_ = 1;  // proposed to the others
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
   std::vector<Call> taken_;  // of the loop's thread

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "../core/collective.h"
+#include "wire_dtype.h"
 
 namespace ringlet {
 
@@ -49,6 +50,8 @@ struct RingOptions {
   RingImplementation implementation = RingImplementation::kAuto;
   // Collective::bucket_bytes(); the same on every worker.
   int64_t bytes_per_pack = 1 << 20;
+  // Not with kTree; the same on every worker.
+  WireDtype wire_dtype = WireDtype::kFloat32;
   // Whether workers on one host use a local socket instead of TCP.
   bool local_sockets = true;
 };

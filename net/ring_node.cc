@@ -39,7 +39,8 @@ Membership::Options MembershipOptions(const RingOptions& options) {
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
-                   const sockaddr_storage& own, Loop* loop, Owner* owner)
+                   const sockaddr_storage& own, uint32_t generation, Loop* loop,
+                   Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
       own_(own),
@@ -47,11 +48,13 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       owner_(owner),
       rank_(options.rank),
       size_(static_cast<int>(options.addresses.size())),
+      proposal_(generation),
       peers_(options.addresses.size()),
       tcp_listener_(loop, this),
       local_listener_(loop, this),
       membership_(MembershipOptions(options), Now()),
-      operations_(rank_, size_, AlgorithmOf(options.implementation), this) {
+      operations_(rank_, size_, AlgorithmOf(options.implementation),
+                  options.wire_dtype, this) {
   identity_.job = options.job;
   identity_.rank = rank_;
   identity_.size = size_;
@@ -59,6 +62,8 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
   identity_.timeout_ms =
       static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
   identity_.implementation = static_cast<uint8_t>(options.implementation);
+  identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
+  identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
   identity_.byte_order = HostByteOrder();
   uv_random(nullptr, nullptr, &identity_.incarnation,
             sizeof(identity_.incarnation), 0, nullptr);
@@ -108,44 +113,22 @@ Status RingNode::Listen() {
   return Status();
 }
 
-void RingNode::Dial(int peer, int64_t now) {
+// Looks the address up anew each time: a worker that starts again may be
+// elsewhere.
+void RingNode::Dial(int peer) {
+  Peer& p = peers_[peer];
+  if (p.lookup == nullptr) {
+    p.lookup = std::make_unique<NameLookup>(hosts_[peer]);
+  }
+  if (!p.lookup->done()) {
+    p.trouble = "the resolver has not yet found the name " + hosts_[peer].host;
+    return;
+  }
   sockaddr_storage address;
-  if (NumericAddress(hosts_[peer], &address).ok()) {
-    return DialAddress(peer, address);
-  }
-  Lookup* lookup = new Lookup{{}, this, peer};
-  lookup->request.data = lookup;
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  const int error = uv_getaddrinfo(
-      loop_->uv(), &lookup->request,
-      [](uv_getaddrinfo_t* request, int status, addrinfo* found) {
-        std::unique_ptr<Lookup> lookup(static_cast<Lookup*>(request->data));
-        RingNode* node = lookup->node;
-        --node->lookups_;
-        if (node->state_ != State::kStarting) {
-          uv_freeaddrinfo(found);
-          return node->CheckClosed();
-        }
-        if (status != 0) {
-          const std::string why = "the name " +
-                                  node->hosts_[lookup->peer].host +
-                                  " cannot be resolved: " + uv_strerror(status);
-          return node->Redial(lookup->peer, why.c_str());
-        }
-        sockaddr_storage address = {};
-        std::memcpy(&address, found->ai_addr, found->ai_addrlen);
-        uv_freeaddrinfo(found);
-        SetPort(node->hosts_[lookup->peer].port, &address);
-        node->DialAddress(lookup->peer, address);
-      },
-      hosts_[peer].host.c_str(), nullptr, &hints);
-  if (error != 0) {
-    delete lookup;
-    return Redial(peer, uv_strerror(error));
-  }
-  ++lookups_;
-  peers_[peer].next_dial = now + 3600 * kSecond;  // until the answer
+  const Status found = p.lookup->Answer(&address);
+  p.lookup.reset();
+  if (!found.ok()) return Redial(peer, found.message());
+  DialAddress(peer, address);
 }
 
 void RingNode::DialAddress(int peer, sockaddr_storage address) {
@@ -207,9 +190,10 @@ void RingNode::OnConnection(Listener* listener) {
   strangers_.push_back(std::move(link));
 }
 
-Status RingNode::OnHello(Link* link, const uint8_t* payload, size_t bytes) {
+Status RingNode::OnHello(Link* link, const FrameHeader& header,
+                         const uint8_t* payload) {
   Identity peer;
-  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, bytes, &peer));
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   const Status fits = CheckPeer(identity_, peer, -1);
   if (!fits.ok()) {
     Reject(link, fits);
@@ -231,20 +215,24 @@ Status RingNode::OnHello(Link* link, const uint8_t* payload, size_t bytes) {
   RINGLET_CHECK(p.link.get() == link);
   link->peer = peer.rank;
   SendIdentity(link, FrameType::kWelcome);
-  link->phase = LinkPhase::kUp;
-  membership_.Joined(peer.rank, Now());
-  CheckFormed();
+  Join(peer.rank, header.generation);
   return Status();
 }
 
-Status RingNode::OnWelcome(Link* link, const uint8_t* payload, size_t bytes) {
+Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
+                           const uint8_t* payload) {
   Identity peer;
-  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, bytes, &peer));
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
-  link->phase = LinkPhase::kUp;
-  membership_.Joined(link->peer, Now());
-  CheckFormed();
+  Join(link->peer, header.generation);
   return Status();
+}
+
+void RingNode::Join(int peer, uint32_t proposal) {
+  peers_[peer].proposal = proposal;
+  peers_[peer].link->phase = LinkPhase::kUp;
+  membership_.Joined(peer, Now());
+  CheckFormed();
 }
 
 // Says why and closes; remembered for the message about who is missing.
@@ -271,6 +259,12 @@ void RingNode::CheckFormed() {
       return;
     }
   }
+  // All ranks have the same proposals at hand: one for each pair of links.
+  generation_ = proposal_;
+  for (const Peer& p : peers_) {
+    generation_ = std::max(generation_, p.proposal);
+  }
+  membership_.SetGeneration(generation_);
   state_ = State::kRunning;
   const uint64_t ms = std::max<uint64_t>(
       1, static_cast<uint64_t>(membership_.tick_nanos() / 1000000));
@@ -321,7 +315,7 @@ void RingNode::TickStart(int64_t now, const Membership::Suspect& suspect) {
   if (now < start_deadline_) {
     for (int r = 0; r < rank_; ++r) {
       if (peers_[r].link == nullptr && now >= peers_[r].next_dial) {
-        Dial(r, now);
+        Dial(r);
       }
     }
     return;
@@ -368,7 +362,9 @@ void RingNode::ExpireHandshakes(int64_t now) {
 
 void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
                       bool borrowed) {
-  header.generation = generation_;
+  const bool greets =
+      header.type == FrameType::kHello || header.type == FrameType::kWelcome;
+  header.generation = greets ? proposal_ : generation_;
   header.source = static_cast<uint16_t>(rank_);
   header.destination =
       link->peer < 0 ? kNobody : static_cast<uint16_t>(link->peer);
@@ -422,7 +418,7 @@ Status RingNode::OnHeader(Link* link, const FrameHeader& header,
   }
   const bool operation =
       IsData(header.type) || header.type == FrameType::kReady;
-  if (header.generation != generation_) {
+  if (stale(header)) {
     ++stale_frames_;
     landing->mode = Landing::kSkip;
     return Status();
@@ -440,14 +436,12 @@ Status RingNode::OnHeader(Link* link, const FrameHeader& header,
 Status RingNode::OnFrame(Link* link, const FrameHeader& header,
                          const uint8_t* payload) {
   const size_t bytes = header.payload_bytes;
-  if (link->phase == LinkPhase::kUp && header.generation != generation_) {
-    return Status();
-  }
+  if (link->phase == LinkPhase::kUp && stale(header)) return Status();
   switch (header.type) {
     case FrameType::kHello:
-      return OnHello(link, payload, bytes);
+      return OnHello(link, header, payload);
     case FrameType::kWelcome:
-      return OnWelcome(link, payload, bytes);
+      return OnWelcome(link, header, payload);
     case FrameType::kReject:
       return Error(Code::kUnavailable, "it refused this worker: %s",
                    Printable(payload, bytes).c_str());
@@ -667,8 +661,8 @@ void RingNode::OnClosed(Link* link) {
 void RingNode::OnListenerClosed(Listener*) { CheckClosed(); }
 
 void RingNode::CheckClosed() {
-  if (state_ != State::kLeaving || ended_ || lookups_ > 0 ||
-      !closing_.empty() || tcp_listener_.open() || local_listener_.open()) {
+  if (state_ != State::kLeaving || ended_ || !closing_.empty() ||
+      tcp_listener_.open() || local_listener_.open()) {
     return;
   }
   for (const Peer& p : peers_) {

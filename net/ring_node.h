@@ -15,13 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "socket_address.h"
 #include "handshake.h"
 #include "link.h"
 #include "loop.h"
 #include "membership.h"
+#include "name_lookup.h"
 #include "operations.h"
 #include "ring_collective.h"
+#include "socket_address.h"
 
 namespace ringlet {
 
@@ -42,9 +43,11 @@ class RingNode final : private Link::Owner,
     ~Owner() = default;
   };
 
-  // `hosts` are the parsed addresses, `own` the resolved one of this rank.
+  // `hosts` are the parsed addresses, `own` the resolved one of this rank. The
+  // ring's generation becomes the greatest that any rank proposes.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           const sockaddr_storage& own, Loop* loop, Owner* owner);
+           const sockaddr_storage& own, uint32_t generation, Loop* loop,
+           Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 
@@ -52,6 +55,8 @@ class RingNode final : private Link::Owner,
   void Begin();
   void Start(const Call* calls, size_t count);
   void SetStep(uint64_t step) { step_ = step; }
+  // Of the ring; 0 until it has formed.
+  uint32_t generation() const { return generation_; }
   // Says goodbye, waits for the others to hear it, and closes everything.
   void Leave();
 
@@ -59,18 +64,14 @@ class RingNode final : private Link::Owner,
   enum class State : uint8_t { kStarting, kRunning, kFailed, kLeaving };
 
   struct Peer {
-    std::unique_ptr<Link> link;  // member, or on the way to be one
+    std::unique_ptr<Link> link;          // member, or on the way to be one
+    std::unique_ptr<NameLookup> lookup;  // of its address
+    uint32_t proposal = 0;               // of the ring's generation
     bool left = false;
     bool try_local = true;
     int64_t next_dial = 0;
     int64_t backoff = 0;
     std::string trouble = "has not connected";  // why it is missing
-  };
-  // A name being resolved; libuv holds it until the answer.
-  struct Lookup {
-    uv_getaddrinfo_t request;
-    RingNode* node;
-    int peer;
   };
 
   void OnConnected(Link* link) override;
@@ -89,8 +90,10 @@ class RingNode final : private Link::Owner,
   void Send(int peer, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 
-  Status OnHello(Link* link, const uint8_t* payload, size_t bytes);
-  Status OnWelcome(Link* link, const uint8_t* payload, size_t bytes);
+  Status OnHello(Link* link, const FrameHeader& header, const uint8_t* payload);
+  Status OnWelcome(Link* link, const FrameHeader& header,
+                   const uint8_t* payload);
+  void Join(int peer, uint32_t proposal);
   void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
   void OnGoodbye(Link* link);
   void SendIdentity(Link* link, FrameType type);
@@ -99,7 +102,7 @@ class RingNode final : private Link::Owner,
               bool borrowed);
 
   Status Listen();
-  void Dial(int peer, int64_t now);
+  void Dial(int peer);
   void DialAddress(int peer, sockaddr_storage address);
   void Redial(int peer, const char* why);
   void CheckFormed();
@@ -114,6 +117,14 @@ class RingNode final : private Link::Owner,
   void Fail(const Status& status);
   void CheckClosed();
   int64_t Now() const { return static_cast<int64_t>(uv_hrtime()); }
+  // Of another ring. Where one end's ring has formed already and the other's
+  // has not, both mean the same one.
+  bool stale(const FrameHeader& header) const {
+    const bool operation =
+        IsData(header.type) || header.type == FrameType::kReady;
+    return generation_ != 0 && header.generation != generation_ &&
+           (header.generation != 0 || operation);
+  }
   bool live() const {
     return state_ == State::kStarting || state_ == State::kRunning;
   }
@@ -127,7 +138,8 @@ class RingNode final : private Link::Owner,
   const int size_;
   Identity identity_;
   State state_ = State::kStarting;
-  uint32_t generation_ = 1;
+  const uint32_t proposal_;  // of a generation
+  uint32_t generation_ = 0;
   uint64_t step_ = 0;
   uint64_t stale_frames_ = 0;  // of another generation, dropped
   uint64_t completed_ = 0;
@@ -142,7 +154,6 @@ class RingNode final : private Link::Owner,
   uv_idle_t turn_;
   int open_handles_ = 0;  // of the two
   bool ended_ = false;    // they are closing
-  int lookups_ = 0;
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
   Membership membership_;

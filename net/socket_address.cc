@@ -1,7 +1,6 @@
 #include "socket_address.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <uv.h>
 
@@ -19,24 +18,6 @@ Status NumericAddress(const Address& from, sockaddr_storage* out) {
     return Status();
   }
   return NotFound("%s is not a numeric address", host);
-}
-
-Status ResolveAddress(const Address& from, sockaddr_storage* out) {
-  if (NumericAddress(from, out).ok()) return Status();
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(from.host.c_str(), nullptr, &hints, &found);
-  if (error != 0) {
-    return NotFound("cannot resolve the name %s: %s", from.host.c_str(),
-                    gai_strerror(error));
-  }
-  std::memset(out, 0, sizeof(*out));
-  std::memcpy(out, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-  SetPort(from.port, out);
-  return Status();
 }
 
 void SetPort(int port, sockaddr_storage* address) {

@@ -16,8 +16,6 @@ namespace ringlet {
 
 // Of a numeric host; kNotFound where it is a name.
 Status NumericAddress(const Address& address, sockaddr_storage* out);
-// Also of a name: asks the system's resolver and waits for it.
-Status ResolveAddress(const Address& address, sockaddr_storage* out);
 // Puts a port into a resolved address.
 void SetPort(int port, sockaddr_storage* address);
 

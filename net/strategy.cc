@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
+#include "mpi_collective.h"
 #include "ring_collective.h"
 
 namespace ringlet {
@@ -20,14 +22,18 @@ constexpr int64_t kDefaultPack = 1 << 20;
 Status CheckCommunication(const CommunicationOptions& options) {
   switch (options.implementation) {
     case CommunicationImplementation::kMpi:
+      if (options.wire_dtype == WireDtype::kFloat32) break;
       return InvalidArgument(
-          "communication implementation MPI: this build has no MPI; use AUTO "
-          "or RING");
+          "wire dtype %s with implementation MPI, which moves float32: use "
+          "AUTO "
+          "or RING",
+          WireDtypeName(options.wire_dtype));
     case CommunicationImplementation::kNccl:
       return InvalidArgument(
           "communication implementation NCCL: it needs GPUs, and ringlet "
           "computes on CPUs; use AUTO or RING");
-    default: break;
+    default:
+      break;
   }
   if (options.bytes_per_pack < 0) {
     return InvalidArgument("bytes_per_pack must be >= 0, not %" PRId64,
@@ -36,11 +42,35 @@ Status CheckCommunication(const CommunicationOptions& options) {
   return Status();
 }
 
+int64_t PackOf(const CommunicationOptions& options) {
+  return options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultPack;
+}
+
+Status OpenMpi(const StrategyOptions& options,
+               std::unique_ptr<Collective>* out) {
+  MpiOptions mpi;
+  mpi.bytes_per_pack = PackOf(options.communication);
+  mpi.leave_timeout_seconds = options.start_timeout_seconds;
+  return OpenMpi(mpi, out);
+}
+
+// The workers that mpirun has started; their addresses are MPI's business.
+ClusterConfig ClusterOf(const Collective& mpi) {
+  ClusterConfig cluster;
+  cluster.world_size = mpi.size();
+  cluster.rank = cluster.task_index = mpi.rank();
+  cluster.is_chief = mpi.rank() == 0;
+  return cluster;
+}
+
 RingImplementation RingOf(CommunicationImplementation implementation) {
   switch (implementation) {
-    case CommunicationImplementation::kRing: return RingImplementation::kRing;
-    case CommunicationImplementation::kTree: return RingImplementation::kTree;
-    default: return RingImplementation::kAuto;
+    case CommunicationImplementation::kRing:
+      return RingImplementation::kRing;
+    case CommunicationImplementation::kTree:
+      return RingImplementation::kTree;
+    default:
+      return RingImplementation::kAuto;
   }
 }
 
@@ -81,12 +111,21 @@ Status CommunicationImplementationFromName(const std::string& name,
 
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
     const StrategyOptions& options, const Environment& environment) {
+  MultiWorkerMirroredStrategy strategy;
+  const CommunicationOptions& communication = options.communication;
+  if (communication.implementation == CommunicationImplementation::kMpi &&
+      environment.Get("TF_CONFIG") == nullptr) {
+    strategy.status_ = CheckCommunication(communication);
+    if (!strategy.status_.ok()) return strategy;
+    strategy.status_ = OpenMpi(options, &strategy.collective_);
+    if (!strategy.status_.ok()) return strategy;
+    strategy.cluster_ = ClusterOf(*strategy.collective_);
+    return strategy;
+  }
   ClusterConfig cluster;
-  const Status status = ClusterFromEnvironment(environment, &cluster);
-  if (status.ok()) return FromCluster(cluster, options);
-  MultiWorkerMirroredStrategy failed;
-  failed.status_ = status;
-  return failed;
+  strategy.status_ = ClusterFromEnvironment(environment, &cluster);
+  return strategy.status_.ok() ? FromCluster(cluster, options)
+                               : std::move(strategy);
 }
 
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
@@ -94,7 +133,26 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   MultiWorkerMirroredStrategy strategy;
   strategy.cluster_ = cluster;
   strategy.status_ = CheckCommunication(options.communication);
-  if (!strategy.status_.ok() || cluster.world_size == 1) return strategy;
+  const bool mpi =
+      options.communication.implementation == CommunicationImplementation::kMpi;
+  if (!strategy.status_.ok() || (cluster.world_size == 1 && !mpi)) {
+    return strategy;
+  }
+  if (mpi) {
+    strategy.status_ = OpenMpi(options, &strategy.collective_);
+    if (!strategy.status_.ok()) return strategy;
+    const Collective& world = *strategy.collective_;
+    if (world.rank() == cluster.rank && world.size() == cluster.world_size) {
+      return strategy;
+    }
+    strategy.status_ = InvalidArgument(
+        "this worker is rank %d of %d by its configuration (TF_CONFIG), and "
+        "rank %d of %d by MPI: start it with mpirun -n %d, and leave TF_CONFIG "
+        "unset",
+        cluster.rank, cluster.world_size, world.rank(), world.size(),
+        cluster.world_size);
+    return strategy;
+  }
   RingOptions ring;
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
@@ -104,9 +162,8 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   ring.timeout_seconds = options.timeout_seconds;
   ring.start_timeout_seconds = options.start_timeout_seconds;
   ring.implementation = RingOf(options.communication.implementation);
-  ring.bytes_per_pack = options.communication.bytes_per_pack > 0
-                            ? options.communication.bytes_per_pack
-                            : kDefaultPack;
+  ring.bytes_per_pack = PackOf(options.communication);
+  ring.wire_dtype = options.communication.wire_dtype;
   strategy.status_ = RingCollective::Open(ring, &strategy.collective_);
   return strategy;
 }
@@ -117,8 +174,7 @@ std::string WorkerPath(const ClusterConfig& cluster, const std::string& path) {
          path.substr(path.find_last_of('/') + 1);
 }
 
-Status RemoveWorkerTemp(const ClusterConfig& cluster,
-                        const std::string& path) {
+Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path) {
   if (cluster.is_chief) return Status();
   const std::string file = WorkerPath(cluster, path);
   if (unlink(file.c_str()) != 0 && errno != ENOENT) {

@@ -19,11 +19,15 @@
 #include "../core/model.h"
 #include "../core/status.h"
 #include "cluster.h"
+#include "wire_dtype.h"
 
 namespace ringlet {
 
-// kMpi and kNccl are known so that a configuration that names them is refused
-// with the reason: this build has neither.
+// kMpi: a launcher such as mpirun has started the workers, and MPI moves what
+// they say; where TF_CONFIG is not set it says who takes part. Needs a build
+// with -Dmpi=enabled, and knows neither lost workers nor Reform: mpirun ends
+// the job, and its next start goes on from the backup. kNccl is known so that a
+// configuration that names it is refused with the reason.
 enum class CommunicationImplementation { kAuto, kRing, kTree, kMpi, kNccl };
 
 // "auto", "RING", …, in any case, as TensorFlow takes them.
@@ -35,6 +39,10 @@ struct CommunicationOptions {
       CommunicationImplementation::kAuto;
   // Gradients are summed in pieces of about this size; 0: chosen for you.
   int64_t bytes_per_pack = 0;
+  // What gradients are while they travel (net/wire_dtype.h). Half the bytes,
+  // where the network is the limit; training then follows the float32 run
+  // closely, not to the bit. Not with kTree or kMpi.
+  WireDtype wire_dtype = WireDtype::kFloat32;
 };
 
 struct StrategyOptions {

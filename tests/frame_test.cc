@@ -88,6 +88,7 @@ Bytes DocumentedExample() {
   identity.incarnation = 0x0123456789abcdef;
   identity.cluster_hash = ClusterHash({"10.0.0.1:7000", "10.0.0.2:7000"});
   identity.timeout_ms = 5000;
+  identity.bytes_per_pack = 1 << 20;
   FrameHeader header;
   header.generation = 1;
   header.source = 1;

@@ -16,7 +16,9 @@ Identity Example() {
   identity.incarnation = 0x0102030405060708;
   identity.cluster_hash = 0x1112131415161718;
   identity.timeout_ms = 5000;
+  identity.bytes_per_pack = 0x2122232425262728;
   identity.implementation = 1;
+  identity.dtype = 2;
   identity.byte_order = 1;
   return identity;
 }
@@ -26,7 +28,8 @@ TEST(HandshakeTest, BytesAreFixed) {
       1,    1,    2,    0,    5,    0,    5,    0,  // orders, rank, size, job
       0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // incarnation
       0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // cluster
-      0x88, 0x13, 0,    0,    0,    0,    0,    0,     // timeout, reserved
+      0x88, 0x13, 0,    0,    2,    0,    0,    0,     // timeout, dtype
+      0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,  // bytes_per_pack
       'm',  'n',  'i',  's',  't'};
   EXPECT_EQ(EncodeIdentity(Example()), expected);
 }
@@ -52,7 +55,7 @@ TEST(HandshakeTest, EveryOtherLengthIsRejected) {
 }
 
 TEST(HandshakeTest, ALongJobNameIsRejected) {
-  std::vector<uint8_t> bytes(32 + kMaxJobBytes + 1);
+  std::vector<uint8_t> bytes(40 + kMaxJobBytes + 1);
   bytes[6] = 1;
   bytes[7] = 1;
   Identity back;
@@ -89,9 +92,17 @@ TEST(HandshakeTest, EveryDifferenceIsNamed) {
   EXPECT_NE(Complaint(self, peer, 3).find("timeout"), std::string::npos);
   peer.timeout_ms = self.timeout_ms;
   peer.implementation = 2;
-  EXPECT_NE(Complaint(self, peer, 3).find("implementations"),
+  EXPECT_NE(Complaint(self, peer, 3).find("TREE, rank 2 RING"),
             std::string::npos);
   peer.implementation = self.implementation;
+  peer.dtype = 7;
+  EXPECT_NE(Complaint(self, peer, 3).find("dtype unknown, rank 2 float16"),
+            std::string::npos);
+  peer.dtype = self.dtype;
+  peer.bytes_per_pack = 4096;
+  EXPECT_NE(Complaint(self, peer, 3).find("4096, rank 2 2387509390608836392"),
+            std::string::npos);
+  peer.bytes_per_pack = self.bytes_per_pack;
   peer.byte_order = 2;
   EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
 }

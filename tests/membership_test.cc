@@ -19,7 +19,6 @@ class MembershipTest : public testing::Test {
   static Membership::Options OptionsOf() {
     Membership::Options options;
     options.timeout_nanos = kTimeout;
-    options.generation = 7;
     options.addresses = {"a:1", "b:2", "c:3", "d:4"};
     return options;
   }
@@ -218,6 +217,7 @@ TEST_F(MembershipTest, ABusyLoopIsMorePatientWithOthers) {
 
 TEST_F(MembershipTest, ALossNamesEverything) {
   WaitOn(1, 5);
+  members_.SetGeneration(7);
   const Status status =
       members_.Lost({2, Cause::kSilent, 1.25}, "no heartbeat");
   EXPECT_EQ(status.code(), Code::kPeerLost);

@@ -280,8 +280,9 @@ def test_slow_link():
         with ring(network, 2, floats, rounds, "bench=1") as workers:
             for worker in workers:
                 assert worker.end() == 0
-            columns = [[float(line) for _, line in worker.lines
-                        if line[:1].isdigit()] for worker in workers]
+            columns = [[float(word) for _, line in worker.lines
+                        if line[:1].isdigit() for word in line.split()]
+                       for worker in workers]
     seconds = [max(row) for row in zip(*columns)]
     # 2 (n - 1) / n of the vector leaves each worker.
     limit = floats * 4 * 8 / rate

@@ -357,6 +357,10 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        "\"strategy\": {\"min_worker\": 2}",
        2,
        {"strategy: unknown field 'min_worker'", "'min_workers'"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"communication\": {\"wire_dtype\": \"float8\"}}",
+       2,
+       {"strategy.communication.wire_dtype", "'float8'", "bfloat16"}},
   };
   for (const auto& c : cases) ExpectRunError(c.from, c.to, c.code, c.says);
 }

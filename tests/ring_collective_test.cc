@@ -15,6 +15,8 @@
 #include "core/crc32c.h"
 #include "free_ports.h"
 #include "net/handshake.h"
+#include "net/local_ports.h"
+#include "net/name_lookup.h"
 
 namespace ringlet {
 namespace {
@@ -403,6 +405,7 @@ TEST(StrangersTest, DoNotDisturbARunningJob) {
     identity.size = 3;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 1000;
+    identity.bytes_per_pack = RingOptions().bytes_per_pack;
     identity.byte_order = HostByteOrder();
     header = FrameHeader();
     header.type = FrameType::kHello;
@@ -461,6 +464,7 @@ class PlayedPeer {
     identity.size = 2;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 5000;
+    identity.bytes_per_pack = RingOptions().bytes_per_pack;
     identity.byte_order = HostByteOrder();
     header_.type = FrameType::kHello;
     socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
@@ -616,6 +620,103 @@ TEST(RingCollectiveTest, WorksOverIpv6AndByName) {
     if (status.ok()) ExpectSums(ring.get(), 30011);
     other.join();
   }
+}
+
+// Rank 1 of 3 as often as it is started anew, the others forming their ring
+// again each time: whoever is lost, all say of which ring.
+TEST(RingCollectiveTest, EveryRingThatIsFormedAnewHasANewGeneration) {
+  std::vector<int> ports;  // that stay free while nobody listens
+  ASSERT_OK(FindLocalPorts(3, &ports));
+  std::vector<std::string> addresses;
+  for (int port : ports) {
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+  }
+  constexpr int kRings = 4;
+  const auto survive = [&](int rank) {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, rank), &ring));
+    for (int generation = 1; generation <= kRings; ++generation) {
+      if (generation > 1) ASSERT_OK(ring->Reform());
+      ExpectSums(ring.get(), 3000);
+      float value = 1;
+      const Status lost = ring->AllReduce(&value, 1);
+      EXPECT_EQ(lost.code(), Code::kPeerLost);
+      EXPECT_NE(std::string(lost.message())
+                    .find("generation " + std::to_string(generation) + ","),
+                std::string::npos)
+          << lost.message();
+    }
+  };
+  std::thread zero([&] { survive(0); });
+  std::thread two([&] { survive(2); });
+  for (int i = 0; i < kRings; ++i) {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+    ExpectSums(ring.get(), 3000);
+  }
+  zero.join();
+  two.join();
+}
+
+// A resolver without a network: it gives up when it is told to.
+std::atomic<bool> give_up{false};
+std::atomic<int> lookups{0};
+
+int SlowResolver(const char*, const char*, const addrinfo*, addrinfo**) {
+  ++lookups;
+  for (int i = 0; i < 60000 && !give_up; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  --lookups;
+  return EAI_AGAIN;
+}
+
+TEST(RingCollectiveTest, ASlowResolverHoldsNobodyUp) {
+  const NameLookup::Resolver system = NameLookup::resolver;
+  if (system == nullptr) GTEST_SKIP() << "a static program takes no names";
+  NameLookup::resolver = SlowResolver;
+  give_up = false;
+  const std::string port = FreeAddresses(1)[0].substr(9);
+  for (const bool own : {true, false}) {
+    RingOptions options;
+    options.addresses = {"nobody.invalid" + port, "127.0.0.1" + port};
+    options.rank = own ? 0 : 1;
+    options.start_timeout_seconds = 0.3;
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+    EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
+              std::string::npos)
+        << status.message();
+    EXPECT_EQ(lookups, own ? 1 : 2);  // still at it, and nobody waited
+  }
+  NameLookup::resolver = system;
+  give_up = true;
+  while (lookups > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(RingCollectiveTest, ANameThatIsNotThereIsNamed) {
+  const NameLookup::Resolver system = NameLookup::resolver;
+  if (system == nullptr) {  // a static program: at once
+    RingOptions options;
+    options.addresses = {"127.0.0.1:7000", "nobody.invalid:7000"};
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
+              std::string::npos);
+    return;
+  }
+  NameLookup::resolver = [](const char*, const char*, const addrinfo*,
+                            addrinfo**) { return EAI_NONAME; };
+  const NameLookup lookup({"nobody.invalid", 7000});
+  ASSERT_TRUE(lookup.Wait(60));
+  NameLookup::resolver = system;
+  sockaddr_storage address;
+  const Status status = lookup.Answer(&address);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
+            std::string::npos);
 }
 
 TEST(RingCollectiveTest, MayBeDestroyedWithOperationsInFlight) {

@@ -1,21 +1,28 @@
 // One worker of a ring, as a process: what the process tests kill and stop, and
-// what bench_allreduce.py times.
+// what tools/bench.py times.
 //
 //   ring_worker RANK ADDRESS,ADDRESS,... COUNT ROUNDS [key=value ...]
 //
 // Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
 // formed, one line at the end or "failed: why", and exits as ExitCode() says.
 // Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
-// (milliseconds between two rounds), bench=1 (prints the seconds of each
-// round).
+// (milliseconds between two rounds), bench=1 (prints the seconds of each of
+// ROUNDS in a line; then COUNT and ROUNDS are read from stdin, line by line),
+// soak=1 (sums of random lengths up to COUNT, several at once, each checked;
+// prints how far it is and what it holds), dtype.
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,31 +45,98 @@ std::vector<std::string> SplitAt(const std::string& text, char mark) {
   return parts;
 }
 
-Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
-              bool bench) {
-  using Clock = std::chrono::steady_clock;
+Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms) {
   std::vector<float> v(count);
-  std::vector<double> seconds;
   uint32_t digest = 0;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
-    for (size_t i = 0; i < count && (round == 0 || !bench); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
     ring->SetStep(round);
-    if (bench) RINGLET_RETURN_IF_ERROR(ring->Barrier());
-    const Clock::time_point start = Clock::now();
     RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
-    seconds.push_back(
-        std::chrono::duration<double>(Clock::now() - start).count());
-    if (!bench) digest = Crc32c(v.data(), count * sizeof(float), digest);
+    digest = Crc32c(v.data(), count * sizeof(float), digest);
     if (pause_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
     }
   }
-  if (bench) {
-    for (double s : seconds) std::printf("%.9f\n", s);
-  }
   std::printf("digest %08" PRIx32 "\n", digest);
+  return Status();
+}
+
+void Time(RingCollective* ring, size_t count, long rounds, Status* status) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<float> v(count);
+  for (long round = 0; round < rounds && status->ok(); ++round) {
+    *status = ring->Barrier();
+    const Clock::time_point start = Clock::now();
+    if (status->ok()) *status = ring->AllReduce(v.data(), count);
+    std::printf("%.9f ",
+                std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+Status Bench(RingCollective* ring, size_t count, long rounds) {
+  Status status;
+  if (rounds > 0) Time(ring, count, rounds, &status);
+  while (status.ok() && std::scanf("%zu %ld", &count, &rounds) == 2) {
+    Time(ring, count, rounds, &status);
+  }
+  return status;
+}
+
+// What a leak would let grow: kilobytes resident, open descriptors.
+void PrintHeld(long round) {
+  long pages = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*s %ld", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  int descriptors = 0;
+  for (int fd = 0; fd < 1024; ++fd) descriptors += fcntl(fd, F_GETFD) >= 0;
+  std::printf("round %ld: %ld kB, %d descriptors\n", round,
+              pages * (sysconf(_SC_PAGESIZE) / 1024), descriptors);
+  std::fflush(stdout);
+}
+
+// Small whole numbers, so that the sums are exact.
+float SoakValue(int rank, long round, size_t i) {
+  return static_cast<float>((rank + 1) * (1 + (round + i) % 7));
+}
+
+Status Soak(RingCollective* ring, size_t most, long rounds) {
+  std::mt19937 random(1);  // the same on every rank
+  const int all = ring->size() * (ring->size() + 1) / 2;
+  std::vector<std::vector<float>> vectors;
+  std::vector<Collective::Ticket> tickets;
+  for (long round = 0; round < rounds;) {
+    const size_t at_once = std::min<long>(1 + random() % 6, rounds - round);
+    vectors.resize(std::max(vectors.size(), at_once));
+    tickets.resize(at_once);
+    for (size_t k = 0; k < at_once; ++k) {
+      const double power = static_cast<double>(random()) / 4294967296.0;
+      const auto count = static_cast<size_t>(
+          std::pow(static_cast<double>(most) + 1, power) - 1);
+      vectors[k].resize(count);
+      for (size_t i = 0; i < count; ++i) {
+        vectors[k][i] = SoakValue(ring->rank(), round, i);
+      }
+      RINGLET_RETURN_IF_ERROR(
+          ring->StartAllReduce(vectors[k].data(), count, &tickets[k]));
+    }
+    for (size_t k = 0; k < at_once; ++k) {
+      RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[k]));
+      for (size_t i = 0; i < vectors[k].size(); ++i) {
+        if (vectors[k][i] == all * SoakValue(0, round, i)) continue;
+        return Corruption("round %ld: element %zu is %g", round, i,
+                          static_cast<double>(vectors[k][i]));
+      }
+    }
+    const long before = round;
+    round += static_cast<long>(at_once);
+    if (before / 1000 != round / 1000 || round == rounds) PrintHeld(round);
+  }
   return Status();
 }
 
@@ -90,13 +164,19 @@ Status Main(int argc, char** argv) {
   if (keys["implementation"] == "tree") {
     options.implementation = RingImplementation::kTree;
   }
+  RINGLET_RETURN_IF_ERROR(WireDtypeFromName(
+      keys.count("dtype") ? keys["dtype"] : "float32", &options.wire_dtype));
   std::unique_ptr<RingCollective> ring;
   RINGLET_RETURN_IF_ERROR(RingCollective::Open(options, &ring));
   std::printf("up\n");
   std::fflush(stdout);
+  const size_t count = std::strtoul(argv[3], nullptr, 10);
+  const long rounds = std::atol(argv[4]);
   const Status status =
-      Rounds(ring.get(), std::strtoul(argv[3], nullptr, 10), std::atol(argv[4]),
-             std::atoi(keys["pause"].c_str()), keys.count("bench") > 0);
+      keys.count("bench") ? Bench(ring.get(), count, rounds)
+      : keys.count("soak")
+          ? Soak(ring.get(), count, rounds)
+          : Rounds(ring.get(), count, rounds, std::atoi(keys["pause"].c_str()));
   if (!status.ok()) {  // now, not after the ring's goodbyes
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);

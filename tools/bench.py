@@ -77,6 +77,11 @@ class Contestant:
         self.process.wait()
 
 
+def has_torch():
+    return subprocess.run(["/usr/bin/python3", "-c", "import torch"],
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
 def machine():
     model = next((line.split(":")[1].strip()
                   for line in open("/proc/cpuinfo")
@@ -87,10 +92,8 @@ def machine():
 
 def steps():
     ringlet = Contestant(str(BUILD / "tests/step_bench"))
-    has_torch = subprocess.run(
-        ["/usr/bin/python3", "-c", "import torch"],
-        stderr=subprocess.DEVNULL).returncode == 0
-    torch = Contestant("/usr/bin/python3", "-c", TORCH) if has_torch else None
+    torch = (Contestant("/usr/bin/python3", "-c", TORCH) if has_torch()
+             else None)
     times = {}
     for _ in range(ROUNDS):
         for _ in range(3):
@@ -163,6 +166,85 @@ def workers():
     for worker in pair:
         worker.process.wait()
     alone.close()
+
+
+GLOO = r"""
+import sys, time
+import torch, torch.distributed
+torch.set_num_threads(1)
+rank, size, port = map(int, sys.argv[1:])
+torch.distributed.init_process_group(
+    "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+print("up", flush=True)
+for line in sys.stdin:
+    count, rounds = map(int, line.split())
+    tensor = torch.zeros(count)
+    for _ in range(rounds):
+        torch.distributed.barrier()
+        begin = time.perf_counter()
+        torch.distributed.all_reduce(tensor)
+        print(time.perf_counter() - begin, end=" ")
+    print(flush=True)
+"""
+
+
+def ring_workers(size, *keys):
+    addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(size))
+    return [Contestant(str(BUILD / "tests/ring_worker"), str(rank), addresses,
+                       "0", "0", "bench=1", "timeout=60", *keys)
+            for rank in range(size)]
+
+
+def gloo_workers(size):
+    port = str(free_ports(1)[0])
+    return [Contestant("/usr/bin/python3", "-c", GLOO, str(rank), str(size),
+                       port, OMP_NUM_THREADS="1") for rank in range(size)]
+
+
+def all_reduces():
+    """A short and a long vector, by ringlet and by Gloo in turns."""
+    print(f"\nall-reduce on this machine (medians of {ROUNDS} rounds, of the "
+          f"slowest rank)")
+    for size in (2, 4):
+        jobs = {"AF_UNIX": ring_workers(size),
+                "TCP": ring_workers(size, "tcp=1")}
+        if has_torch():
+            jobs["Gloo"] = gloo_workers(size)
+        for worker in sum(jobs.values(), []):
+            worker.answer("up")
+        for floats, each, name, goals in (
+                (1, 200, "4 bytes", {"AF_UNIX": 5}),
+                (2777162, 8, "11.1 MB", {"AF_UNIX": 3, "TCP": 1.2})):
+            times = {kind: [] for kind in jobs}
+            for _ in range(ROUNDS):
+                for kind, job in jobs.items():
+                    times[kind] += timed(job, floats, each)
+            median = {kind: statistics.median(values)
+                      for kind, values in times.items()}
+            for kind, seconds in median.items():
+                line = f"  {size} workers, {name}, {kind:8}" \
+                       f"{seconds * 1e6:9.0f} us"
+                if floats > 1:
+                    line += f" = {4e-6 * floats / seconds:6.0f} MB/s"
+                if kind != "Gloo" and "Gloo" in median:
+                    line += f" = {median['Gloo'] / seconds:.2f} x Gloo's speed"
+                    line += f" (goal {goals[kind]})" if kind in goals else ""
+                print(line, flush=True)
+        for worker in sum(jobs.values(), []):
+            worker.process.stdin.close()
+        for worker in sum(jobs.values(), []):
+            worker.process.wait()
+    if not has_torch():
+        print("  Gloo: not installed (apt-get install python3-torch)")
+
+
+def timed(job, floats, rounds):
+    """Seconds of each all-reduce: the slowest rank's. The first is lost."""
+    for worker in job:
+        worker.tell(f"{floats} {rounds}")
+    ranks = [[float(word) for word in worker.answer("all-reduce").split()]
+             for worker in job]
+    return [max(one) for one in zip(*ranks)][1:]
 
 
 def saves():
@@ -253,6 +335,7 @@ def micro():
 machine()
 steps()
 workers()
+all_reduces()
 saves()
 start_and_memory()
 micro()

@@ -6,6 +6,7 @@
 #   tools/deps.sh clang    also clang and its sanitizers
 #   tools/deps.sh tidy     also clang-tidy and clang-format
 #   tools/deps.sh coverage also gcovr
+#   tools/deps.sh mpi      also Open MPI
 #   tools/deps.sh fuzz     also clang and libFuzzer
 #   tools/deps.sh static   also what `make static` links
 #   tools/deps.sh cross ARCH  also a compiler, libraries and an emulator for
@@ -28,6 +29,7 @@ case "${1:-}" in
   clang) packages="$packages clang libclang-rt-14-dev" ;;
   tidy) packages="$packages clang clang-tidy clang-format git" ;;
   coverage) packages="$packages gcovr" ;;
+  mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   static) packages="$packages gcc dpkg-dev patch file" ;;
   cross)

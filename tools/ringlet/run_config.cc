@@ -247,6 +247,12 @@ Status ReadCommunication(const Json& json, const std::string& path,
     fields.String("implementation", &name);
     OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
                 &options->bytes_per_pack);
+    std::string dtype;
+    fields.String("wire_dtype", &dtype);
+    if (!dtype.empty()) {
+      fields.Fail(WireDtypeFromName(dtype, &options->wire_dtype)
+                      .Annotate("%s.wire_dtype", path.c_str()));
+    }
     RINGLET_RETURN_IF_ERROR(fields.Finish());
     if (name.empty()) return Status();
   }

@@ -1,0 +1,134 @@
+#include "name_lookup.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "socket_address.h"
+
+namespace ringlet {
+
+struct NameLookup::State {
+  Address address;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable changed;
+  bool done = false;
+  Status status;
+  sockaddr_storage answer = {};
+
+  void End(const Status& result, const sockaddr_storage& found) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    status = result;
+    answer = found;
+    done = true;
+    changed.notify_all();
+  }
+};
+
+#ifdef RINGLET_NO_NAMES
+
+// A static glibc's resolver loads shared libraries that may not be there.
+NameLookup::Resolver NameLookup::resolver = nullptr;
+
+Status NameLookup::Check(const Address& address) {
+  sockaddr_storage numeric;
+  if (address.host == "localhost" || NumericAddress(address, &numeric).ok()) {
+    return Status();
+  }
+  return InvalidArgument(
+      "%s is a name, and a static program cannot look names up: give numeric "
+      "addresses",
+      address.host.c_str());
+}
+
+NameLookup::NameLookup(const Address& address)
+    : state_(std::make_shared<State>()) {
+  const bool local = address.host == "localhost";
+  sockaddr_storage numeric = {};
+  NumericAddress(local ? Address{"127.0.0.1", address.port} : address, &numeric)
+      .IgnoreError();
+  state_->End(Check(address), numeric);
+}
+
+#else
+
+NameLookup::Resolver NameLookup::resolver = getaddrinfo;
+
+Status NameLookup::Check(const Address&) { return Status(); }
+
+void NameLookup::Resolve(State* state) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  sockaddr_storage found = {};
+  const Address& address = state->address;
+  const int error = resolver(address.host.c_str(), nullptr, &hints, &list);
+  if (error != 0) {
+    state->End(NotFound("the name %s cannot be resolved: %s",
+                        address.host.c_str(), gai_strerror(error)),
+               found);
+    return;
+  }
+  std::memcpy(&found, list->ai_addr, list->ai_addrlen);
+  freeaddrinfo(list);
+  SetPort(address.port, &found);
+  state->End(Status(), found);
+}
+
+NameLookup::NameLookup(const Address& address)
+    : state_(std::make_shared<State>()) {
+  state_->address = address;
+  sockaddr_storage numeric;
+  if (NumericAddress(address, &numeric).ok()) {
+    state_->End(Status(), numeric);
+    return;
+  }
+  // The thread's own share; it outlives this object where it must.
+  auto* share = new std::shared_ptr<State>(state_);
+  pthread_attr_t detached;
+  pthread_attr_init(&detached);
+  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = pthread_create(
+      &thread, &detached,
+      [](void* argument) -> void* {
+        const std::unique_ptr<std::shared_ptr<State> > own(
+            static_cast<std::shared_ptr<State>*>(argument));
+        Resolve(own->get());
+        return nullptr;
+      },
+      share);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&detached);
+  if (error == 0) return;
+  delete share;
+  state_->End(OsError(error, "cannot start a thread to look %s up",
+                      address.host.c_str()),
+              {});
+}
+
+#endif
+
+bool NameLookup::Wait(double seconds) const {
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  return state_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                  [this] { return state_->done; });
+}
+
+Status NameLookup::Answer(sockaddr_storage* out) const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  RINGLET_CHECK(state_->done);
+  *out = state_->answer;
+  return state_->status;
+}
+
+}  // namespace ringlet
