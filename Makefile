@@ -55,9 +55,12 @@ size: static ## bytes of the stripped programs of every build there is
 	@tools/size.py $(sort $(BUILD) $(STATIC_BUILD) \
 	  $(patsubst %/build.ninja,%,$(wildcard $(BUILD)-*/build.ninja)))
 
-# BLIS: haswell or generic (one kernel set, the rest trimmed), system (all of
-# them), none (ringlet's own loops).
-BLIS ?= $(if $(filter x86_64,$(shell uname -m)),haswell,system)
+# BLIS: haswell, cortexa57 or generic (one kernel set, the rest trimmed), system
+# (all of them), none (ringlet's own loops).
+BLIS_x86_64 = haswell
+BLIS_aarch64 = cortexa57
+BLIS_arm64 = cortexa57
+BLIS ?= $(or $(BLIS_$(or $(ARCH),$(shell uname -m))),generic)
 STATIC_BUILD = $(BUILD)-static-$(BLIS)
 STATIC_LIMIT ?= 3000000
 
@@ -73,7 +76,7 @@ static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@tools/deps.sh cross $(ARCH)
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
-	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true $(MESON_OPTIONS)'
+	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
 	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
 	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
