@@ -12,7 +12,8 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang \
-        format fuzz help clean static cross crash
+        format fuzz help clean static cross crash mixed \
+        dist dist-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -73,14 +74,29 @@ static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 	@tools/size.py $(if $(filter system,$(BLIS)),,--limit $(STATIC_LIMIT)) \
 	  $(STATIC_BUILD)
 
+CROSS_FILES = $(if $(ARCH),--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini)
+
 cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@tools/deps.sh cross $(ARCH)
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
-	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
+	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
 	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
 	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
 	@tools/size.py $(BUILD)-$(ARCH)
+
+dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
+	@tools/deps.sh $(if $(ARCH),cross $(ARCH),static)
+	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-dist$(ARCH:%=-%) \
+	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) -Dtests=false $(MESON_OPTIONS)'
+	@tools/dist.py $(BUILD)-dist$(ARCH:%=-%) dist
+
+dist-check: ## the commit built twice gives the same tarball, byte for byte
+	@tools/dist_check.sh $(ARCH)
+
+mixed: ## four architectures in one job; after make static and make cross of each
+	@tests/mixed_ring_test.py $(STATIC_BUILD) \
+	  $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch))
 
 FUZZ_RUNS ?= 1000000
 
@@ -118,4 +134,4 @@ format: ## formats the sources
 	@clang-format -i $$(git ls-files '*.cc' '*.h')
 
 clean: ## removes the builds
-	@rm -rf build build-*
+	@rm -rf build build-* dist
