@@ -3,7 +3,7 @@
 // Internal to core/, for blis_trim.h alone. Each name below is a function that
 // a table of BLIS's, or a function that does several things, refers to: given
 // here, linked before libblis.a, the member that holds it stays out. Calling
-// one aborts. 0.75 MB in all; tools/size.py --map shows what is left.
+// one aborts. 0.75 MB in all; tools/size.py shows what is left.
 //
 // A name too many costs nothing. One too few costs its member, and one that is
 // reached after all shows in gemm_test, which a trimmed build runs with every

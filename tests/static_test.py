@@ -4,10 +4,14 @@
     static_test.py elf PROGRAM...
     static_test.py chroot RINGLET SOURCE    trains samples/mnist.json in a folder
         that is the root directory and holds nothing else; it takes root to
+    static_test.py names MIXED_WORKER SOURCE    two workers find each other by
+        names of /etc/hosts, with no shared library in reach
 """
+import json
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -47,10 +51,19 @@ def output(command):
                           stderr=subprocess.STDOUT).stdout
 
 
-def check_chroot(ringlet, source):
+def need_root():
     if os.geteuid() != 0:
         print("skipped: only root may change the root directory")
         sys.exit(77)
+
+
+def into(root):
+    """What a child does first."""
+    return lambda: (os.chroot(root), os.chdir("/"))
+
+
+def check_chroot(ringlet, source):
+    need_root()
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         shutil.copy(ringlet, root / "ringlet")
@@ -64,13 +77,46 @@ def check_chroot(ringlet, source):
                  "accuracy")]:
             result = subprocess.run(
                 ["/ringlet"] + arguments, text=True, stdout=subprocess.PIPE,
-                env={}, preexec_fn=lambda: (os.chroot(root), os.chdir("/")))
+                env={}, preexec_fn=into(root))
             assert result.returncode == 0, result
             assert expected in result.stdout, result.stdout
+
+
+def check_names(worker, source):
+    need_root()
+    with tempfile.TemporaryDirectory() as name:
+        root = pathlib.Path(name)
+        shutil.copy(worker, root / "worker")
+        shutil.copytree(pathlib.Path(source) / "data", root / "data")
+        (root / "etc").mkdir()
+        (root / "etc/hosts").write_text("127.0.0.1 board-a.lan board-b.lan\n")
+        free = [socket.socket() for _ in range(2)]
+        for s in free:
+            s.bind(("127.0.0.1", 0))
+        addresses = [f"{host}:{s.getsockname()[1]}" for host, s in
+                     zip(("board-a.lan", "board-b.lan"), free)]
+        for s in free:
+            s.close()
+        workers = [subprocess.Popen(
+            ["/worker", "/", "/data/fashion-mnist-mini", "2"],
+            env={"TF_CONFIG": json.dumps(
+                {"cluster": {"worker": addresses},
+                 "task": {"type": "worker", "index": index}})},
+            stdout=subprocess.DEVNULL, preexec_fn=into(root))
+            for index in range(2)]
+        try:
+            codes = [w.wait(200) for w in workers]
+            assert codes == [0, 0], codes
+        finally:
+            for w in workers:
+                w.kill()
+                w.wait()
 
 
 if sys.argv[1] == "elf":
     for argument in sys.argv[2:]:
         check_elf(argument)
-else:
+elif sys.argv[1] == "chroot":
     check_chroot(*sys.argv[2:])
+else:
+    check_names(*sys.argv[2:])
