@@ -1,9 +1,6 @@
 #include "callbacks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cinttypes>
 #include <cmath>
@@ -11,6 +8,7 @@
 #include <limits>
 
 #include "model.h"
+#include "row_file.h"
 
 namespace ringlet {
 namespace {
@@ -56,9 +54,8 @@ class EarlyStoppingCallback final : public Callback {
     if (monitor_.Improves(*value, best_)) {
       best_ = *value;
       Keep(fit);
-      const bool beats_baseline =
-          !options_.has_baseline ||
-          monitor_.Improves(*value, options_.baseline);
+      const bool beats_baseline = !options_.has_baseline ||
+                                  monitor_.Improves(*value, options_.baseline);
       if (beats_baseline) wait_ = 0;
       return Status();
     }
@@ -83,8 +80,7 @@ class EarlyStoppingCallback final : public Callback {
           ".\n",
           best_epoch_ + 1);
     }
-    std::copy(best_weights_.begin(), best_weights_.end(),
-              fit.model->weights());
+    std::copy(best_weights_.begin(), best_weights_.end(), fit.model->weights());
     return Status();
   }
 
@@ -143,8 +139,7 @@ class ReduceLROnPlateauCallback final : public Callback {
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
     const double old_lr = fit.model->LearningRate();
     logs->Set("learning_rate", old_lr);
-    const double* value =
-        monitor_.Find(*logs, "Learning rate reduction");
+    const double* value = monitor_.Find(*logs, "Learning rate reduction");
     if (value == nullptr) return Status();
     if (cooldown_ > 0) {
       --cooldown_;
@@ -156,9 +151,10 @@ class ReduceLROnPlateauCallback final : public Callback {
       return Status();
     }
     if (cooldown_ > 0 || ++wait_ < options_.patience) return Status();
-    if (old_lr <= options_.min_lr) return Status();
-    const float new_lr = static_cast<float>(
-        std::max(old_lr * options_.factor, options_.min_lr));
+    // Rates are floats: one that is at min_lr may be above it as a double.
+    if (old_lr <= static_cast<float>(options_.min_lr)) return Status();
+    const float new_lr =
+        static_cast<float>(std::max(old_lr * options_.factor, options_.min_lr));
     fit.model->SetLearningRate(new_lr);
     if (options_.verbose > 0 && fit.chief) {
       std::printf("\nEpoch %" PRId64
@@ -171,12 +167,10 @@ class ReduceLROnPlateauCallback final : public Callback {
   }
 
   void AppendState(std::vector<StateSpan>* spans) override {
-    spans->push_back(
-        Int64State("callback/reduce_lr_on_plateau/wait", &wait_));
+    spans->push_back(Int64State("callback/reduce_lr_on_plateau/wait", &wait_));
     spans->push_back(
         Int64State("callback/reduce_lr_on_plateau/cooldown", &cooldown_));
-    spans->push_back(
-        DoubleState("callback/reduce_lr_on_plateau/best", &best_));
+    spans->push_back(DoubleState("callback/reduce_lr_on_plateau/best", &best_));
   }
 
  private:
@@ -197,9 +191,10 @@ class LearningRateSchedulerCallback final : public Callback {
   Status OnEpochBegin(FitState& fit) override {
     const float rate = schedule_(fit.epoch, fit.model->LearningRate());
     if (!(rate >= 0)) {
-      return InvalidArgument("the schedule gave a learning rate of %g for "
-                             "epoch %" PRId64,
-                             rate, fit.epoch);
+      return InvalidArgument(
+          "the schedule gave a learning rate of %g for "
+          "epoch %" PRId64,
+          rate, fit.epoch);
     }
     fit.model->SetLearningRate(rate);
     if (verbose_ > 0 && fit.chief) {
@@ -220,91 +215,56 @@ class LearningRateSchedulerCallback final : public Callback {
   const int verbose_;
 };
 
-struct FileCloser {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<FILE, FileCloser>;
-
 class CSVLoggerCallback final : public Callback {
  public:
   CSVLoggerCallback(const std::string& filename, char separator, bool append)
-      : filename_(filename), separator_(separator), append_(append) {}
+      : separator_(separator), append_(append), file_(name(), filename) {}
 
   const char* name() const override { return "csv_logger"; }
 
   Status OnSetup(FitState&) override {
-    file_.reset();
+    file_.Reset();
     keys_.clear();
     header_.clear();
-    offset_ = -1;
     return Status();
   }
 
   Status OnEpochBegin(FitState& fit) override {
-    if (!fit.chief || file_ != nullptr) return Status();
+    if (!fit.chief || file_.is_open()) return Status();
     return Open();
   }
 
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
     if (!fit.chief) return Status();
-    if (file_ == nullptr) RINGLET_RETURN_IF_ERROR(Open());
-    if (keys_.empty()) RINGLET_RETURN_IF_ERROR(ChooseKeys(*logs));
-    std::string row = std::to_string(fit.epoch);
+    if (!file_.is_open()) RINGLET_RETURN_IF_ERROR(Open());
+    std::string rows;
+    if (keys_.empty()) rows = ChooseKeys(*logs);
+    rows += std::to_string(fit.epoch);
     for (const std::string& key : keys_) {
       const double* value = logs->Find(key);
-      row += separator_;
-      row += value != nullptr ? Shortest(*value) : "NA";
+      rows += separator_;
+      rows += value != nullptr ? Shortest(*value) : "NA";
     }
-    return Write(row);
-  }
-
-  Status OnTrainEnd(FitState&, const Logs&) override {
-    if (file_ == nullptr) return Status();
-    FILE* file = file_.release();
-    if (std::fclose(file) == 0) return Status();
-    return OsError(errno, "%s: closing", filename_.c_str());
-  }
-
-  void AppendState(std::vector<StateSpan>* spans) override {
-    spans->push_back(Int64State("callback/csv_logger/offset", &offset_));
-  }
-  Status StateLoaded() override {
-    if (offset_ >= -1) return Status();
-    return Corruption("callback/csv_logger/offset is %" PRId64, offset_);
-  }
-
- private:
-  // offset_ >= 0 says that a backup was restored: what lies behind is of epochs
-  // that are yet to come.
-  Status Open() {
-    const bool resumed = offset_ >= 0;
-    const bool keep = append_ || resumed;
-    file_.reset(std::fopen(filename_.c_str(), keep ? "a+b" : "wb"));
-    if (file_ == nullptr) {
-      return OsError(errno, "%s: cannot be written", filename_.c_str());
-    }
-    if (!keep) {
-      offset_ = 0;
-      return Status();
-    }
-    if (resumed &&
-        ftruncate(fileno(file_.get()), static_cast<off_t>(offset_)) != 0) {
-      return OsError(errno, "%s: going back to offset %" PRId64,
-                     filename_.c_str(), offset_);
-    }
-    ReadHeader();
-    std::fseek(file_.get(), 0, SEEK_END);
-    offset_ = std::ftell(file_.get());
+    file_.Write(rows + "\r\n");
     return Status();
   }
 
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    file_.Close();
+    return Status();
+  }
+
+  void AppendState(std::vector<StateSpan>* spans) override {
+    file_.AppendState(spans);
+  }
+  Status StateLoaded() override { return file_.StateLoaded(); }
+
+ private:
   // The columns of a file that is gone on with are its own.
-  void ReadHeader() {
-    std::fseek(file_.get(), 0, SEEK_SET);
-    header_.clear();
-    for (int c; (c = std::fgetc(file_.get())) != EOF && c != '\n';) {
-      if (c != '\r') header_ += static_cast<char>(c);
-    }
+  Status Open() {
+    RINGLET_RETURN_IF_ERROR(file_.Open(append_));
+    if (file_.offset() == 0) return Status();
+    RINGLET_RETURN_IF_ERROR(file_.ReadHeader(&header_));
     size_t from = header_.find(separator_);
     while (from != std::string::npos) {
       const size_t to = header_.find(separator_, from + 1);
@@ -312,9 +272,11 @@ class CSVLoggerCallback final : public Callback {
           from + 1, to == std::string::npos ? to : to - from - 1));
       from = to;
     }
+    return Status();
   }
 
-  Status ChooseKeys(const Logs& logs) {
+  // The header's row, if there is none yet.
+  std::string ChooseKeys(const Logs& logs) {
     bool validated = false;
     for (const auto& entry : logs.entries()) {
       keys_.push_back(entry.first);
@@ -325,21 +287,10 @@ class CSVLoggerCallback final : public Callback {
       const size_t n = keys_.size();
       for (size_t i = 0; i < n; ++i) keys_.push_back("val_" + keys_[i]);
     }
-    if (!header_.empty()) return Status();
+    if (!header_.empty()) return "";
     std::string row = "epoch";
     for (const std::string& key : keys_) row += separator_ + key;
-    return Write(row);
-  }
-
-  Status Write(const std::string& row) {
-    const std::string line = row + "\r\n";
-    const size_t n =
-        std::fwrite(line.data(), 1, line.size(), file_.get());
-    if (n != line.size() || std::fflush(file_.get()) != 0) {
-      return OsError(errno, "%s: writing a row", filename_.c_str());
-    }
-    offset_ += static_cast<int64_t>(line.size());
-    return Status();
+    return row + "\r\n";
   }
 
   // As many digits as it takes to read the same value back.
@@ -349,13 +300,11 @@ class CSVLoggerCallback final : public Callback {
     return std::string(text, end.ptr);
   }
 
-  const std::string filename_;
   const char separator_;
   const bool append_;
-  File file_;
+  RowFile file_;
   std::vector<std::string> keys_;
   std::string header_;
-  int64_t offset_ = -1;  // the file's size after the last row
 };
 
 class TerminateOnNaNCallback final : public Callback {
@@ -467,15 +416,14 @@ std::shared_ptr<Callback> LearningRateScheduler(
   return std::make_shared<LearningRateSchedulerCallback>(std::move(schedule),
                                                          verbose);
 }
-std::shared_ptr<Callback> CSVLogger(const std::string& filename,
-                                    char separator, bool append) {
+std::shared_ptr<Callback> CSVLogger(const std::string& filename, char separator,
+                                    bool append) {
   return std::make_shared<CSVLoggerCallback>(filename, separator, append);
 }
 std::shared_ptr<Callback> TerminateOnNaN(bool raise_error) {
   return std::make_shared<TerminateOnNaNCallback>(raise_error);
 }
-std::shared_ptr<Callback> LambdaCallback(
-    const LambdaCallbackOptions& options) {
+std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options) {
   return std::make_shared<LambdaCallbackImpl>(options);
 }
 

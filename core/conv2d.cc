@@ -1,7 +1,10 @@
-// Conv2D: windows gathered into columns, then a matrix product.
+// Conv2D: windows gathered into columns, then a matrix product; with few taps
+// and no border, straight from the image.
 
 #include <algorithm>
+#include <vector>
 
+#include "direct_conv.h"
 #include "gemm.h"
 #include "kernels.h"
 #include "op.h"
@@ -17,16 +20,21 @@ class Conv2DOp final : public Op {
         bias_(layer.use_bias),
         filters_(layer.units) {
     output_ = {window.height.output, window.width.output, filters_};
-    weights_.push_back({"kernel",
-                        {window.height.window, window.width.window,
-                         window.channels, filters_},
-                        layer.kernel_initializer,
-                        layer.kernel_regularizer});
+    weights_.push_back(
+        {"kernel",
+         {window.height.window, window.width.window, window.channels, filters_},
+         layer.kernel_initializer,
+         layer.kernel_regularizer});
     if (bias_) {
-      weights_.push_back({"bias",
-                          {filters_},
-                          layer.bias_initializer,
-                          layer.bias_regularizer});
+      weights_.push_back(
+          {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
+    }
+    direct_ = Patch() <= kMostDirectTaps &&
+              filters_ % BestDirectConv().filters == 0 &&
+              window_.height.inside() && window_.width.inside();
+    for (int64_t k = 0; k < Patch() && direct_; ++k) {
+      const int64_t run = window_.width.window * window_.channels;
+      taps_.push_back(k / run * RowFloats() + k % run);
     }
   }
 
@@ -39,6 +47,7 @@ class Conv2DOp final : public Op {
   // Columns of one group of images for each thread, and for backward each
   // thread's own sums of the gradients.
   size_t forward_scratch(int64_t batch, int threads) const override {
+    if (direct_) return 0;
     return static_cast<size_t>(threads * ColumnFloats(batch));
   }
   size_t backward_scratch(int64_t batch, int threads) const override {
@@ -48,6 +57,7 @@ class Conv2DOp final : public Op {
 
   void Forward(const OpCall& call) const override {
     call.pool->Run([&](int t) {
+      if (direct_) return ForwardDirect(call, t);
       float* col = call.scratch + t * ColumnFloats(call.batch);
       ForEachGroup(call, t, [&](int64_t first, int64_t count) {
         Columns(call.x[0], first, count, col);
@@ -81,6 +91,9 @@ class Conv2DOp final : public Op {
   // the second-level cache.
   static constexpr int64_t kGroupRows = 2048;
 
+  // Above, BLIS's product is faster by more than its columns cost.
+  static constexpr int64_t kMostDirectTaps = 32;
+
   int64_t Patch() const { return window_.patch(); }
   int64_t Group(int64_t batch) const {
     return std::min(batch, 1 + kGroupRows / window_.positions());
@@ -97,12 +110,41 @@ class Conv2DOp final : public Op {
     return RowMajor(static_cast<const float*>(call.weights[0]), Patch(),
                     filters_);
   }
-  int64_t ImageFloats() const {
-    return window_.height.input * window_.width.input * window_.channels;
+  int64_t RowFloats() const { return window_.width.input * window_.channels; }
+  int64_t ImageFloats() const { return window_.height.input * RowFloats(); }
+
+  // body(row, its first output) for the rows of thread t's examples.
+  template <typename Body>
+  void ForEachRow(const OpCall& call, Range examples, const Body& body) const {
+    ConvRow row;
+    row.stride = window_.width.stride * window_.channels;
+    row.positions = window_.width.output;
+    row.offset = taps_.data();
+    row.taps = Patch();
+    row.filters = filters_;
+    for (int64_t i = examples.begin; i < examples.end; ++i) {
+      for (int64_t oy = 0; oy < window_.height.output; ++oy) {
+        row.x = call.x[0] + i * ImageFloats() +
+                oy * window_.height.stride * RowFloats();
+        body(row, (i * window_.height.output + oy) * row.positions * filters_);
+      }
+    }
   }
 
-  void Columns(const float* x, int64_t first, int64_t count,
-               float* col) const {
+  void ForwardDirect(const OpCall& call, int t) const {
+    const Range mine = Split(call.batch, call.pool->threads(), t);
+    const Activation activation =
+        call.without_activation ? kLinear : activation_;
+    const float* bias = bias_ ? call.weights[1] : nullptr;
+    ForEachRow(call, mine, [&](const ConvRow& row, int64_t at) {
+      BestDirectConv().forward(row, call.weights[0], bias, activation == kRelu,
+                               call.y + at);
+      if (activation == kLinear || activation == kRelu) return;
+      BiasActivation(activation, nullptr, row.positions, filters_, call.y + at);
+    });
+  }
+
+  void Columns(const float* x, int64_t first, int64_t count, float* col) const {
     for (int64_t i = 0; i < count; ++i) {
       ImageToColumns(window_, x + (first + i) * ImageFloats(),
                      col + i * window_.positions() * Patch());
@@ -132,15 +174,23 @@ class Conv2DOp final : public Op {
         ActivationGradient(activation_, call.y + first * output_.elements(),
                            rows, filters_, dy);
       }
-      if (bias_) AddColumnSums(dy, rows, filters_, d_bias);
       const ConstMatrix d_out =
           RowMajor(static_cast<const float*>(dy), rows, filters_);
-      Columns(call.x[0], first, count, col);
-      // dW(K,F) += Col(BP,K)^T * dY(BP,F)
-      Gemm(1,
-           RowMajor(static_cast<const float*>(col), rows, Patch())
-               .Transposed(),
-           d_out, 1, d_kernel);
+      if (direct_) {
+        ForEachRow(call, {first, first + count},
+                   [&](const ConvRow& row, int64_t at) {
+                     BestDirectConv().gradient(row, call.dy + at, sums,
+                                               bias_ ? d_bias : nullptr);
+                   });
+      } else {
+        if (bias_) AddColumnSums(dy, rows, filters_, d_bias);
+        Columns(call.x[0], first, count, col);
+        // dW(K,F) += Col(BP,K)^T * dY(BP,F)
+        Gemm(1,
+             RowMajor(static_cast<const float*>(col), rows, Patch())
+                 .Transposed(),
+             d_out, 1, d_kernel);
+      }
       if (call.dx[0] == nullptr) return;
       // dCol(BP,K) = dY(BP,F) * W(K,F)^T
       Gemm(1, d_out, Kernel(call).Transposed(), 0,
@@ -158,12 +208,13 @@ class Conv2DOp final : public Op {
   const Activation activation_;
   const bool bias_;
   const int64_t filters_;
+  bool direct_ = false;
+  std::vector<int64_t> taps_;  // where each is from the first, if direct
 };
 
 }  // namespace
 
-Status MakeConv2D(const Layer& layer, const Shape& x,
-                  std::unique_ptr<Op>* op) {
+Status MakeConv2D(const Layer& layer, const Shape& x, std::unique_ptr<Op>* op) {
   if (x.rank() != 3) {
     return InvalidArgument(
         "Conv2D needs an input of (height, width, channels), not %s",

@@ -92,6 +92,13 @@ class ConcatenatedSource final : public Source {
   int64_t size_ = 0;
 };
 
+Status TooLate(const char* what) {
+  return InvalidArgument(
+      "call %s before Shuffle, Repeat and Batch: it is of single examples of "
+      "the source",
+      what);
+}
+
 }  // namespace
 
 int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
@@ -137,7 +144,7 @@ Dataset Dataset::With(const Status& error) const {
 }
 
 Dataset Dataset::Skip(int64_t count) const {
-  if (shuffle_) return With(InvalidArgument("call Skip before Shuffle"));
+  if (ordered()) return With(TooLate("Skip"));
   if (count < 0) {
     return With(InvalidArgument("Skip(%" PRId64 "): must be >= 0", count));
   }
@@ -149,7 +156,7 @@ Dataset Dataset::Skip(int64_t count) const {
 }
 
 Dataset Dataset::Take(int64_t count) const {
-  if (shuffle_) return With(InvalidArgument("call Take before Shuffle"));
+  if (ordered()) return With(TooLate("Take"));
   if (count < 0) {
     return With(InvalidArgument("Take(%" PRId64 "): must be >= 0", count));
   }
@@ -159,7 +166,7 @@ Dataset Dataset::Take(int64_t count) const {
 }
 
 Dataset Dataset::Shard(int64_t n, int64_t index) const {
-  if (shuffle_) return With(InvalidArgument("call Shard before Shuffle"));
+  if (ordered()) return With(TooLate("Shard"));
   if (n < 1 || index < 0 || index >= n) {
     return With(InvalidArgument(
         "Shard(%" PRId64 ", %" PRId64 "): needs 0 <= index < n", n, index));
@@ -183,6 +190,7 @@ Dataset Dataset::Repeat(int64_t times) const {
     return With(InvalidArgument(
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
+  if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
   Dataset d = *this;
   d.passes_ = times;
   d.crosses_ = batch_ == 0;
@@ -193,6 +201,10 @@ Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
   if (size < 1) {
     return With(InvalidArgument(
         "Batch(%" PRId64 "): a batch needs at least one example", size));
+  }
+  if (size > std::numeric_limits<int32_t>::max()) {
+    return With(InvalidArgument(
+        "Batch(%" PRId64 "): a batch has at most 2^31 - 1 examples", size));
   }
   if (batch_ != 0) return With(InvalidArgument("Batch was called twice"));
   Dataset d = *this;

@@ -66,10 +66,10 @@ class Dataset {
   explicit Dataset(std::shared_ptr<Source> source);
   explicit Dataset(const Status& error) : status_(error) {}
 
-  // Of the source's examples, in their order; before Shuffle.
+  // Of the source's examples, in their order; before Shuffle, Repeat and Batch.
   Dataset Skip(int64_t count) const;
   Dataset Take(int64_t count) const;
-  // Every n-th, from number `index` on; before Shuffle.
+  // Every n-th, from number `index` on; before them too.
   Dataset Shard(int64_t n, int64_t index) const;
   // Another order on every pass.
   Dataset Shuffle(uint64_t seed) const;
@@ -122,6 +122,7 @@ class Dataset {
 
  private:
   Dataset With(const Status& error) const;
+  bool ordered() const { return shuffle_ || passes_ != 1 || batch_ != 0; }
   DataPosition Advance(const DataPosition& at, int64_t examples) const;
   // Examples from `at` to the end of its round of passes; of its pass where
   // batches do not cross. INT64_MAX where endless.

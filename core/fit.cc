@@ -35,10 +35,10 @@ void SetMetrics(const Model& model, const MetricState* states,
 }
 
 // One pass of TestSteps; the sums over all ranks go to `logs`, under `prefix`.
-// The model's running metrics are used up.
+// The model's running metrics are used up. `done` becomes the steps taken.
 Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
                      bool prefetch, Progress* progress, const char* prefix,
-                     Logs* logs) {
+                     Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = prefetch;
@@ -47,13 +47,18 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
   model->ResetMetrics();
   Logs running;
   Batch batch;
-  for (int64_t step = 0; (steps == 0 || step < steps) && !batch.last;
-       ++step) {
+  for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
     RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
     if (progress == nullptr) continue;
     SetMetrics(*model, model->metric_states(), "", &running);
-    progress->Update(step + 1, running);
+    progress->Update(*done + 1, running);
+  }
+  if (*done < steps && model->collective()->rank() == 0) {
+    std::fprintf(stderr,
+                 "warning: Your input ran out of data after %" PRId64
+                 " of %" PRId64 " steps of evaluation.\n",
+                 *done, steps);
   }
   std::vector<MetricState> totals(model->num_metrics());
   RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
@@ -164,6 +169,7 @@ class Fitter {
     // An epoch that was stopped in the middle, and resumed, still ends.
     while (fit_.epoch < fit_.epochs &&
            (!fit_.stop_training || fit_.step > 0)) {
+      if (fit_.step == 0 && RanOut()) break;  // no epoch of no steps
       Logs logs;
       RINGLET_RETURN_IF_ERROR(Epoch(&logs));
       history->epoch.push_back(fit_.epoch - 1);
@@ -229,10 +235,12 @@ class Fitter {
   Status SavePoint(bool epoch_ended) {
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
     if (!fit_.interrupted) return Status();
+    // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
                  "interrupted before epoch %" PRId64 ", step %" PRId64
-                 "; the state was saved: run again to go on",
-                 fit_.epoch + 1, fit_.step + 1);
+                 "%s: run again to go on",
+                 fit_.epoch + 1, fit_.step + 1,
+                 fit_.chief ? "; the state was saved" : "");
   }
 
   // The rest of the epoch's steps.
@@ -270,10 +278,12 @@ class Fitter {
   }
 
   // With steps_per_epoch set, a dataset with an end is read once over all
-  // epochs.
+  // epochs of this fit.
   bool RanOut() {
     if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
-    const int64_t used = fit_.epoch * options_.steps_per_epoch + fit_.step;
+    const int64_t used =
+        (fit_.epoch - options_.initial_epoch) * options_.steps_per_epoch +
+        fit_.step;
     if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
       std::fprintf(
@@ -281,7 +291,7 @@ class Fitter {
           "warning: Your input ran out of data; interrupting training. Make "
           "sure that the dataset can give at least `steps_per_epoch * epochs` "
           "batches (%" PRId64 "); Repeat() lets it begin again.\n",
-          options_.steps_per_epoch * fit_.epochs);
+          options_.steps_per_epoch * (fit_.epochs - options_.initial_epoch));
     }
     fit_.stop_training = true;
     return true;
@@ -303,9 +313,10 @@ class Fitter {
                                            model_->metric_states() + n);
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestBegin));
     Logs test;
+    int64_t done = 0;
     RINGLET_RETURN_IF_ERROR(RunEvaluation(
         model_, options_.validation_data, options_.validation_steps,
-        options_.prefetch, nullptr, "", &test));
+        options_.prefetch, nullptr, "", &test, &done));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
     for (const auto& entry : test.entries()) {
       logs->Set("val_" + entry.first, entry.second);
@@ -377,9 +388,10 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
                     steps);
   Logs logs;
+  int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(RunEvaluation(this, dataset, steps, options.prefetch,
-                                        &progress, "", &logs));
-  progress.Finish(steps, logs);
+                                        &progress, "", &logs, &done));
+  progress.Finish(done, logs);
   return logs;
 }
 

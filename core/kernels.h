@@ -40,6 +40,10 @@ struct WindowAxis {
   int64_t input, output, window, stride, pad_before;
   // Fills output and pad_before from the rest. False where no window fits.
   bool Resolve(PaddingMode padding);
+  // No window hangs over the border.
+  bool inside() const {
+    return pad_before == 0 && (output - 1) * stride + window <= input;
+  }
 };
 
 struct Window2D {

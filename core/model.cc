@@ -137,6 +137,7 @@ struct Model::Impl final : public GradientSink {
 
   // The step under way.
   int64_t count = 0;
+  bool forward_trains = false;
   bool have_gradient_of_loss = false;
   bool have_gradients = false;
   bool apply_when_ready = false;
@@ -173,6 +174,7 @@ struct Model::Impl final : public GradientSink {
   StepMemory PlaceStep(Arena* arena, int64_t batch, bool training,
                        LifetimePlan* plan,
                        std::vector<NodeMemory>* memory) const;
+  size_t StepBytes(int64_t batch, bool training) const;
   void PlanNodes(int64_t batch, bool training, LifetimePlan* plan,
                  std::vector<NodeMemory>* memory) const;
   void Bind(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
@@ -236,6 +238,13 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   node.root = number;
   node.first_variable = static_cast<int>(variables.size());
   const char* layer_name = node.layer.name.c_str();
+  if (compiled) {
+    Fail(
+        InvalidArgument("layer '%s': the model was compiled already; add all "
+                        "layers before Compile",
+                        layer_name));
+    return number;
+  }
   if (names.count(node.layer.name) != 0) {
     Fail(InvalidArgument("layer '%s': two layers have this name; give one "
                          "another with Name()",
@@ -307,7 +316,13 @@ void Model::Impl::ResolveMetrics(const std::vector<Metric>& asked) {
         ResolveMetric(metric, loss, output_node().output, &resolved);
     if (!s.ok()) return Fail(s);
     metrics.push_back(resolved);
-    metric_names.push_back(resolved.name);
+    // As Keras: a second "mean" is "mean_1".
+    std::string unique = resolved.name;
+    for (int i = 1;
+         std::count(metric_names.begin(), metric_names.end(), unique) > 0;) {
+      unique = resolved.name + "_" + std::to_string(i++);
+    }
+    metric_names.push_back(unique);
   }
   metric_states.assign(metric_names.size(), MetricState());
 }
@@ -458,8 +473,7 @@ KeptMemory Model::Impl::PlaceKept(Arena* arena) const {
 
 size_t Model::Impl::LabelBytes() const {
   return sizeof(float) *
-         static_cast<size_t>(
-             loss.takes_classes() ? 1 : nodes.back().output.elements());
+         static_cast<size_t>(loss.targets(nodes.back().output));
 }
 
 // The node that writes the gradient of `root` over its output; -1: none.
@@ -582,6 +596,14 @@ StepMemory Model::Impl::PlaceStep(Arena* arena, int64_t batch, bool training,
   return step;
 }
 
+size_t Model::Impl::StepBytes(int64_t batch, bool training) const {
+  LifetimePlan plan;
+  std::vector<NodeMemory> memory;
+  Arena counting;
+  PlaceStep(&counting, batch, training, &plan, &memory);
+  return counting.used();
+}
+
 Status Model::Impl::CheckLimit(size_t bytes, const char* what) const {
   if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
   if (bytes <= options.memory_bytes) return Status();
@@ -601,11 +623,17 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   }
   batch = std::max(batch, step_batch);
   training = training || step_training;
-  LifetimePlan counted;
-  std::vector<NodeMemory> memory;
-  Arena counting;
-  PlaceStep(&counting, batch, training, &counted, &memory);
-  const size_t bytes = counting.used();
+  // What some examples take says whether the sizes of a batch can be counted.
+  constexpr int64_t kSome = 64;
+  if (batch >= kSome &&
+      batch / kSome >=
+          static_cast<int64_t>(PTRDIFF_MAX / StepBytes(kSome, training))) {
+    return ResourceExhausted(
+        "model '%s': no memory holds a step of batch "
+        "%" PRId64 "; use a smaller batch",
+        name.c_str(), batch);
+  }
+  const size_t bytes = StepBytes(batch, training);
   RINGLET_RETURN_IF_ERROR(CheckLimit(
       kept_bytes + bytes,
       training ? "training" : "evaluation"));
@@ -624,6 +652,7 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   }
   Arena arena(place, bytes);
   LifetimePlan plan;
+  std::vector<NodeMemory> memory;
   step = PlaceStep(&arena, batch, training, &plan, &memory);
   step_bytes = bytes;
   step_batch = batch;
@@ -701,6 +730,7 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
   const FlushDenormals flush;
   count = examples;
+  forward_trains = training;
   without_activation = for_loss && loss_takes_logits;
   have_gradient_of_loss = have_gradients = false;
   // The input and views of it are the caller's bytes; nothing writes to them.
@@ -751,7 +781,8 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
       with_gradient && last.needs_gradient ? last.dy : nullptr;
   *loss_sum = 0;
   if (count > 0) {
-    ringlet::ComputeLoss(step_loss, last.output, count, last.y, batch.y,
+    ringlet::ComputeLoss(without_activation ? step_loss : loss, last.output,
+                         count, last.y, batch.y,
                          1.0f / static_cast<float>(batch.global_count),
                          step.per_example, gradient);
     for (int64_t i = 0; i < count; ++i) *loss_sum += step.per_example[i];
@@ -769,7 +800,10 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.step_training, loss));
+  if (m.have_gradient_of_loss) {
+    return InvalidArgument("ComputeLoss needs a Forward before it");
+  }
+  RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.forward_trains, loss));
   *loss = *loss / static_cast<double>(batch.global_count) +
           m.Penalty() / m.collective()->size();
   return Status();
@@ -1064,11 +1098,7 @@ Status Model::SetInitialWeights(std::vector<float> weights) {
 
 size_t Model::BytesNeeded(int64_t batch) const {
   if (!impl_->compiled || batch < 1) return 0;
-  LifetimePlan plan;
-  std::vector<NodeMemory> memory;
-  Arena counting;
-  impl_->PlaceStep(&counting, batch, true, &plan, &memory);
-  return impl_->kept_bytes + counting.used();
+  return impl_->kept_bytes + impl_->StepBytes(batch, true);
 }
 
 Status Model::Reserve(int64_t batch, bool training) {

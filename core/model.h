@@ -153,9 +153,9 @@ class Model {
   // that input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
   const float* output() const;
-  // After Forward(training = true). *loss becomes this rank's share of the
-  // step's loss: the sum over its examples divided by batch.global_count, plus
-  // its share of the regularization. Leaves the gradient for Backward.
+  // After Forward. *loss becomes this rank's share of the step's loss: the sum
+  // over its examples divided by batch.global_count, plus its share of the
+  // regularization. With `training` it leaves the gradient for Backward.
   Status ComputeLoss(const Batch& batch, double* loss);
   // Gradients of the loss, summed over all ranks while they are computed.
   Status Backward();

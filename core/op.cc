@@ -1,5 +1,7 @@
 #include "op.h"
 
+#include <cmath>
+
 namespace ringlet {
 namespace {
 
@@ -84,6 +86,11 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   for (const WeightSpec& weight : (*op)->weights()) {
     RINGLET_RETURN_IF_ERROR(
         CheckSize(weight.shape).Annotate("%s", weight.name.c_str()));
+    const Regularizer& r = weight.regularizer;
+    if (r.l1 >= 0 && r.l2 >= 0 && std::isfinite(r.l1 + r.l2)) continue;
+    return InvalidArgument(
+        "%s: a regularizer's l1 and l2 must be numbers >= 0, not %g and %g",
+        weight.name.c_str(), r.l1, r.l2);
   }
   return Status();
 }

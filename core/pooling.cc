@@ -31,7 +31,7 @@ class Pooling2DOp final : public Op {
           for (int64_t c = 0; c < window_.channels; ++c) {
             if (!max_) {
               out[c] += in[c];
-            } else if (!(in[c] <= out[c])) {  // NaN wins
+            } else if (in[c] > out[c] || in[c] != in[c]) {  // NaN wins
               out[c] = in[c];
             }
           }

@@ -22,6 +22,11 @@ LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
   rate.kind = LearningRate::Kind::kCosineDecay;
   rate.decay_steps = decay_steps;
   rate.alpha = alpha;
+  if (warmup_target == 0) return rate;
+  if (warmup_steps == 0) {
+    rate.initial = warmup_target;
+    return rate;
+  }
   rate.warmup_target = warmup_target;
   rate.warmup_steps = warmup_steps;
   return rate;
@@ -47,7 +52,19 @@ Status LearningRate::Check() const {
     return InvalidArgument("decay_steps must be at least 1, not %lld",
                            static_cast<long long>(decay_steps));
   }
+  if (!std::isfinite(decay_rate) || !std::isfinite(alpha) ||
+      !std::isfinite(warmup_target)) {
+    return InvalidArgument(
+        "decay_rate, alpha and warmup_target must be numbers, not %g, %g, %g",
+        decay_rate, alpha, warmup_target);
+  }
   if (kind == Kind::kPiecewiseConstantDecay) {
+    for (const float value : values) {
+      if (value >= 0 && std::isfinite(value)) continue;
+      return InvalidArgument(
+          "PiecewiseConstantDecay: a value must be a number >= 0, not %g",
+          value);
+    }
     if (values.size() != boundaries.size() + 1) {
       return InvalidArgument(
           "PiecewiseConstantDecay needs one more value than boundaries (%d "

@@ -44,9 +44,9 @@ struct LearningRate {
 // `staircase`.
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
                               float decay_rate, bool staircase = false);
-// Falls along half a cosine to alpha * initial in decay_steps. With
-// warmup_steps it first rises in a line from initial to warmup_target, and
-// decays from there.
+// Falls along half a cosine to alpha * initial in decay_steps. With a
+// warmup_target it first rises in a line from initial to that in warmup_steps,
+// and decays from there; without one warmup_steps do nothing, as in Keras.
 LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
                          float alpha = 0, float warmup_target = 0,
                          int64_t warmup_steps = 0);

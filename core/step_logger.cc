@@ -1,38 +1,29 @@
 #include "step_logger.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
-#include <cinttypes>
-#include <cstdio>
 
 #include "model.h"
+#include "row_file.h"
 
 namespace ringlet {
 namespace {
 
-struct FileCloser {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-
 class StepLoggerCallback final : public Callback {
  public:
   explicit StepLoggerCallback(const std::string& filename)
-      : filename_(filename) {}
+      : file_(name(), filename) {}
 
   const char* name() const override { return "step_logger"; }
 
   Status OnSetup(FitState& fit) override {
-    file_.reset();
-    offset_ = -1;
+    file_.Reset();
     before_.assign(fit.model->num_metrics(), MetricState());
     after_ = before_;
     return Status();
   }
 
   Status OnTrainBatchBegin(FitState& fit) override {
-    if (fit.chief && file_ == nullptr) {
+    if (fit.chief && !file_.is_open()) {
       RINGLET_RETURN_IF_ERROR(Open(*fit.model));
     }
     return fit.model->ReduceMetrics(before_.data());
@@ -50,62 +41,33 @@ class StepLoggerCallback final : public Callback {
                                      count > 0 ? total / count : 0);
       row_.append(",").append(digits, end.ptr);
     }
-    return Write();
+    file_.Write(row_ += "\n");
+    return Status();
   }
 
   Status OnTrainEnd(FitState&, const Logs&) override {
-    if (file_ == nullptr || std::fclose(file_.release()) == 0) return Status();
-    return OsError(errno, "%s: closing", filename_.c_str());
+    file_.Close();
+    return Status();
   }
 
   void AppendState(std::vector<StateSpan>* spans) override {
-    spans->push_back(
-        {"callback/step_logger/offset", DType::kInt64, {}, &offset_});
+    file_.AppendState(spans);
   }
-  Status StateLoaded() override {
-    if (offset_ >= -1) return Status();
-    return Corruption("callback/step_logger/offset is %" PRId64, offset_);
-  }
+  Status StateLoaded() override { return file_.StateLoaded(); }
 
  private:
-  // offset_ >= 0 says that a backup was restored: what lies behind is of steps
-  // that are yet to come.
   Status Open(const Model& model) {
-    const bool resumed = offset_ >= 0;
-    file_.reset(std::fopen(filename_.c_str(), resumed ? "r+b" : "wb"));
-    if (file_ == nullptr) {
-      return OsError(errno, "%s: cannot be written", filename_.c_str());
-    }
-    if (resumed) {
-      const off_t at = static_cast<off_t>(offset_);
-      if (ftruncate(fileno(file_.get()), at) == 0 &&
-          std::fseek(file_.get(), 0, SEEK_END) == 0) {
-        return Status();
-      }
-      return OsError(errno, "%s: going back to offset %" PRId64,
-                     filename_.c_str(), offset_);
-    }
-    offset_ = 0;
+    RINGLET_RETURN_IF_ERROR(file_.Open(/*append=*/false));
+    if (file_.offset() > 0) return Status();
     row_ = "epoch,step";
     for (int i = 0; i < model.num_metrics(); ++i) {
       row_ += "," + model.metric_name(i);
     }
-    return Write();
-  }
-
-  Status Write() {
-    row_ += "\n";
-    if (std::fwrite(row_.data(), 1, row_.size(), file_.get()) != row_.size() ||
-        std::fflush(file_.get()) != 0) {
-      return OsError(errno, "%s: writing a row", filename_.c_str());
-    }
-    offset_ += static_cast<int64_t>(row_.size());
+    file_.Write(row_ += "\n");
     return Status();
   }
 
-  const std::string filename_;
-  std::unique_ptr<FILE, FileCloser> file_;
-  int64_t offset_ = -1;  // where the next row goes; -1: not open yet
+  RowFile file_;
   std::string row_;
   std::vector<MetricState> before_, after_;  // sums over all ranks
 };

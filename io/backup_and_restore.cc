@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "../core/collective.h"
@@ -13,9 +14,12 @@
 #include "background_saver.h"
 #include "checkpoint_directory.h"
 #include "run_state.h"
+#include "safetensors.h"
 
 namespace ringlet {
 namespace {
+
+constexpr char kLayersKey[] = "layers";  // of the metadata
 
 // The process's: a signal has no other place to leave its mark.
 std::atomic<int> g_signal{0};
@@ -23,11 +27,15 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void NoteSignal(int number) { g_signal = number; }
 
-// SIGTERM and SIGINT are noted while it lives; the second of a kind does what
-// it did before.
+// SIGTERM and SIGINT are noted while one lives; the second of a kind does what
+// it does by default. The first one installs and the last one to go restores:
+// several callbacks, of one fit or of fits in several threads, may have one
+// each and let go in any order.
 class SignalGuard {
  public:
   SignalGuard() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    if (count_++ > 0) return;
     g_signal = 0;
     struct sigaction action = {};
     action.sa_handler = NoteSignal;
@@ -36,13 +44,24 @@ class SignalGuard {
     sigaction(SIGINT, &action, &old_int_);
   }
   ~SignalGuard() {
+    const std::lock_guard<std::mutex> lock(mutex());
+    if (--count_ > 0) return;
     sigaction(SIGTERM, &old_term_, nullptr);
     sigaction(SIGINT, &old_int_, nullptr);
   }
 
  private:
-  struct sigaction old_term_ = {}, old_int_ = {};
+  static std::mutex& mutex() {
+    static std::mutex* const mutex = new std::mutex;
+    return *mutex;
+  }
+  static int count_;
+  static struct sigaction old_term_, old_int_;
 };
+
+int SignalGuard::count_ = 0;
+struct sigaction SignalGuard::old_term_ = {};
+struct sigaction SignalGuard::old_int_ = {};
 
 class BackupAndRestoreCallback final : public Callback {
  public:
@@ -63,6 +82,7 @@ class BackupAndRestoreCallback final : public Callback {
     }
     steps_since_ = 0;
     saver_.reset();
+    ends_ = false;
     checkpoints_.reset();
     signals_.reset();
     Status opened;
@@ -151,25 +171,50 @@ class BackupAndRestoreCallback final : public Callback {
         CheckpointDirectory::Open(directory_, options, &checkpoints_));
     if (options_.background) {
       saver_ = std::make_unique<BackgroundSaver>(
-          checkpoints_.get(), [](const Status& saved) { Saved(saved); });
+          checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
     }
     return Status();
   }
 
-  static void Saved(const Status& saved) {
-    if (saved.ok()) return;
+  // On the saver's thread, where there is one.
+  void Saved(const Status& saved) {
+    saved_ = saved;
+    if (saved.ok() || ends_) return;
     Warn(saved, "no backup was written; training goes on, and the backup "
                 "before stays");
+  }
+
+  // What the fit ends with where it was interrupted and saved_ is an error. It
+  // can be resumed only where there is something to resume.
+  Status NotSaved() const {
+    const std::string before = checkpoints_->latest();
+    if (before.empty()) {
+      return saved_.Annotate(
+          "interrupted, and no backup was written, nor is there one before");
+    }
+    return Error(Code::kCancelled,
+                 "interrupted, and no backup was written: %s. Run again to go "
+                 "on from %s",
+                 saved_.message(), before.c_str());
+  }
+
+  // What the weights' names and shapes do not tell, before any is overwritten.
+  Status CheckModel(const std::string& path, const Model& model) const {
+    SafetensorsReader file;
+    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
+    const auto layers = file.metadata().find(kLayersKey);
+    if (layers == file.metadata().end()) return Status();
+    return CheckLayers(layers->second, model).Annotate("%s", path.c_str());
   }
 
   Status Load(const FitState& fit, RunState* state) {
     const std::string path = checkpoints_->latest();
     LoadOptions options;
     options.files = options_.files;
-    RINGLET_RETURN_IF_ERROR(
-        LoadCheckpoint(path, {state}, options)
-            .Annotate("%s cannot be resumed (remove it to start anew)",
-                      directory_.c_str()));
+    Status loaded = CheckModel(path, *fit.model);
+    if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
+    RINGLET_RETURN_IF_ERROR(loaded.Annotate(
+        "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
     if (fit.epoch <= fit.epochs) return Status();
     return InvalidArgument("%s is of epoch %" PRId64 ", but the fit ends at %"
                            PRId64,
@@ -223,17 +268,21 @@ class BackupAndRestoreCallback final : public Callback {
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(GatherMetrics(fit));
     if (!fit.chief) return Status();
+    if (fit.interrupted) {
+      if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_
+      ends_ = true;
+    }
     RunState state(&fit);
     Metadata metadata = {
         {"epoch", std::to_string(fit.epoch)},
         {"step", std::to_string(fit.step)},
         {"seed", std::to_string(fit.model->seed())},
         {"world", std::to_string(fit.model->collective()->size())},
-        {"variables", DescribeRun(fit)},
+        {kLayersKey, DescribeLayers(*fit.model)},
     };
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
-      return Status();
+      return ends_ && !saved_.ok() ? NotSaved() : Status();
     }
     if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
       std::fprintf(stderr,
@@ -244,13 +293,16 @@ class BackupAndRestoreCallback final : public Callback {
     }
     const Status copied = saver_->Start(&state, metadata);
     if (!copied.ok()) Saved(copied);
-    if (fit.interrupted) saver_->Wait();
-    return Status();
+    if (!ends_) return Status();
+    saver_->Wait();
+    return saved_.ok() ? Status() : NotSaved();
   }
 
   const std::string directory_;
   const BackupAndRestoreOptions options_;
   int64_t steps_since_ = 0;
+  bool ends_ = false;  // the save is the last, for the fit was interrupted
+  Status saved_;       // how the last save went; the saver's while it is busy
   std::unique_ptr<SignalGuard> signals_;
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;

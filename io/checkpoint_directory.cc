@@ -178,18 +178,24 @@ Status CheckName(const std::string& name) {
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name, FileSystem* files) {
   path->clear();
-  Listing listing;
-  Newest newest;
-  const Status listed =
-      ListDirectory(files, directory, checkpoint_name, &listing);
-  if (listed.code() == Code::kNotFound) return Status();
-  RINGLET_RETURN_IF_ERROR(listed);
-  RINGLET_RETURN_IF_ERROR(
-      FindNewest(files, directory, checkpoint_name, listing, &newest));
-  if (newest.number > 0) {
-    *path = directory + "/" + FileName(checkpoint_name, newest.number);
+  constexpr int kTries = 100;
+  Status status;
+  for (int i = 0; i < kTries; ++i) {
+    Listing listing;
+    Newest newest;
+    status = ListDirectory(files, directory, checkpoint_name, &listing);
+    if (status.code() == Code::kNotFound) return Status();
+    RINGLET_RETURN_IF_ERROR(status);
+    status = FindNewest(files, directory, checkpoint_name, listing, &newest);
+    // A writer removed it behind the listing; then there is a newer one.
+    if (status.code() == Code::kNotFound) continue;
+    RINGLET_RETURN_IF_ERROR(status);
+    if (newest.number > 0) {
+      *path = directory + "/" + FileName(checkpoint_name, newest.number);
+    }
+    return Status();
   }
-  return Status();
+  return status;
 }
 
 CheckpointDirectory::CheckpointDirectory(
@@ -345,6 +351,18 @@ void CheckpointDirectory::Prune() {
 
 Status CheckpointDirectory::Clear() {
   FileSystem* const files = options_.files;
+  Listing listing;
+  RINGLET_RETURN_IF_ERROR(
+      ListDirectory(files, directory_, options_.checkpoint_name, &listing));
+  for (const std::string& name : listing.bad) {
+    const Status removed = files->Remove(directory_ + "/" + name);
+    if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
+  }
+  // Were one to come back with no checkpoint beside it, it would be all there
+  // is.
+  if (!listing.bad.empty()) {
+    RINGLET_RETURN_IF_ERROR(files->SyncDirectory(directory_));
+  }
   while (!kept_.empty()) {
     const Status removed = files->Remove(PathOf(kept_.front().number));
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;

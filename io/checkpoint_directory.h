@@ -23,7 +23,7 @@ namespace ringlet {
 
 // The newest checkpoint in `directory` that verifies; "" where there is none.
 // An error where there are some and none verifies. Only looks: no lock, and
-// nothing is set aside.
+// nothing is set aside; another process may be writing there.
 Status LatestCheckpoint(const std::string& directory, std::string* path,
                         const std::string& checkpoint_name = "ckpt",
                         FileSystem* files = FileSystem::Posix());
@@ -59,8 +59,8 @@ class CheckpointDirectory {
   Status Save(const Saveables& state, const Metadata& metadata,
               int64_t number = 0);
 
-  // Removes all checkpoints and the list, the newest one last. Files that were
-  // set aside stay.
+  // Removes what was set aside, then all checkpoints, the newest one last, then
+  // the list: whoever comes next begins anew.
   Status Clear();
 
   const std::string& directory() const { return directory_; }

@@ -87,6 +87,10 @@ class JsonWriter {
   bool comma_ = false;
 };
 
+// Where the first byte is that does not belong to a character in UTF-8, as
+// RFC 3629 has it; text.size() where there is none.
+size_t EndOfUtf8(const std::string& text);
+
 // `text` as it may stand in a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);
 

@@ -23,7 +23,9 @@ class ModelCheckpointCallback final : public Callback {
  public:
   ModelCheckpointCallback(const std::string& filepath,
                           const ModelCheckpointOptions& options)
-      : filepath_(filepath), options_(options) {}
+      : filepath_(filepath),
+        options_(options),
+        best_(options.initial_value_threshold) {}
 
   const char* name() const override { return "model_checkpoint"; }
 
@@ -35,8 +37,7 @@ class ModelCheckpointCallback final : public Callback {
           "is %" PRId64,
           options_.save_freq);
     }
-    best_ = options_.initial_value_threshold;
-    batches_since_ = 0;
+    // As Keras's it keeps its best and its count from one fit to the next.
     if (!options_.save_best_only) return Status();
     return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
                           /*min_delta=*/0);
@@ -177,24 +178,17 @@ class ModelCheckpointCallback final : public Callback {
           "Filepath used is an existing directory: %s",
           path.c_str());
     }
-    switch (status.code()) {
-      case Code::kInvalidArgument:
-      case Code::kAlreadyExists:
-      case Code::kNotFound:
-        return status;
-      default:
-        std::fprintf(stderr,
-                     "warning: the model was not saved; training goes on: "
-                     "%s\n",
-                     status.message());
-        return Status();
-    }
+    if (status.code() == Code::kInvalidArgument) return status;
+    std::fprintf(stderr,
+                 "warning: the model was not saved; training goes on: %s\n",
+                 status.message());
+    return Status();
   }
 
   const std::string filepath_;
   const ModelCheckpointOptions options_;
   Monitor monitor_;
-  double best_ = kNone;
+  double best_;
   int64_t batches_since_ = 0;
 };
 

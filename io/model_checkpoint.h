@@ -48,10 +48,11 @@ struct ModelCheckpointOptions {
 // Folders that are missing are made. The file is what LoadModel, or
 // LoadWeights, takes.
 //
-// Called on every rank; the chief saves. Its best is saved with a run by
-// BackupAndRestore. A disk that is full or fails is a warning on stderr:
-// training goes on, the file before stays, and what was not saved is not the
-// best. A filepath that cannot be used is an error of Fit.
+// Called on every rank; the chief saves. Its best lasts from one fit to the
+// next, and is saved with a run by BackupAndRestore. A disk that is full, fails
+// or may not be written is a warning on stderr: training goes on, the file
+// before stays, and what was not saved is not the best. A filepath that can
+// never be used (its text, or a directory of that name) is an error of Fit.
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 

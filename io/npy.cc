@@ -215,6 +215,11 @@ Dataset NpyDataset(const std::string& x, const std::string& y) {
                           "examples",
                           path.c_str()));
     }
+    if (ExampleShape(arrays[i].shape).elements() == 0) {
+      return Dataset(
+          InvalidArgument("%s: an array of %s: its examples hold no values",
+                          path.c_str(), arrays[i].shape.ToString().c_str()));
+    }
   }
   const int64_t size = arrays[0].shape[0];
   const Status pair = CheckPair(x, size, y, arrays[1].shape[0]);

@@ -1,11 +1,51 @@
 #include "run_state.h"
 
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "../core/model.h"
+#include "json.h"
 
 namespace ringlet {
+namespace {
+
+std::string Pair(const int64_t pair[2]) {
+  return std::to_string(pair[0]) + "x" + std::to_string(pair[1]);
+}
+
+std::string DescribeLayer(const Model& model, int node) {
+  using Kind = Layer::Kind;
+  const Layer& layer = model.layer(node);
+  std::string text = ClassName(layer.kind);
+  switch (layer.kind) {
+    case Kind::kInput:
+    case Kind::kReshape:
+      text += " " + model.output_shape(node).ToString();
+      break;
+    case Kind::kConv2D:
+    case Kind::kMaxPooling2D:
+    case Kind::kAveragePooling2D:
+      text += " " + Pair(layer.window) + " by " + Pair(layer.strides);
+      text += layer.padding == kSame ? " same" : " valid";
+      break;
+    default:
+      break;
+  }
+  if (layer.activation != kLinear) {
+    text += std::string(" ") + ActivationName(layer.activation);
+  }
+  const std::vector<int>& inputs = model.inputs(node);
+  if (inputs.empty() || (inputs.size() == 1 && inputs[0] == node - 1)) {
+    return text;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    text += (i == 0 ? " of layer " : ", ") + std::to_string(inputs[i]);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::vector<Saveable*> RunState::Parts() const {
   std::vector<Saveable*> parts = {fit_->model->weights_state(),
@@ -40,12 +80,30 @@ Status RunState::StateLoaded() {
   return Status();
 }
 
-std::string DescribeRun(const FitState& fit) {
+std::string DescribeLayers(const Model& model) {
   std::string text;
-  for (const Variable& v : fit.model->variables()) {
-    text += (text.empty() ? "" : " ") + v.path + v.shape.ToString();
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    text += (node > 0 ? "\n" : "") + DescribeLayer(model, node);
   }
   return text;
+}
+
+Status CheckLayers(const std::string& saved, const Model& model) {
+  std::istringstream there(saved), here(DescribeLayers(model));
+  for (int node = 0;; ++node) {
+    std::string a, b;
+    const bool more_there = static_cast<bool>(std::getline(there, a));
+    const bool more_here = static_cast<bool>(std::getline(here, b));
+    if (!more_there && !more_here) return Status();
+    if (more_there && more_here && a == b) continue;
+    const char* const none = "missing";
+    return InvalidArgument(
+        "layer %d%s%s is %s in the file, %s here; it was saved from another "
+        "model",
+        node, more_here ? " " : "",
+        more_here ? model.layer(node).name.c_str() : "",
+        more_there ? Printable(a).c_str() : none, more_here ? b.c_str() : none);
+  }
 }
 
 }  // namespace ringlet

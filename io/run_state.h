@@ -5,10 +5,12 @@
 #ifndef RINGLET_IO_RUN_STATE_H_
 #define RINGLET_IO_RUN_STATE_H_
 
+#include <string>
 #include <vector>
 
 #include "../core/callback.h"
 #include "../core/saveable.h"
+#include "../core/status.h"
 
 namespace ringlet {
 
@@ -26,9 +28,15 @@ class RunState final : public Saveable {
   FitState* const fit_;
 };
 
-// What the fit's model is, for people and for a first comparison: layers,
-// shapes and the optimizer, in one line.
-std::string DescribeRun(const FitState& fit);
+// A line for each layer of the model: its class, its input where that is not
+// the layer before, and what the shapes of weights do not tell, "Dense relu".
+// Two models of one description and the same weights compute alike; rates,
+// initializers and regularizers, which may be tuned in a run, are left out.
+std::string DescribeLayers(const Model& model);
+
+// Whether `saved`, a description, is that of `model`; otherwise
+// kInvalidArgument names the first difference.
+Status CheckLayers(const std::string& saved, const Model& model);
 
 }  // namespace ringlet
 

@@ -227,6 +227,11 @@ Status ParseMetadata(const Json& json, const std::string& path,
   return Status();
 }
 
+// What a JSON string of every reader can hold.
+bool IsText(const std::string& text) {
+  return text.find('\0') == std::string::npos && EndOfUtf8(text) == text.size();
+}
+
 bool IsRinglets(const Metadata& metadata) {
   const auto format = metadata.find("format");
   return format != metadata.end() && format->second == "ringlet";
@@ -501,10 +506,12 @@ Status SafetensorsWriter::CheckNames(const Metadata& metadata) const {
   std::set<std::string> names;
   for (const Entry& entry : entries_) {
     const std::string& name = entry.span.name;
-    if (name.empty() || name.find('\0') != std::string::npos ||
-        name == kFooterName || name == "__metadata__") {
-      return InvalidArgument("'%s' is not a name that a tensor may have",
-                             Printable(name).c_str());
+    if (name.empty() || !IsText(name) || name == kFooterName ||
+        name == "__metadata__") {
+      return InvalidArgument(
+          "'%s' is not a name that a tensor may have: UTF-8 without the "
+          "character zero, and none of the format's own",
+          Printable(name).c_str());
     }
     if (!names.insert(name).second) {
       return InvalidArgument("two tensors are named '%s'",
@@ -512,10 +519,10 @@ Status SafetensorsWriter::CheckNames(const Metadata& metadata) const {
     }
   }
   for (const auto& [key, value] : metadata) {
-    if (key.find('\0') != std::string::npos ||
-        value.find('\0') != std::string::npos) {
-      return InvalidArgument("metadata '%s' holds a character zero",
-                             Printable(key).c_str());
+    if (!IsText(key) || !IsText(value)) {
+      return InvalidArgument(
+          "metadata '%s' holds a character zero, or is not UTF-8",
+          Printable(key).c_str());
     }
   }
   return Status();

@@ -98,16 +98,21 @@ void Membership::SetActivity(const Activity& activity, uint64_t moved,
   activity_ = activity;
 }
 
+Membership::Suspect Membership::HeldUp(int64_t now) const {
+  const int64_t late = std::max(late_, now - last_tick_ - tick_nanos());
+  if (late <= options_.timeout_nanos / 2) return Suspect();
+  return {options_.rank, Cause::kHeldUp, static_cast<double>(late) / 1e9};
+}
+
 Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
   const int64_t timeout = options_.timeout_nanos;
   const int64_t late = now - last_tick_ - tick_nanos();
+  late_ = late;
   last_tick_ = now;
   // Two ticks, also where the second comes a little early.
   *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
   if (*beat) last_beat_ = now;
-  if (late > timeout) {
-    return {options_.rank, Cause::kHeldUp, static_cast<double>(late) / 1e9};
-  }
+  if (late > timeout) return HeldUp(now);
   if (late > timeout / 4) {  // what came meanwhile has not been read yet
     for (Peer& peer : peers_) {
       peer.heard = std::min(now, peer.heard + late);

@@ -83,6 +83,10 @@ class Membership {
   // A tick that comes late makes this worker more patient by as much; one that
   // comes later than T makes it the suspect itself.
   Suspect Tick(int64_t now, bool* beat);
+  // Whom to name when a connection ends without a word: this worker, where it
+  // stood still for more than T/2 just now, for then the others will have gone
+  // on without it; else nobody.
+  Suspect HeldUp(int64_t now) const;
 
   // kPeerLost, naming rank, address, generation, step, phase and cause.
   Status Lost(const Suspect& suspect, const char* detail) const;
@@ -102,6 +106,7 @@ class Membership {
   uint64_t moved_ = 0;
   int64_t progress_ = 0;  // when something last moved
   int64_t last_tick_;
+  int64_t late_ = 0;  // by how much the last tick was
   int64_t last_beat_;
 };
 

@@ -534,7 +534,9 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
     Redial(peer, up ? "it was there and its connection ended" : why.message());
   } else if (state_ == State::kRunning && up) {
     UpdateActivity();
-    Fail(membership_.Lost({peer, cause, 0}, why.message()));
+    const Membership::Suspect self = membership_.HeldUp(Now());
+    Fail(self.rank >= 0 ? membership_.Lost(self, "")
+                        : membership_.Lost({peer, cause, 0}, why.message()));
   }
   CheckClosed();
 }

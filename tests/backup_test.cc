@@ -213,6 +213,46 @@ TEST(BackupTest, BackupOfAnotherModelIsRefusedByTheFirstDifference) {
   EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
 }
 
+// Where all weights have the same names and shapes too.
+TEST(BackupTest, BackupOfAModelThatComputesOtherwiseIsRefused) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  const auto resume = [&](Model* other) {
+    other->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()});
+    const std::vector<float> before = WeightsOf(other);
+    const Status status =
+        other->Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(WeightsOf(other), before);
+    return std::string(status.message());
+  };
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  Sequential tanh({Input({2}), Dense(16, kTanh), Dense(3)});
+  expect(resume(&tanh),
+         "layer 1 dense is Dense relu in the file, Dense tanh here");
+  Sequential longer({Input({2}), Dense(16, kRelu), Dense(3), Softmax()});
+  expect(resume(&longer),
+         "layer 3 activation is missing in the file, Activation softmax here");
+  Functional shortcut;
+  const auto x = shortcut.Add(Input({2}));
+  const auto y = shortcut.Add(Dense(16, kRelu), {x});
+  shortcut.Add(Dense(3), {shortcut.Add(Add(), {y, y})});
+  expect(resume(&shortcut),
+         "layer 2 add is Dense in the file, Add of layer 1, 1 here");
+  // What may be tuned in a run.
+  Sequential same({Input({2}), Dense(16, kRelu).KernelInitializer(HeNormal()),
+                   Dense(3).KernelRegularizer(L2())});
+  same.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+               {Accuracy()});
+  const Status status =
+      same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {
   TempFolder folder;
   auto model = TinyModel();
@@ -259,6 +299,47 @@ TEST(BackupTest, FullDiskIsAWarningAndBackupsComeBackWithSpace) {
   const auto history = again->Fit(Data(), options);
   ASSERT_TRUE(history.ok()) << history.status().message();
   EXPECT_EQ(steps, 15);
+}
+
+// Nobody is told that the state was saved where it was not.
+TEST(BackupTest, InterruptedOnAFullDiskItSaysWhatThereIsToGoOnFrom) {
+  for (const bool background : {false, true}) {
+    for (const int64_t full_from : {0, 9}) {
+      // The simulated disk is one thread's at a time.
+      if (background && full_from > 0) continue;
+      SimulatedFileSystem files;
+      FitOptions options = Quiet(3);
+      BackupAndRestoreOptions backup;
+      backup.save_freq = 7;
+      backup.files = &files;
+      backup.background = background;
+      LambdaCallbackOptions lambda;
+      lambda.on_train_batch_begin = [&](int64_t step) {
+        if (step == full_from) files.set_capacity(0);
+        if (step == 9) raise(SIGTERM);
+      };
+      options.callbacks = {BackupAndRestore("backup", backup),
+                           LambdaCallback(lambda)};
+      auto model = TinyModel();
+      testing::internal::CaptureStderr();
+      const Status status = model->Fit(Data(), options).status();
+      testing::internal::GetCapturedStderr();
+      const std::string message = status.message();
+      EXPECT_EQ(model->iterations(), 10);
+      EXPECT_NE(message.find("interrupted, and no backup was written"),
+                std::string::npos)
+          << message;
+      EXPECT_EQ(message.find("the state was saved"), std::string::npos);
+      if (full_from == 0) {
+        EXPECT_EQ(status.code(), Code::kResourceExhausted) << message;
+      } else {
+        EXPECT_EQ(status.code(), Code::kCancelled) << message;
+        EXPECT_NE(message.find("go on from backup/backup-1.safetensors"),
+                  std::string::npos)
+            << message;
+      }
+    }
+  }
 }
 
 TEST(BackupTest, AnyFailingOperationOfASaveCostsAtMostThatBackup) {
@@ -321,24 +402,63 @@ TEST(BackupTest, WrongOptionsAreErrors) {
             std::string::npos);
 }
 
-TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
+// After the fit, however many backups it had, a signal does what it did before.
+TEST(BackupTest, SignalsAreGivenBackWhenTheFitHasReturned) {
   TempFolder folder;
-  const auto options_with = [&](int64_t die_at) {
-    FitOptions options = WithBackup(folder.path(), 1, die_at);
-    EarlyStoppingOptions loss, accuracy;
-    loss.monitor = "loss";
-    loss.patience = 100;
-    accuracy.monitor = "accuracy";
-    accuracy.patience = 100;
-    options.callbacks.push_back(EarlyStopping(loss));
-    options.callbacks.push_back(EarlyStopping(accuracy));
-    return options;
+  static volatile sig_atomic_t heard;
+  heard = 0;
+  struct sigaction own = {}, before = {}, after = {};
+  own.sa_handler = [](int) { heard = heard + 1; };
+  ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  for (int backups = 1; backups <= 3; ++backups) {
+    FitOptions options = Quiet(1);
+    for (int i = 0; i < backups; ++i) {
+      options.callbacks.push_back(
+          BackupAndRestore(folder / std::to_string(i)));
+    }
+    auto model = TinyModel();
+    ASSERT_TRUE(model->Fit(Data(), options).ok());
+    raise(SIGTERM);
+    raise(SIGTERM);
+    EXPECT_EQ(heard, 2 * backups);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, own.sa_handler);
+}
+
+TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
+  class Counts final : public Callback {
+   public:
+    explicit Counts(int64_t by) : by_(by) {}
+    const char* name() const override { return "counts"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      total += by_;
+      return Status();
+    }
+    void AppendState(std::vector<StateSpan>* spans) override {
+      spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
+    }
+    int64_t total = 0;
+
+   private:
+    const int64_t by_;
   };
-  auto model = TinyModel();
-  ASSERT_FALSE(model->Fit(Data(), options_with(15)).ok());
-  auto again = TinyModel();
-  const auto history = again->Fit(Data(), options_with(0));
-  EXPECT_TRUE(history.ok()) << history.status().message();
+  TempFolder folder;
+  const auto fit = [&](int64_t die_at, std::vector<int64_t>* totals) {
+    FitOptions options = WithBackup(folder.path(), 1, die_at);
+    const auto ones = std::make_shared<Counts>(1);
+    const auto tens = std::make_shared<Counts>(10);
+    options.callbacks.push_back(ones);
+    options.callbacks.push_back(tens);
+    const Status status = TinyModel()->Fit(Data(), options).status();
+    *totals = {ones->total, tens->total};
+    return status;
+  };
+  std::vector<int64_t> totals;
+  ASSERT_FALSE(fit(15, &totals).ok());
+  const Status status = fit(0, &totals);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(totals, (std::vector<int64_t>{30, 300}));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/step_logger.h"
+#include "full_disk.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
 
@@ -18,7 +20,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 class Drive {
  public:
   Drive(std::shared_ptr<Callback> callback, const std::string& watched)
-      : model_(TinyModel(SGD(1.0f))), callback_(std::move(callback)),
+      : model_(TinyModel(SGD(1.0f))),
+        callback_(std::move(callback)),
         watched_(watched) {
     fit_.model = model_.get();
     fit_.epochs = 100;
@@ -152,6 +155,19 @@ TEST(ReduceLROnPlateauTest, ReducesAtPatienceAndRestsInCooldown) {
                                              .25f, .2f, .2f}));
 }
 
+TEST(ReduceLROnPlateauTest, AtTheSmallestRateItIsSilent) {
+  ReduceLROnPlateauOptions options;
+  options.patience = 1;
+  options.verbose = 1;
+  options.min_lr = 0.1;  // a little less than the float
+  Drive drive(ReduceLROnPlateau(options), "val_loss");
+  testing::internal::CaptureStdout();
+  drive.Run({1, 1, 1, 1});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "\nEpoch 2: ReduceLROnPlateau reducing learning rate to "
+            "0.100000001.\n");
+}
+
 TEST(ReduceLROnPlateauTest, FactorMustBeBelowOne) {
   ReduceLROnPlateauOptions options;
   options.factor = 1;
@@ -256,6 +272,145 @@ TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
 
+// The log was removed, or a power cut took its end, which is not synced.
+TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,loss,val_loss\r\n";
+  const std::string first = header + "0,0.5,NA\r\n";
+  for (const auto& [left, kept] : {std::pair<std::string, std::string>{"", ""},
+                                   {header.substr(0, 7), ""},
+                                   {header + "0,0.", header},
+                                   {first, first}}) {
+    WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = CSVLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.epoch = 2;
+    Logs logs;
+    logs.Set("loss", 0.25);
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
+    *static_cast<int64_t*>(spans[0].data) = saved;
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(path + " has " + std::to_string(left.size()) +
+                        " of the " + std::to_string(saved) + " bytes"),
+              std::string::npos)
+        << said;
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+    EXPECT_EQ(ReadWhole(path),
+              (kept.empty() ? header : kept) + "2,0.25,NA\r\n");
+  }
+}
+
+// Everything in the file is of epochs that are yet to come, its header too.
+TEST(CSVLoggerTest, ResumeBeforeTheFirstRowWritesTheHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "epoch,accuracy,loss\r\n0,1,0.5\r\n");
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.25);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = 0;
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
+}
+
+TEST(StepLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,step,loss,accuracy\n";
+  const std::string first = header + "0,0,0.5,1\n";
+  const std::string last = "0,1,0,0\n";  // nothing was counted
+  for (const auto& [left, kept] :
+       {std::pair<std::string, std::string>{"", header},
+        {header.substr(0, 7), header},
+        {header + "0,0,0.", header},
+        {first + "0,1,0.2", first}}) {
+    std::filesystem::remove(path);
+    if (!left.empty()) WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = StepLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.step = 1;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const bool all = left == first + "0,1,0.2";
+    *static_cast<int64_t*>(spans[0].data) =
+        static_cast<int64_t>(first.size()) + (all ? 0 : 10);
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    const Status begun = logger->OnTrainBatchBegin(fit);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    EXPECT_EQ(said.empty(), all) << said;
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, {}).ok());
+    EXPECT_EQ(ReadWhole(path), kept + last);
+  }
+}
+
+TEST(CSVLoggerTest, AFullDiskEndsNoTrainingAndLosesNoRow) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  // Longer than what is said meanwhile, which goes to a file too.
+  std::string before = "epoch,loss,val_loss\r\n";
+  while (before.size() < 4096) before += "0,0.5,NA\r\n";
+  WriteWhole(path, before);
+  auto model = TinyModel();
+  auto logger = CSVLogger(path, ',', /*append=*/true);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  testing::internal::CaptureStderr();
+  const auto rows = [&](int count) {
+    for (int i = 0; i < count; ++i, ++fit.epoch) {
+      ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    }
+  };
+  {
+    FullDisk full(before.size() + 3);
+    rows(2);
+    EXPECT_EQ(ReadWhole(path), before + "0,0");
+  }
+  rows(1);
+  const std::string three = before + "0,0.5,NA\r\n1,0.5,NA\r\n2,0.5,NA\r\n";
+  EXPECT_EQ(ReadWhole(path), three);
+  std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning = path + ": writing a row: ";
+  ASSERT_NE(said.find(warning), std::string::npos) << said;
+  EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(three.size());
+    rows(1);
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  }
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
+  EXPECT_EQ(ReadWhole(path), three);
+}
+
 TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
   auto model = TinyModel();
   FitOptions options = Quiet(1);
@@ -274,9 +429,9 @@ TEST(TerminateOnNaNTest, StopsOrRaises) {
     const auto history = model->Fit(Points(32).Batch(4), options);
     const std::string said = testing::internal::GetCapturedStdout();
     EXPECT_EQ(history.ok(), !raise);
-    EXPECT_EQ(said.find("Invalid loss, terminating training") !=
-                  std::string::npos,
-              !raise)
+    EXPECT_EQ(
+        said.find("Invalid loss, terminating training") != std::string::npos,
+        !raise)
         << said;
     EXPECT_LT(model->iterations(), 50 * 8);
   }

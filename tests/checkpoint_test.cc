@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "core/crc32c.h"
 #include "fake_clock.h"
 #include "io/checkpoint_directory.h"
 #include "io/checkpoint_manager.h"
+#include "simulated_file_system.h"
 #include "some_state.h"
 #include "temp_folder.h"
 
@@ -311,6 +313,44 @@ TEST(CheckpointDirectoryTest, NoneThatVerifiesIsAnErrorNotANewBeginning) {
   EXPECT_EQ(run.checkpoints->latest(), "");
 }
 
+TEST(CheckpointDirectoryTest, ClearedOfADamagedOneTooItBeginsAnew) {
+  TempFolder folder;
+  OneRun run(folder / "d");
+  run.Make(2);
+  Damage(run.Path(2));
+  ASSERT_TRUE(run.Open().ok());
+  ASSERT_TRUE(std::filesystem::exists(run.Path(2) + ".bad"));
+  ASSERT_TRUE(run.checkpoints->Clear().ok());
+  EXPECT_EQ(NamesIn(run.directory), std::vector<std::string>());
+  const Status opened = run.Open();
+  EXPECT_TRUE(opened.ok()) << opened.message();
+}
+
+// At whatever operation the power is cut while it is cleared, what is left is
+// a checkpoint or nothing, never a damaged one alone.
+TEST(CheckpointDirectoryTest, APowerCutWhileItIsClearedIsSurvived) {
+  for (int64_t operation = 1;; ++operation) {
+    bool cleared = false;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      SimulatedFileSystem files;
+      OneRun run("d");
+      run.options.files = &files;
+      run.Make(2);
+      files.Content(run.Path(2))->resize(100);
+      ASSERT_TRUE(run.Open().ok());
+      ASSERT_TRUE(files.SyncDirectory("d").ok());
+      files.HaltAfter(operation);
+      run.checkpoints->Clear().IgnoreError();
+      cleared = !files.halted();
+      files.CutPower(seed);
+      const Status opened = run.Open();
+      ASSERT_TRUE(opened.ok())
+          << operation << " " << seed << ": " << opened.message();
+    }
+    if (cleared) break;
+  }
+}
+
 TEST(CheckpointDirectoryTest, TheStateFileIsOnlyAHint) {
   TempFolder folder;
   OneRun run(folder / "d");
@@ -449,6 +489,38 @@ TEST(CheckpointDirectoryTest, ASecondProcessIsRefusedUntilTheFirstDies) {
   EXPECT_TRUE(second.Open().ok());
   EXPECT_EQ(second.checkpoints->latest(), second.Path(1));
   for (const int fd : {ready[0], ready[1]}) close(fd);
+}
+
+TEST(CheckpointDirectoryTest, LookingMeetsAWriterThatRemovesWhatItFound) {
+  class Overtaken final : public SimulatedFileSystem {
+   public:
+    Status List(const std::string& path,
+                std::vector<std::string>* names) override {
+      const Status listed = SimulatedFileSystem::List(path, names);
+      if (saves_to_come > 0 && !saving_) {
+        saving_ = true;
+        --saves_to_come;
+        save();
+        saving_ = false;
+      }
+      return listed;
+    }
+    std::function<void()> save;
+    int saves_to_come = 0;
+
+   private:
+    bool saving_ = false;
+  } files;
+  OneRun run("d");
+  run.options.files = &files;
+  run.options.max_to_keep = 1;
+  run.Make(1);
+  files.save = [&run] { EXPECT_TRUE(run.Save(2).ok()); };
+  files.saves_to_come = 2;
+  std::string path;
+  const Status found = LatestCheckpoint("d", &path, "ckpt", &files);
+  EXPECT_TRUE(found.ok()) << found.message();
+  EXPECT_EQ(path, run.Path(3));
 }
 
 TEST(CheckpointDirectoryTest, WhatCannotBeIsRefused) {

@@ -401,9 +401,17 @@ TEST(DatasetTest, TheFirstErrorIsKept) {
   EXPECT_EQ(code(Numbers(5)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(0).Batch(1)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Repeat(0).Batch(1)), Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Repeat(2).Repeat(3).Batch(1)),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Batch(int64_t{1} << 31)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Shard(0, 0).Batch(1)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Take(-1).Batch(1)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Shuffle(1).Take(2).Batch(1)),
+            Code::kInvalidArgument);
+  // In tf.data these are of batches, or of passes.
+  EXPECT_EQ(code(Numbers(5).Batch(2).Take(2)), Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Batch(2).Shard(2, 0)), Code::kInvalidArgument);
+  EXPECT_EQ(code(Numbers(5).Repeat(2).Skip(6).Batch(1)),
             Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Batch(6, true)), Code::kInvalidArgument);
   EXPECT_EQ(code(Numbers(5).Batch(6, true).Repeat()), Code::kInvalidArgument);

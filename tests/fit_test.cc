@@ -101,6 +101,19 @@ TEST(FitTest, LossOfAnEpochIsTheMeanOverItsExamples) {
   EXPECT_DOUBLE_EQ(*single->Find("accuracy"), *whole->Find("accuracy"));
 }
 
+TEST(FitTest, AnEvaluationThatRunsOutOfDataSaysSo) {
+  auto model = TinyModel();
+  EvaluateOptions options;
+  options.steps = 5;
+  options.verbose = Verbose::kLine;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(model->Evaluate(Points(8).Batch(4), options).ok());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("2 of 5 steps"),
+            std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 4), "2/5 ");
+}
+
 TEST(FitTest, StepsPerEpochCutsAnEndlessDataset) {
   auto model = TinyModel();
   FitOptions options = Quiet(3);
@@ -123,6 +136,35 @@ TEST(FitTest, DataThatRunOutEndTheFitWithKerasWarning) {
   EXPECT_EQ(history->epoch.size(), 2u);
   EXPECT_NE(said.find("Your input ran out of data; interrupting training"),
             std::string::npos);
+}
+
+TEST(FitTest, DataThatEndWithAnEpochLeaveNoEmptyOneBehind) {
+  auto model = TinyModel();
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 2;
+  options.callbacks = {recorder};
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(8).Batch(4), options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
+  EXPECT_EQ(recorder->events.find("epoch(1"), std::string::npos);
+  EXPECT_NE(recorder->events.find(")train"), std::string::npos);
+  EXPECT_NE(said.find("Your input ran out of data"), std::string::npos);
+}
+
+TEST(FitTest, DataAreNewForAFitThatBeginsAtALaterEpoch) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(4);
+  options.initial_epoch = 2;
+  options.steps_per_epoch = 3;
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(24).Batch(4), options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(model->iterations(), 6);
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3}));
 }
 
 TEST(FitTest, SameSeedSameBits) {
@@ -174,6 +216,27 @@ TEST(FitTest, PiecesOutOfOrderAreErrors) {
   Batch batch;
   double loss;
   EXPECT_FALSE(model->ComputeLoss(batch, &loss).ok());
+}
+
+TEST(FitTest, TheLossAfterAForwardWithoutTrainingIsThatOfATestStep) {
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy());
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(model.OpenLoader(Points(8).Batch(8), {}, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_TRUE(model.TestStep(batch).ok());
+  double loss = 0;
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/false).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.Backward().ok());
+
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/true).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.ComputeLoss(batch, &loss).ok());  // a second one
+  EXPECT_TRUE(model.Backward().ok());
 }
 
 TEST(FitTest, RestoredAtAnyStepItEndsWithTheBitsOfTheUndisturbedRun) {
@@ -256,6 +319,27 @@ TEST(FitTest, WrongArgumentsAreNamed) {
   Sequential raw({Input({2}), Dense(3)});
   EXPECT_FALSE(raw.Fit(Points(8).Batch(4), Quiet(1)).ok());
   EXPECT_FALSE(raw.Evaluate(Points(8).Batch(4)).ok());
+}
+
+TEST(FitTest, AnOutputOfManyRowsTakesAClassForEach) {
+  // Two classes a pixel: is its value above a half?
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  const Philox random(3, 0);
+  for (uint64_t i = 0; i < 40 * 12 * 12; ++i) {
+    x.push_back(Philox::Unit(random.At(i)[0]));
+    y.push_back(x.back() > 0.5f);
+  }
+  const Dataset pixels(MemorySource({DType::kFloat32, {12, 12, 1}}, x.data(),
+                                    {DType::kInt32, {12, 12}}, y.data(), 40));
+  Sequential model({Input({12, 12, 1}), Conv2D(2, 1)});
+  model.Compile(Adam(0.05f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  const size_t needed = model.BytesNeeded(20);
+  const auto history = model.Fit(pixels.Batch(20), Quiet(60));
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_GT(history->Values("accuracy").back(), 0.9);
+  EXPECT_EQ(model.BytesUsed(), needed);
 }
 
 TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
@@ -344,6 +428,37 @@ TEST(ModelTest, ShapesThatDoNotChainNameTheLayer) {
             std::string::npos);
   EXPECT_NE(error({}), "");
   EXPECT_EQ(error({Input({4}), Dense(3)}), "");
+}
+
+TEST(ModelTest, ALayerAfterCompileIsAnError) {
+  auto model = TinyModel();
+  model->Add(Dense(3));
+  EXPECT_EQ(model->status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(model->status().message()).find("'dense_2'"),
+            std::string::npos);
+  EXPECT_FALSE(model->Predict(Points(8).Batch(4)).ok());
+  model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_FALSE(model->status().ok());
+}
+
+TEST(ModelTest, ABatchBeyondAllMemoryIsAnError) {
+  auto model = TinyModel();
+  for (const int64_t batch : {int64_t{1} << 40, int64_t{1} << 60, INT64_MAX}) {
+    EXPECT_EQ(model->Reserve(batch, true).code(), Code::kResourceExhausted);
+    EXPECT_EQ(model->Fit(Points(8).Batch(batch), Quiet(1)).status().code(),
+              Code::kInvalidArgument);
+  }
+  EXPECT_TRUE(model->Fit(Points(8).Batch(8), Quiet(1)).ok());
+}
+
+TEST(ModelTest, MetricsOfOneNameAreNumbered) {
+  Sequential model({Input({2}), Dense(3)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy(), Accuracy(), Accuracy().Name("loss")});
+  ASSERT_TRUE(model.status().ok());
+  EXPECT_EQ(model.metric_name(1), "accuracy");
+  EXPECT_EQ(model.metric_name(2), "accuracy_1");
+  EXPECT_EQ(model.metric_name(3), "loss_1");
 }
 
 TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {

@@ -73,6 +73,23 @@ TEST(JsonTest, ZeroCharactersAreRejected) {
   EXPECT_NE(ErrorOf(std::string("[1]\0", 4)), "");
 }
 
+// Else what is read, and written on as JSON, is none to other readers.
+TEST(JsonTest, WhatIsNotUtf8IsRejected) {
+  for (const char* good :
+       {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ErrorOf("[\"a" + std::string(good) + "b\"]"), "");
+  }
+  for (const char* bad :
+       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xdf\x7f",
+        "\xe0\x9f\xbf", "\xe1\x80", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+        "\xf1\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    EXPECT_EQ(ErrorOf("[\"a" + std::string(bad) + "b\"]"),
+              "file: line 1, column 4: not UTF-8");
+    EXPECT_EQ(EndOfUtf8("ab" + std::string(bad)), 2u);
+  }
+}
+
 TEST(JsonTest, WrittenTextReadsBack) {
   JsonWriter w;
   w.BeginObject().Key("a\"\\\x01").BeginArray();

@@ -96,7 +96,7 @@ class LauncherTest : public testing::Test {
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(stdout_fd >= 0 ? stdout_fd : open(out.c_str(), flags, 0600), 1);
       dup2(open(err.c_str(), flags, 0600), 2);
-      if (ignore_hangup_) signal(SIGHUP, SIG_IGN);
+      signal(SIGHUP, ignore_hangup_ ? SIG_IGN : SIG_DFL);  // not as inherited
       setenv("FOLDER", folder_.path().c_str(), 1);
       setenv("TF_CONFIG", "not for the workers", 1);
       execv(argv[0], argv.data());

@@ -108,6 +108,14 @@ TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
             (Floats{3, 0, 0, 0}));
 }
 
+TEST(LayersTest, MaxPoolingPassesNaNOn) {
+  OpRunner pool(MaxPooling2D(2, 1), {{2, 3, 1}});
+  const OpRun run = pool.Run(1, {{NAN, 1, 2, 3, NAN, 4}}, {}, {1, 1, 1});
+  EXPECT_TRUE(std::isnan(run.y[0]));
+  EXPECT_TRUE(std::isnan(run.y[1]));
+  EXPECT_EQ(run.y[2], 4);
+}
+
 TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
   struct Case {
     int64_t h, w, c, f, kh, kw, sh, sw, batch;
@@ -261,6 +269,8 @@ TEST(LayersTest, WhatDoesNotFitIsNamed) {
   ExpectRefused(Conv2D(4, 3).Strides(0), {{8, 8, 1}}, "does not fit");
   ExpectRefused(Conv2D(0, 3), {{8, 8, 1}}, "filters");
   ExpectRefused(MaxPooling2D(3), {{2, 2, 1}}, "does not fit");
+  ExpectRefused(Dense(3).KernelRegularizer(L2(NAN)), {{2}}, "kernel");
+  ExpectRefused(Dense(3).BiasRegularizer(L1(-1)), {{2}}, "bias");
   ExpectRefused(Dropout(1), {{3}}, "rate");
   ExpectRefused(Dropout(std::nanf("")), {{3}}, "rate");
   ExpectRefused(Reshape({5, 5}), {{24}}, "cannot reshape");

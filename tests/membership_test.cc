@@ -194,6 +194,18 @@ TEST_F(MembershipTest, AWorkerThatStoodStillBlamesItself) {
   EXPECT_EQ(suspect.cause, Cause::kHeldUp);
 }
 
+TEST_F(MembershipTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
+  EXPECT_EQ(members_.HeldUp(now_).rank, -1);
+  now_ += members_.tick_nanos() + kTimeout * 9 / 10;
+  EXPECT_EQ(members_.HeldUp(now_).rank, 0);  // before the tick that is late
+  bool beat;
+  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.HeldUp(now_).rank, 0);  // and after it, until the next
+  now_ += members_.tick_nanos();
+  members_.Tick(now_, &beat);
+  EXPECT_EQ(members_.HeldUp(now_).rank, -1);
+}
+
 TEST_F(MembershipTest, ABusyLoopIsMorePatientWithOthers) {
   bool beat;
   // Late by 0.9 T, again and again, with the peers' beats unread meanwhile.

@@ -226,6 +226,35 @@ TEST(ModelCheckpointTest, TheInitialValueThresholdIsToBeBeaten) {
       << run.out;
 }
 
+// Keras's on_train_begin forgets neither; what a second fit is to beat is in
+// the file.
+TEST(ModelCheckpointTest, ItsBestAndItsCountLastFromOneFitToTheNext) {
+  Trial run;
+  ModelCheckpointOptions best = BestScore(), every;
+  best.files = every.files = &run.files;
+  every.save_freq = 4;  // epochs have 6
+  auto model = TinyModel();
+  FitOptions fit = Quiet(1);
+  fit.callbacks = {
+      run.weights, nullptr, ModelCheckpoint("d/best.safetensors", best),
+      ModelCheckpoint("d/every-{epoch}-{batch}.safetensors", every)};
+  std::string out;
+  for (const double score : {0.5, 0.4, 0.6}) {
+    fit.callbacks[1] = std::make_shared<Scores>(std::vector<double>{score});
+    testing::internal::CaptureStdout();
+    ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+    out = testing::internal::GetCapturedStdout();
+    const size_t best_fit = score == 0.6 ? 2 : 0;
+    EXPECT_TRUE(run.Holds("d/best.safetensors", best_fit)) << score;
+    if (score != 0.4) continue;
+    EXPECT_NE(out.find("score did not improve from 0.50000"), std::string::npos)
+        << out;
+  }
+  EXPECT_EQ(run.files.Paths(),
+            (Names{"d/best.safetensors", "d/every-1-2.safetensors",
+                   "d/every-1-4.safetensors", "d/every-1-6.safetensors"}));
+}
+
 TEST(ModelCheckpointTest, WithoutTheMonitoredValueItWarnsAndSaves) {
   Trial run;
   ASSERT_TRUE(run.Fit("d/{epoch}.safetensors", BestScore(), 2, {0.5}).ok());
@@ -343,17 +372,20 @@ TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
 
 TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
   // A save takes nine operations: one of the first two saves is hit.
-  for (int64_t fail = 1; fail <= 18; ++fail) {
-    Trial run;
-    run.files.FailAfter(fail, EIO);
-    const Status status =
-        run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
-    EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
-    EXPECT_NE(run.err.find("warning: "), std::string::npos);
-    run.files.FailNoMore();
-    EXPECT_TRUE(run.Holds("d/m.safetensors", 2)) << run.files.last_failed();
-    EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}))
-        << run.files.last_failed();
+  // ENOENT: another program that saves to this file swept it.
+  for (const int error : {EIO, EACCES, ENOENT}) {
+    for (int64_t fail = 1; fail <= 18; ++fail) {
+      Trial run;
+      run.files.FailAfter(fail, error);
+      const Status status =
+          run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
+      EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
+      EXPECT_NE(run.err.find("warning: "), std::string::npos);
+      run.files.FailNoMore();
+      EXPECT_TRUE(run.Holds("d/m.safetensors", 2)) << run.files.last_failed();
+      EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}))
+          << run.files.last_failed();
+    }
   }
 }
 

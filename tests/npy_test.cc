@@ -194,6 +194,12 @@ TEST(NpyTest, ArraysThatMakeNoDatasetAreRefused) {
               "a single value");
   ExpectError(NpyDataset(x, one).status(), Code::kInvalidArgument, one,
               "a single value");
+  const std::string hollow = files.Path("hollow.npy");
+  ASSERT_TRUE(WriteNpy(hollow, DType::kFloat32, {2, 3, 0}, values).ok());
+  for (const bool first : {true, false}) {
+    ExpectError(NpyDataset(first ? hollow : x, first ? x : hollow).status(),
+                Code::kInvalidArgument, hollow, "hold no values");
+  }
   const std::string none = files.Path("none.npy");
   ASSERT_TRUE(WriteNpy(none, DType::kFloat32, {0, 3}, values).ok());
   ExpectError(NpyDataset(none, none).Batch(1).status(), Code::kInvalidArgument,

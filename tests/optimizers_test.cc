@@ -171,6 +171,9 @@ TEST(SchedulesTest, ValuesAreKeras) {
   EXPECT_FLOAT_EQ(warm.At(5), 0.1f);
   EXPECT_FLOAT_EQ(warm.At(10), 0.2f);
   EXPECT_FLOAT_EQ(warm.At(60), 0.1f);
+  // Keras: no target, no warming up; no steps, and it decays from the target.
+  EXPECT_FLOAT_EQ(CosineDecay(0.1f, 100, 0, 0, 10).At(50), 0.05f);
+  EXPECT_FLOAT_EQ(CosineDecay(0.1f, 100, 0, 0.4f, 0).At(50), 0.2f);
   const LearningRate steps = PiecewiseConstantDecay({10, 20}, {1, 0.5f, 0.1f});
   EXPECT_FLOAT_EQ(steps.At(10), 1);
   EXPECT_FLOAT_EQ(steps.At(11), 0.5f);
@@ -178,6 +181,9 @@ TEST(SchedulesTest, ValuesAreKeras) {
   EXPECT_FALSE(PiecewiseConstantDecay({10}, {1}).Check().ok());
   EXPECT_FALSE(PiecewiseConstantDecay({10, 5}, {1, 1, 1}).Check().ok());
   EXPECT_FALSE(ExponentialDecay(1, 0, 1).Check().ok());
+  EXPECT_FALSE(ExponentialDecay(1, 1, NAN).Check().ok());
+  EXPECT_FALSE(CosineDecay(1, 1, INFINITY).Check().ok());
+  EXPECT_FALSE(PiecewiseConstantDecay({1}, {1, NAN}).Check().ok());
 }
 
 }  // namespace

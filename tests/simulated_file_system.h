@@ -26,7 +26,7 @@
 
 namespace ringlet {
 
-class SimulatedFileSystem final : public FileSystem {
+class SimulatedFileSystem : public FileSystem {
  public:
   // --- what tests do to it ---
 

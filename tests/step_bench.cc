@@ -172,6 +172,7 @@ int Main() {
         for (int i = 0; i < 5; ++i) trainer->Step();
       }
       if (std::strcmp(word, "step") == 0) {
+        trainer->Step();  // brings back to the caches what others drove out
         std::printf("%.4f\n", trainer->Step());
       } else if (folder[0] != '\0') {
         trainer->Save(folder);

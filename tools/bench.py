@@ -62,6 +62,7 @@ class Contestant:
         return self.answer(line)
 
     def tell(self, line):
+        time.sleep(.03)  # who was asked before may still spin on a core
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
