@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../core/byte_order.h"
 #include "../core/crc32c.h"
 
 namespace ringlet {
@@ -13,7 +14,10 @@ void AddFloats(const uint8_t* from, size_t count, uint8_t* to) {
     float b;
     std::memcpy(&a, to + i * sizeof(float), sizeof(float));
     std::memcpy(&b, from + i * sizeof(float), sizeof(float));
+    SwapToLittle(&a, sizeof(float), 1);
+    SwapToLittle(&b, sizeof(float), 1);
     a += b;
+    SwapToLittle(&a, sizeof(float), 1);
     std::memcpy(to + i * sizeof(float), &a, sizeof(float));
   }
 }

@@ -58,7 +58,6 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
   identity_.timeout_ms =
       static_cast<uint32_t>(options.timeout_seconds * 1000 + 0.5);
   identity_.implementation = static_cast<uint8_t>(options.implementation);
-  identity_.byte_order = HostByteOrder();
   uv_random(nullptr, nullptr, &identity_.incarnation,
             sizeof(identity_.incarnation), 0, nullptr);
 }

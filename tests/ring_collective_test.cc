@@ -403,7 +403,6 @@ TEST(StrangersTest, DoNotDisturbARunningJob) {
     identity.size = 3;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 1000;
-    identity.byte_order = HostByteOrder();
     header = FrameHeader();
     header.type = FrameType::kHello;
     Stranger twin(address);
@@ -461,7 +460,6 @@ class PlayedPeer {
     identity.size = 2;
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 5000;
-    identity.byte_order = HostByteOrder();
     header_.type = FrameType::kHello;
     socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
     header_.generation = 1;
