@@ -10,7 +10,8 @@ namespace {
 // A value of the source as a double; exact for every type but large int64.
 double ValueAt(DType dtype, const unsigned char* raw, int64_t i) {
   switch (dtype) {
-    case DType::kUint8: return raw[i];
+    case DType::kUint8:
+      return raw[i];
     case DType::kInt32: {
       int32_t v;
       std::memcpy(&v, raw + 4 * i, 4);
@@ -50,7 +51,8 @@ Status CheckOptions(const BatchLoader::Options& o) {
     return InvalidArgument(
         "%s: labels of shape %s (%" PRId64
         " values), but the model's loss takes %" PRId64 " an example%s",
-        name.c_str(), source.y().shape.ToString().c_str(), targets, o.targets,
+        source.y_name().c_str(), source.y().shape.ToString().c_str(), targets,
+        o.targets,
         targets == 1 && !o.classes && o.targets > 1
             ? "; for class numbers use SparseCategoricalCrossentropy"
             : "");
@@ -131,14 +133,14 @@ Status BatchLoader::Fill(int slot) {
   const Dataset& dataset = options_.dataset;
   const BatchPlan plan = dataset.Plan(at_, options_.rank, options_.world);
   for (int64_t i = 0; i < plan.count; ++i) {
-    indices_[i] = dataset.ExampleAt(at_, plan.first + i, options_.rank,
-                                    options_.world);
+    indices_[i] =
+        dataset.ExampleAt(at_, plan.first + i, options_.rank, options_.world);
   }
   float* x = options_.x[slot];
   void* to = raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
-  RINGLET_RETURN_IF_ERROR(dataset.source()->Read(
-      indices_.data(), static_cast<int>(plan.count), to,
-      options_.read_targets ? raw_y_.data() : nullptr));
+  RINGLET_RETURN_IF_ERROR(
+      dataset.source()->Read(indices_.data(), static_cast<int>(plan.count), to,
+                             options_.read_targets ? raw_y_.data() : nullptr));
   RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
   void* y = options_.read_targets ? options_.y[slot] : nullptr;
   if (y != nullptr) {
@@ -167,11 +169,11 @@ Status BatchLoader::ConvertX(int64_t count, float* x) {
   }
   for (int64_t i = 0; i < n; ++i) {
     if (!std::isfinite(x[i])) {
-      return Corruption(
-          "%s: example %" PRId64 ", value %" PRId64
-          " is %f; remove or replace it",
-          options_.dataset.source()->name().c_str(), indices_[i / size],
-          i % size, static_cast<double>(x[i]));
+      return Corruption("%s: example %" PRId64 ", value %" PRId64
+                        " is %f; remove or replace it",
+                        options_.dataset.source()->name().c_str(),
+                        indices_[i / size], i % size,
+                        static_cast<double>(x[i]));
     }
     x[i] = x[i] * factor + offset;
   }
@@ -181,7 +183,7 @@ Status BatchLoader::ConvertX(int64_t count, float* x) {
 Status BatchLoader::ConvertTargets(int64_t count, void* y) {
   const int64_t size = y_spec_.shape.elements();
   const auto where = [&](int64_t i) {
-    return options_.dataset.source()->name() + ": example " +
+    return options_.dataset.source()->y_name() + ": example " +
            std::to_string(indices_[i / size]);
   };
   for (int64_t i = 0; i < count * size; ++i) {

@@ -319,8 +319,10 @@ class TerminateOnNaNCallback final : public Callback {
       return Error(Code::kInternal,
                    "NaN or Inf loss encountered at batch %" PRId64, fit.step);
     }
-    std::printf("Batch %" PRId64 ": Invalid loss, terminating training\n",
-                fit.step);
+    if (fit.chief) {
+      std::printf("Batch %" PRId64 ": Invalid loss, terminating training\n",
+                  fit.step);
+    }
     fit.stop_training = true;
     return Status();
   }

@@ -69,6 +69,7 @@ class ConcatenatedSource final : public Source {
   ExampleSpec x() const override { return parts_[0]->x(); }
   ExampleSpec y() const override { return parts_[0]->y(); }
   std::string name() const override { return parts_[0]->name() + ", …"; }
+  std::string y_name() const override { return parts_[0]->y_name() + ", …"; }
   std::vector<int64_t> FileStarts() const override { return starts_; }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     for (int i = 0; i < count; ++i) {

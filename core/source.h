@@ -50,6 +50,8 @@ class Source {
 
   // For messages: "train-images-idx3-ubyte.gz", "memory".
   virtual std::string name() const = 0;
+  // The same of the labels, where they are a file of their own.
+  virtual std::string y_name() const { return name(); }
 };
 
 }  // namespace ringlet

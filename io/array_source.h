@@ -59,6 +59,7 @@ class ArraySource final : public Source {
   ExampleSpec x() const override { return x_.spec; }
   ExampleSpec y() const override { return y_.spec; }
   std::string name() const override { return BaseName(x_.name); }
+  std::string y_name() const override { return BaseName(y_.name); }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     x_.Copy(index, count, x);
     if (y != nullptr) y_.Copy(index, count, y);

@@ -1,7 +1,8 @@
 // CheckpointManager: tf.train.CheckpointManager.
 //
 // Public. A CheckpointDirectory with the names and the semantics that users of
-// TensorFlow know. Not safe from several threads at once.
+// TensorFlow know. Save returns when the file is durable. Not safe from several
+// threads at once.
 
 #ifndef RINGLET_IO_CHECKPOINT_MANAGER_H_
 #define RINGLET_IO_CHECKPOINT_MANAGER_H_

@@ -89,6 +89,7 @@ class IdxFileSource final : public Source {
   ExampleSpec x() const override { return x_; }
   ExampleSpec y() const override { return y_.spec; }
   std::string name() const override { return BaseName(path_); }
+  std::string y_name() const override { return BaseName(y_.name); }
 
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     const size_t bytes = x_.bytes();

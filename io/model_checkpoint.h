@@ -1,7 +1,8 @@
 // ModelCheckpoint: saves the model, or its weights, after epochs or batches.
 //
 // Public. Keras's callback; options, rules and messages are those of Keras 3's
-// callbacks/model_checkpoint.py.
+// callbacks/model_checkpoint.py. It writes on the training thread: what it says
+// it saved is durable. Only BackupAndRestore saves in the background.
 //
 //   ModelCheckpointOptions best;
 //   best.save_best_only = true;
