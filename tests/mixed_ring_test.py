@@ -13,12 +13,13 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+
+from free_ports import free_ports
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # Machine of an ELF file -> its emulator and its name.
@@ -50,16 +51,6 @@ def command_of(build):
             skip(f"no {emulator}")
         return name, [emulator, str(program)]
     return name, [str(program)]
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def run(commands, folder, steps):

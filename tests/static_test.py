@@ -11,11 +11,12 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
+
+from free_ports import free_ports
 
 PT_DYNAMIC, PT_INTERP = 2, 3
 
@@ -90,13 +91,8 @@ def check_names(worker, source):
         shutil.copytree(pathlib.Path(source) / "data", root / "data")
         (root / "etc").mkdir()
         (root / "etc/hosts").write_text("127.0.0.1 board-a.lan board-b.lan\n")
-        free = [socket.socket() for _ in range(2)]
-        for s in free:
-            s.bind(("127.0.0.1", 0))
-        addresses = [f"{host}:{s.getsockname()[1]}" for host, s in
-                     zip(("board-a.lan", "board-b.lan"), free)]
-        for s in free:
-            s.close()
+        addresses = [f"{host}:{port}" for host, port in
+                     zip(("board-a.lan", "board-b.lan"), free_ports(2))]
         workers = [subprocess.Popen(
             ["/worker", "/", "/data/fashion-mnist-mini", "2"],
             env={"TF_CONFIG": json.dumps(
