@@ -67,6 +67,8 @@ class LifetimePlan {
   int Add(size_t bytes, int first, int last);
   // Places all buffers; returns the bytes the whole takes.
   size_t Place();
+  // What a buffer takes: a multiple of Arena::kAlignment.
+  size_t bytes(int buffer) const { return buffers_[buffer].bytes; }
   // Only after Place(). A multiple of Arena::kAlignment.
   size_t offset(int buffer) const { return buffers_[buffer].offset; }
 

@@ -51,14 +51,17 @@ class Logs {
 
 class Callback;
 
+enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
+
 // A running fit: where it is, and all that a resume has to restore besides the
 // model. Its spans are the position and the running metrics.
 struct FitState : public Saveable {
   Model* model = nullptr;
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
-  int64_t epochs = 0;           // where fit ends
-  int64_t steps_per_epoch = 0;  // 0: not known
-  bool chief = true;            // prints, and writes files that all share
+  int64_t epochs = 0;                          // where fit ends
+  int64_t steps_per_epoch = 0;                 // 0: not known
+  Validation validation = Validation::kNever;  // then logs have "val_loss" …
+  bool chief = true;  // prints, and writes files that all share
 
   // Where the next step will be: after the last step of an epoch `step` is
   // steps_per_epoch, until the epoch has ended.
@@ -103,6 +106,10 @@ class Callback : public Saveable {
   virtual Status OnSavePoint(FitState&, bool /*epoch_ended*/) {
     return Status();
   }
+
+  // Appends the names that OnEpochEnd may add to the logs. False: that is not
+  // known beforehand.
+  virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
   // Where a rank is lost: true for a callback that will restore the fit in
   // OnTrainBegin once the ranks are together again. Without one Fit returns

@@ -28,6 +28,7 @@ class EarlyStoppingCallback final : public Callback {
       : options_(options) {}
 
   const char* name() const override { return "early_stopping"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
     wait_ = best_epoch_ = 0;
@@ -123,6 +124,10 @@ class ReduceLROnPlateauCallback final : public Callback {
       : options_(options) {}
 
   const char* name() const override { return "reduce_lr_on_plateau"; }
+  bool NamesInLogs(std::vector<std::string>* names) const override {
+    names->push_back("learning_rate");
+    return true;
+  }
 
   Status OnSetup(FitState& fit) override {
     if (!(options_.factor < 1)) {
@@ -187,6 +192,10 @@ class LearningRateSchedulerCallback final : public Callback {
       : schedule_(std::move(schedule)), verbose_(verbose) {}
 
   const char* name() const override { return "learning_rate_scheduler"; }
+  bool NamesInLogs(std::vector<std::string>* names) const override {
+    names->push_back("learning_rate");
+    return true;
+  }
 
   Status OnEpochBegin(FitState& fit) override {
     const float rate = schedule_(fit.epoch, fit.model->LearningRate());
@@ -221,6 +230,7 @@ class CSVLoggerCallback final : public Callback {
       : separator_(separator), append_(append), file_(name(), filename) {}
 
   const char* name() const override { return "csv_logger"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState&) override {
     file_.Reset();
@@ -312,6 +322,7 @@ class TerminateOnNaNCallback final : public Callback {
   explicit TerminateOnNaNCallback(bool raise_error)
       : raise_error_(raise_error) {}
   const char* name() const override { return "terminate_on_nan"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     const double* loss = logs.Find("loss");
     if (loss == nullptr || std::isfinite(*loss)) return Status();
@@ -336,6 +347,7 @@ class LambdaCallbackImpl final : public Callback {
   explicit LambdaCallbackImpl(const LambdaCallbackOptions& functions)
       : f_(functions) {}
   const char* name() const override { return "lambda"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
   Status OnTrainBegin(FitState&) override {
     if (f_.on_train_begin) f_.on_train_begin();
     return Status();
@@ -382,7 +394,7 @@ Status Monitor::Setup(const Model& model, const std::string& name,
   }
   return InvalidArgument(
       "monitor='%s' is none of the model's metrics, so it is not known whether "
-      "larger is better; correct it, or set mode to kMin or kMax",
+      "larger is better; correct it, or set mode to min or max",
       name.c_str());
 }
 

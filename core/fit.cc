@@ -144,6 +144,7 @@ class Fitter {
     fit_.steps_per_epoch = options_.steps_per_epoch > 0
                                ? options_.steps_per_epoch
                                : dataset_.steps(model_->collective()->size());
+    fit_.validation = ValidationOfAll();
     fit_.chief = model_->collective()->rank() == 0;
     // All the memory now, so that what is too large fails before it starts.
     const int world = model_->collective()->size();
@@ -223,7 +224,7 @@ class Fitter {
     std::vector<MetricState> totals(model_->num_metrics());
     RINGLET_RETURN_IF_ERROR(model_->ReduceMetrics(totals.data()));
     SetMetrics(*model_, totals.data(), "", logs);
-    if (Validates()) RINGLET_RETURN_IF_ERROR(Validate(logs));
+    if (Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
     progress.Finish(fit_.step, *logs);
     RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
@@ -297,9 +298,21 @@ class Fitter {
     return true;
   }
 
-  bool Validates() const {
+  Validation ValidationOfAll() const {
+    if (options_.validation_data.empty()) return Validation::kNever;
+    if (options_.validation_epochs.empty() && options_.validation_freq == 1) {
+      return Validation::kAfterEveryEpoch;
+    }
+    // Ends at the latest where the list does, or with the second epoch.
+    for (int64_t e = options_.initial_epoch; e < options_.epochs; ++e) {
+      if (!Validates(e)) return Validation::kAfterSomeEpochs;
+    }
+    return Validation::kAfterEveryEpoch;
+  }
+
+  bool Validates(int64_t epoch) const {
     if (options_.validation_data.empty()) return false;
-    const int64_t number = fit_.epoch + 1;
+    const int64_t number = epoch + 1;
     const std::vector<int64_t>& listed = options_.validation_epochs;
     if (!listed.empty()) {
       return std::find(listed.begin(), listed.end(), number) != listed.end();

@@ -1097,9 +1097,35 @@ Status Model::SetInitialWeights(std::vector<float> weights) {
   return Status();
 }
 
-size_t Model::BytesNeeded(int64_t batch) const {
-  if (!impl_->compiled || batch < 1) return 0;
-  return impl_->kept_bytes + impl_->StepBytes(batch, true);
+MemoryPlan Model::PlanMemory(int64_t batch) const {
+  MemoryPlan sizes;
+  if (!impl_->compiled || batch < 1) return sizes;
+  sizes.weights = sizes.gradients =
+      Arena::RoundUp(static_cast<size_t>(num_weights()) * sizeof(float));
+  sizes.slots = sizes.weights * static_cast<size_t>(optimizer().num_slots());
+  RINGLET_CHECK(sizes.kept() == impl_->kept_bytes);
+
+  LifetimePlan plan;
+  std::vector<NodeMemory> memory;
+  Arena counting;
+  impl_->PlaceStep(&counting, batch, true, &plan, &memory);
+  const auto bytes = [&plan](int buffer) {
+    return buffer < 0 ? 0 : plan.bytes(buffer);
+  };
+  size_t losses = Arena::RoundUp(static_cast<size_t>(batch) * sizeof(float));
+  for (const NodeMemory& m : memory) {
+    sizes.activations += bytes(m.y);
+    if (m.dy != m.y) sizes.activation_gradients += bytes(m.dy);
+    for (const int dx : m.extra_dx) sizes.activation_gradients += bytes(dx);
+    sizes.scratch += bytes(m.forward_scratch) + bytes(m.backward_scratch);
+  }
+  const size_t planned =
+      sizes.activations + sizes.activation_gradients + sizes.scratch;
+  const size_t placed = plan.Place();
+  sizes.batches = counting.used() - losses - Arena::RoundUp(placed);
+  sizes.scratch += losses;
+  sizes.shared = planned - placed;
+  return sizes;
 }
 
 Status Model::Reserve(int64_t batch, bool training) {

@@ -67,6 +67,26 @@ struct Variable {
   int64_t size() const { return shape.elements(); }
 };
 
+// What training with batches of one size takes, in bytes as they are placed,
+// each a multiple of Arena::kAlignment.
+struct MemoryPlan {
+  size_t weights = 0;
+  size_t gradients = 0;    // of the weights
+  size_t slots = 0;        // the optimizer's
+  size_t batches = 0;      // examples and labels: of this step and of the next
+  size_t activations = 0;  // the layers' outputs
+  size_t activation_gradients = 0;
+  size_t scratch = 0;  // of single layers (im2col …), and the examples' losses
+  // Outputs, gradients and scratch that do not live at the same time have some
+  // bytes in common: so many less.
+  size_t shared = 0;
+  size_t kept() const { return weights + gradients + slots; }
+  size_t total() const {
+    return kept() + batches + activations + activation_gradients + scratch -
+           shared;
+  }
+};
+
 struct LoaderOptions {
   DataPosition start;
   bool background = true;  // the next batch is prepared by another thread
@@ -126,9 +146,10 @@ class Model {
   Result<Logs> Evaluate(const Dataset& dataset);
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
-  // Bytes that training with batches of up to `batch` takes, to the byte.
-  // 0 where not compiled.
-  size_t BytesNeeded(int64_t batch) const;
+  // What training with batches of up to `batch` takes, to the byte. Zeros where
+  // not compiled.
+  MemoryPlan PlanMemory(int64_t batch) const;
+  size_t BytesNeeded(int64_t batch) const { return PlanMemory(batch).total(); }
   // Takes the step's memory for batches of up to `batch`; without it the
   // first step does. `training` false is enough to evaluate and predict.
   Status Reserve(int64_t batch, bool training);

@@ -14,6 +14,7 @@ class StepLoggerCallback final : public Callback {
       : file_(name(), filename) {}
 
   const char* name() const override { return "step_logger"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
     file_.Reset();

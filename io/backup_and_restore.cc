@@ -70,6 +70,7 @@ class BackupAndRestoreCallback final : public Callback {
       : directory_(directory), options_(options) {}
 
   const char* name() const override { return "backup_and_restore"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
     if (directory_.empty()) {

@@ -51,6 +51,9 @@ class LineReader {
       break;
     }
     ++number_;
+    if (number_ == 1 && line->compare(0, 3, "\xEF\xBB\xBF") == 0) {
+      line->erase(0, 3);  // a byte order mark
+    }
     if (!line->empty() && line->back() == '\r') line->pop_back();
     return Status();
   }
@@ -127,12 +130,15 @@ class CsvReader {
     if (rows_ == 0) {
       return Corruption("%s: no rows of numbers", path_.c_str());
     }
+    const int64_t labels = options_.has_label ? 1 : 0;
+    const Shape y = options_.has_label ? Shape() : Shape({0});
     *source = std::make_shared<ArraySource>(
         rows_,
-        ExampleArray{path_,
-                     {DType::kFloat32, {static_cast<int64_t>(columns_) - 1}},
-                     std::move(x_)},
-        ExampleArray{path_, {DType::kFloat32, {}}, std::move(y_)});
+        ExampleArray{
+            path_,
+            {DType::kFloat32, {static_cast<int64_t>(columns_) - labels}},
+            std::move(x_)},
+        ExampleArray{path_, {DType::kFloat32, y}, std::move(y_)});
     return Status();
   }
 
@@ -140,6 +146,10 @@ class CsvReader {
   // The first line says how many columns there are and which is the label.
   Status Begin(const std::vector<std::string_view>& fields, int64_t line) {
     columns_ = fields.size();
+    if (!options_.has_label && columns_ <= kMostColumns) {
+      label_ = -1;
+      return Status();
+    }
     if (columns_ < 2 || columns_ > kMostColumns) {
       return Corruption("%s: line %" PRId64
                         ": %zu columns; needs a label and at least one value "
@@ -166,14 +176,16 @@ class CsvReader {
 
   Status Row(const std::vector<std::string_view>& fields, int64_t line) {
     if (fields.size() != columns_) {
-      return Corruption("%s: line %" PRId64 " has %zu fields, the first had %zu",
+      return Corruption("%s: line %" PRId64
+                        " has %zu fields, the first had %zu",
                         path_.c_str(), line, fields.size(), columns_);
     }
     for (size_t i = 0; i < columns_; ++i) {
       const std::string_view field = fields[i];
       float value = 0;
       if (!ParseNumber(field, &value)) {
-        return Corruption("%s: line %" PRId64 ", column %zu: '%.40s' is not a "
+        return Corruption("%s: line %" PRId64
+                          ", column %zu: '%.40s' is not a "
                           "number that fits float32",
                           path_.c_str(), line, i + 1,
                           std::string(field).c_str());

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "json.h"
+#include "keras_json.h"
 
 namespace ringlet {
 namespace {
@@ -133,11 +134,14 @@ bool TakeReplacement(const std::string& text, size_t* at, Replacement* made,
 const PathField* FindField(const std::vector<PathField>& fields,
                            const std::string& name, std::string* reason) {
   std::string known;
+  std::vector<std::string> names;
   for (const PathField& field : fields) {
+    names.push_back(field.name);
     if (field.name == name) return &field;
     known += (known.empty() ? "" : ", ") + field.name;
   }
-  *reason = "'" + Printable(name) + "' (there are: " + known + ")";
+  *reason = "'" + Printable(name) + "' (there are: " + known +
+            "; the nearest: '" + Nearest(name, names) + "')";
   return nullptr;
 }
 

@@ -113,4 +113,19 @@ uint32_t Crc32(const void* data, size_t bytes) {
       crc32_z(0, static_cast<const unsigned char*>(data), bytes));
 }
 
+bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
+                size_t most, size_t* made, bool* ended) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+  stream.next_in = const_cast<unsigned char*>(data);  // zlib only reads it
+  stream.avail_in = static_cast<uInt>(bytes);
+  stream.next_out = out;
+  stream.avail_out = static_cast<uInt>(most);
+  const int code = inflate(&stream, Z_FINISH);
+  *made = most - stream.avail_out;
+  *ended = code == Z_STREAM_END && stream.avail_in == 0;
+  inflateEnd(&stream);
+  return code == Z_STREAM_END || code == Z_BUF_ERROR || code == Z_OK;
+}
+
 }  // namespace ringlet

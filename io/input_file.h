@@ -54,6 +54,13 @@ class InputFile {
 // CRC-32 as gzip and zip have it.
 uint32_t Crc32(const void* data, size_t bytes);
 
+// Inflates raw deflate data, as zip has them, until `most` bytes (> 0) are in
+// `out` or the data end. *made: how many. *ended: the stream ended with them,
+// and all of `data` was used. False: damaged, or no memory. Both sizes are
+// below 4 GiB.
+bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,
+                size_t most, size_t* made, bool* ended);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_INPUT_FILE_H_

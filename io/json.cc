@@ -76,6 +76,13 @@ const char* FindDuplicate(const cJSON* value) {
 
 Status Json::Parse(const std::string& text, const std::string& where,
                    Json* json, int max_depth) {
+  const bool marked = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
+  return marked ? ParseUnmarked(text.substr(3), where, json, max_depth)
+                : ParseUnmarked(text, where, json, max_depth);
+}
+
+Status Json::ParseUnmarked(const std::string& text, const std::string& where,
+                           Json* json, int max_depth) {
   const size_t utf8 = EndOfUtf8(text);
   if (utf8 != text.size()) return ErrorAt(text, utf8, where, "not UTF-8");
   RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth));

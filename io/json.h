@@ -26,7 +26,8 @@ class Json {
   enum class Kind { kNone, kNull, kBool, kNumber, kString, kArray, kObject };
 
   Json() = default;
-  // Errors begin with "<where>: line 3, column 7: ".
+  // Errors begin with "<where>: line 3, column 7: ". A byte order mark before
+  // the text is skipped.
   static Status Parse(const std::string& text, const std::string& where,
                       Json* json, int max_depth = kMaxDepth);
 
@@ -55,6 +56,8 @@ class Json {
  private:
   Json(const std::shared_ptr<cJSON>& root, const cJSON* at)
       : root_(root), at_(at) {}
+  static Status ParseUnmarked(const std::string& text, const std::string& where,
+                              Json* json, int max_depth);
 
   std::shared_ptr<cJSON> root_;
   const cJSON* at_ = nullptr;

@@ -28,6 +28,7 @@ class ModelCheckpointCallback final : public Callback {
         best_(options.initial_value_threshold) {}
 
   const char* name() const override { return "model_checkpoint"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState& fit) override {
     RINGLET_RETURN_IF_ERROR(CheckFilepath());
@@ -37,10 +38,21 @@ class ModelCheckpointCallback final : public Callback {
           "is %" PRId64,
           options_.save_freq);
     }
+    RINGLET_RETURN_IF_ERROR(CheckNames(fit));
     // As Keras's it keeps its best and its count from one fit to the next.
     if (!options_.save_best_only) return Status();
     return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
                           /*min_delta=*/0);
+  }
+
+  // What will stand in the way of a file whose name is known is told now.
+  Status OnTrainBegin(FitState& fit) override {
+    const std::string folder = FolderOf(filepath_);
+    if (!fit.chief || folder.find('{') != std::string::npos) return Status();
+    const Status made = options_.files->MakeDirectory(folder);
+    if (!made.ok()) return Failed(made, filepath_);
+    return filepath_.find('{') == std::string::npos ? CheckNoFolder(filepath_)
+                                                    : Status();
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
@@ -81,6 +93,44 @@ class ModelCheckpointCallback final : public Callback {
           filepath_.c_str());
     }
     return CheckPathFormat(filepath_);
+  }
+
+  // Tries the path with the names that the logs will have, as far as these can
+  // be known now.
+  Status CheckNames(const FitState& fit) const {
+    const bool on_batch = options_.save_freq > 0;
+    Logs logs;
+    SetMetrics(fit, "", &logs);
+    if (!on_batch) {
+      std::vector<std::string> names;
+      for (const auto& callback : *fit.callbacks) {
+        if (callback.get() == this) break;
+        if (!callback->NamesInLogs(&names)) return Status();
+      }
+      for (const std::string& name : names) logs.Set(name, 1);
+    }
+    std::string path;
+    Logs validated = logs;
+    if (!on_batch) SetMetrics(fit, "val_", &validated);
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, validated, on_batch, &path));
+    if (fit.validation == Validation::kAfterEveryEpoch ||
+        PathOf(fit, logs, on_batch, &path).ok()) {
+      return Status();
+    }
+    return InvalidArgument(
+        "Failed to format this callback filepath: \"%s\". Reason: a name that "
+        "begins with val_ needs validation %s",
+        filepath_.c_str(),
+        fit.validation == Validation::kNever
+            ? "data, and there are none"
+            : "after every epoch, and validation_freq leaves out some");
+  }
+
+  static void SetMetrics(const FitState& fit, const std::string& prefix,
+                         Logs* logs) {
+    for (int i = 0; i < fit.model->num_metrics(); ++i) {
+      logs->Set(prefix + fit.model->metric_name(i), 1);
+    }
   }
 
   Status PathOf(const FitState& fit, const Logs& logs, bool on_batch,
@@ -169,15 +219,18 @@ class ModelCheckpointCallback final : public Callback {
     return SaveModel(model, path, saving);
   }
 
+  Status CheckNoFolder(const std::string& path) const {
+    std::vector<std::string> names;
+    if (!options_.files->List(path, &names).ok()) return Status();
+    return InvalidArgument(
+        "Please specify a non-directory filepath for ModelCheckpoint. "
+        "Filepath used is an existing directory: %s",
+        path.c_str());
+  }
+
   // What space or a repair may cure is no reason to stop.
   Status Failed(const Status& status, const std::string& path) const {
-    std::vector<std::string> names;
-    if (options_.files->List(path, &names).ok()) {
-      return InvalidArgument(
-          "Please specify a non-directory filepath for ModelCheckpoint. "
-          "Filepath used is an existing directory: %s",
-          path.c_str());
-    }
+    RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
     if (status.code() == Code::kInvalidArgument) return status;
     std::fprintf(stderr,
                  "warning: the model was not saved; training goes on: %s\n",

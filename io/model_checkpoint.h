@@ -53,7 +53,9 @@ struct ModelCheckpointOptions {
 // next, and is saved with a run by BackupAndRestore. A disk that is full, fails
 // or may not be written is a warning on stderr: training goes on, the file
 // before stays, and what was not saved is not the best. A filepath that can
-// never be used (its text, or a directory of that name) is an error of Fit.
+// never be used (its text, or a directory of that name) is an error of
+// Fit, before the first step where the names in the logs can be known then (see
+// Callback::NamesInLogs).
 std::shared_ptr<Callback> ModelCheckpoint(
     const std::string& filepath, const ModelCheckpointOptions& options = {});
 

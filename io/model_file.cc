@@ -8,6 +8,8 @@
 #include "compile_arguments.h"
 #include "json.h"
 #include "model_json.h"
+#include "torch_layout.h"
+#include "weights_file.h"
 
 namespace ringlet {
 namespace {
@@ -109,7 +111,7 @@ Status RestoreCompiled(const std::string& path, const Metadata& metadata,
 // What the file has for one weight of the model.
 struct Match {
   const Variable* variable;
-  const StoredTensor* tensor = nullptr;  // null: missing
+  TorchWeight stored;  // of a file in Keras's layout as it is here
   bool fits = false;
 };
 
@@ -117,39 +119,52 @@ std::string LayerOf(const Variable& variable) {
   return variable.path.substr(0, variable.path.rfind('/'));
 }
 
-bool IsRinglets(const SafetensorsReader& file) {
-  const auto format = file.metadata().find("format");
-  return format != file.metadata().end() && format->second == "ringlet";
-}
-
 std::string Describe(const Match& match) {
-  return match.variable->path + ": " + NameOf(match.tensor->storage) + " " +
-         match.tensor->shape.ToString() + " in the file, F32 " +
-         match.variable->shape.ToString() + " here";
+  const StoredTensor& tensor = *match.stored.tensor;
+  const bool renamed = tensor.name != match.variable->path &&
+                       tensor.name != kWeightsPrefix + match.variable->path;
+  return match.variable->path + ": " + NameOf(tensor.storage) + " " +
+         tensor.shape.ToString() + " in the file" +
+         (renamed ? " (" + tensor.name + ")" : "") + ", F32 " +
+         match.stored.shape.ToString() +
+         (match.stored.shape != match.variable->shape ? " expected" : " here");
 }
 
-std::vector<Match> MatchWeights(const SafetensorsReader& file,
-                                const Model& model) {
-  std::vector<Match> matches;
+Status MatchWeights(const WeightsFile& file, const Model& model,
+                    const LoadWeightsOptions& options,
+                    std::vector<Match>* matches) {
+  std::vector<TorchWeight> weights;
+  if (options.layout == WeightsLayout::kTorch) {
+    RINGLET_RETURN_IF_ERROR(FindTorchWeights(
+        file, model, /*names_only=*/options.by_name, &weights));
+  }
   for (const Variable& v : model.variables()) {
     Match match;
     match.variable = &v;
-    match.tensor = file.Find(kWeightsPrefix + v.path);
-    if (match.tensor == nullptr && !IsRinglets(file)) {
-      match.tensor = file.Find(v.path);
+    if (options.layout == WeightsLayout::kTorch) {
+      match.stored = weights[matches->size()];
+    } else {
+      match.stored.shape = v.shape;
+      match.stored.tensor = file.Find(kWeightsPrefix + v.path);
+      if (match.stored.tensor == nullptr && !file.is_ringlets()) {
+        match.stored.tensor = file.Find(v.path);
+      }
     }
-    match.fits = match.tensor != nullptr && match.tensor->shape == v.shape &&
-                 DTypeOf(match.tensor->storage) == DType::kFloat32;
-    matches.push_back(match);
+    const StoredTensor* tensor = match.stored.tensor;
+    match.fits = tensor != nullptr && tensor->shape == match.stored.shape &&
+                 DTypeOf(tensor->storage) == DType::kFloat32;
+    matches->push_back(match);
   }
-  return matches;
+  return Status();
 }
 
 // The file's weights that no weight of the model took.
-std::vector<std::string> Unexpected(const SafetensorsReader& file,
+std::vector<std::string> Unexpected(const WeightsFile& file,
                                     const std::vector<Match>& matches) {
   std::set<const StoredTensor*> taken;
-  for (const Match& match : matches) taken.insert(match.tensor);
+  for (const Match& match : matches) {
+    taken.insert(match.stored.tensor);
+  }
   const std::string prefix = kWeightsPrefix;
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
@@ -157,7 +172,7 @@ std::vector<std::string> Unexpected(const SafetensorsReader& file,
     const bool prefixed = tensor.name.compare(0, prefix.size(), prefix) == 0;
     if (prefixed) {
       names.push_back(tensor.name.substr(prefix.size()));
-    } else if (!IsRinglets(file)) {
+    } else if (!file.is_ringlets()) {
       names.push_back(tensor.name);
     }
   }
@@ -165,15 +180,15 @@ std::vector<std::string> Unexpected(const SafetensorsReader& file,
 }
 
 // The matches to load, and the report but for `loaded` and `verified`.
-std::vector<Match> Compare(const SafetensorsReader& file, const Model& model,
+std::vector<Match> Compare(const WeightsFile& file,
+                           const std::vector<Match>& matches,
                            WeightsReport* report) {
-  const std::vector<Match> matches = MatchWeights(file, model);
   report->unexpected = Unexpected(file, matches);
   std::set<std::string> left;  // layers
   for (const Match& match : matches) {
     if (match.fits) continue;
     left.insert(LayerOf(*match.variable));
-    if (match.tensor == nullptr) {
+    if (match.stored.tensor == nullptr) {
       report->missing.push_back(match.variable->path);
     } else {
       report->mismatched.push_back(Describe(match));
@@ -215,6 +230,17 @@ std::string Differences(const WeightsReport& report) {
   return text;
 }
 
+bool IsTorchs(const std::vector<std::string>& names) {
+  const std::string end = ".weight";
+  for (const std::string& name : names) {
+    if (name.size() > end.size() &&
+        name.compare(name.size() - end.size(), end.size(), end) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
                    const WeightsReport& report) {
   const bool others = options.by_name || options.skip_mismatch;
@@ -227,20 +253,33 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
   }
   const std::string text = Differences(bad);
   if (text.empty()) return Status();
-  return InvalidArgument(
-      "%s: the weights are not this model's: %s. by_name takes the layers that "
-      "both have, skip_mismatch passes over those that differ",
-      path.c_str(), text.c_str());
+  const char* advice =
+      "by_name takes the layers that both have, skip_mismatch passes over "
+      "those that differ";
+  if (options.layout == WeightsLayout::kTorch) {
+    advice =
+        "Give the layers the modules' names; or save with numpy.savez, which "
+        "keeps their order";
+  } else if (IsTorchs(report.unexpected)) {
+    advice =
+        "These are PyTorch's names: ask for its layout (--init-layout torch, "
+        "WeightsLayout::kTorch)";
+  }
+  return InvalidArgument("%s: the weights are not this model's: %s. %s",
+                         path.c_str(), text.c_str(), advice);
 }
 
-Status ReadWeights(const SafetensorsReader& file,
-                   const std::vector<Match>& matches, float* weights,
-                   WeightsReport* report) {
+Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
+                   float* weights, WeightsReport* report) {
+  std::vector<float> stored;
   for (const Match& match : matches) {
+    float* weight = weights + match.variable->offset;
+    stored.resize(static_cast<size_t>(match.variable->size()));
     RINGLET_RETURN_IF_ERROR(
-        file.Read(*match.tensor, weights + match.variable->offset)
+        file.Read(*match.stored.tensor, stored.data())
             .Annotate("the weights in memory are now partly overwritten and "
                       "must not be used"));
+    FromTorch(match.stored, stored.data(), weight);
     report->loaded.push_back(match.variable->path);
   }
   return Status();
@@ -311,9 +350,11 @@ Status LoadWeights(Model* model, const std::string& path,
   if (report == nullptr) report = &own;
   *report = WeightsReport();
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
-  SafetensorsReader file;
+  WeightsFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
-  const std::vector<Match> fitting = Compare(file, *model, report);
+  std::vector<Match> matches;
+  RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
+  const std::vector<Match> fitting = Compare(file, matches, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(path, options, *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));

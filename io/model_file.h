@@ -49,7 +49,26 @@ Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
 Status SaveWeights(Model* model, const std::string& path,
                    const SaveOptions& options = {});
 
+// How a file from elsewhere names its weights, and how they lie in it.
+enum class WeightsLayout : uint8_t {
+  // "dense/kernel" or "model/dense/kernel", as they lie here.
+  kKeras,
+  // A state_dict of PyTorch: "fc.weight" and "fc.bias" are kernel and bias of
+  // the Dense or Conv2D "fc". Where no layer has a module's name, the layers
+  // with weights take the modules in order: that of an npz file, or, as
+  // safetensors files keep none, the names' natural one ("2" before "10";
+  // refused where modules of one shape differ in more than digits).
+  //
+  // Linear (units, inputs) becomes (inputs, units), Conv2d (filters, channels,
+  // height, width) becomes (height, width, channels, filters). The inputs of a
+  // Dense after a Flatten of (height, width, channels) are turned from
+  // PyTorch's (channels, height, width), also behind Dropout, Activation and
+  // Add. What a Reshape to more than one dimension makes of channels is not.
+  kTorch,
+};
+
 struct LoadWeightsOptions {
+  WeightsLayout layout = WeightsLayout::kKeras;
   // Takes the layers that both have, whatever else either has: to begin with
   // some layers of another model.
   bool by_name = false;
@@ -75,9 +94,9 @@ struct WeightsReport {
 };
 
 // By layer's and weight's name, in whatever order the two have them. Takes
-// every file of ringlet that holds weights, a run's checkpoint too, and plain
-// safetensors files with tensors "dense/kernel" or "model/dense/kernel", in
-// which damage cannot be seen. All is checked, checksums too, before the first
+// every file of ringlet that holds weights, a run's checkpoint too, npz files
+// (npz.h), and plain safetensors files, in which damage cannot be seen; see
+// WeightsLayout. All is checked, checksums too, before the first
 // weight is overwritten. *report (may be null) is filled in where the weights
 // do not fit as well. The optimizer's state stays.
 Status LoadWeights(Model* model, const std::string& path,

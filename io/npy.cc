@@ -98,10 +98,9 @@ bool ParseShape(const std::string& text, int64_t most, Shape* shape) {
   return none || elements <= most;
 }
 
-Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
-  const char* path = file->path().c_str();
-  unsigned char start[8];
-  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
+// Checks the first 8 bytes. The length of the header takes *length_bytes more.
+Status CheckStart(const char* path, const unsigned char* start,
+                  size_t* length_bytes) {
   if (std::memcmp(start, kMagic, 6) != 0) {
     return Corruption("%s: offset 0: not the magic number of an NPY file",
                       path);
@@ -110,20 +109,26 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
     return Corruption("%s: offset 6: NPY version %d; ringlet reads 1 to 3",
                       path, start[6]);
   }
-  const size_t length_bytes = start[6] == 1 ? 2 : 4;
-  unsigned char b[4] = {};
-  RINGLET_RETURN_IF_ERROR(
-      file->Read(b, length_bytes, "the length of the NPY header"));
-  const size_t length =
-      b[0] | b[1] << 8 | b[2] << 16 | static_cast<size_t>(b[3]) << 24;
-  if (length > kMostHeader) {
-    return Corruption(
-        "%s: offset 8: a header of %zu bytes is more than an "
-        "array needs",
-        path, length);
+  *length_bytes = start[6] == 1 ? 2 : 4;
+  return Status();
+}
+
+Status HeaderLength(const char* path, const unsigned char* bytes,
+                    size_t length_bytes, size_t* length) {
+  *length = 0;
+  for (size_t i = 0; i < length_bytes; ++i) {
+    *length |= static_cast<size_t>(bytes[i]) << (8 * i);
   }
-  std::string header(length, '\0');
-  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
+  if (*length <= kMostHeader) return Status();
+  return Corruption(
+      "%s: offset 8: a header of %zu bytes is more than an "
+      "array needs",
+      path, *length);
+}
+
+// `most_left`: bytes that can follow the header.
+Status ParseDictionary(const char* path, const std::string& header,
+                       int64_t most_left, NpyArray* array, bool* reversed) {
   const std::string descr = Value(header, "descr");
   if (!ParseDescr(descr, &array->dtype, reversed)) {
     return Corruption(
@@ -138,8 +143,7 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
         path);
   }
   const std::string shape = Value(header, "shape");
-  const int64_t most =
-      file->MostLeft() / static_cast<int64_t>(SizeOf(array->dtype));
+  const int64_t most = most_left / static_cast<int64_t>(SizeOf(array->dtype));
   if (!ParseShape(shape, most, &array->shape)) {
     return Corruption(
         "%s: header: shape %.200s is none, or more than the file "
@@ -147,6 +151,21 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
         path, shape.c_str(), most);
   }
   return Status();
+}
+
+Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
+  const char* path = file->path().c_str();
+  unsigned char start[8];
+  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
+  size_t length_bytes = 0, length = 0;
+  RINGLET_RETURN_IF_ERROR(CheckStart(path, start, &length_bytes));
+  unsigned char b[4] = {};
+  RINGLET_RETURN_IF_ERROR(
+      file->Read(b, length_bytes, "the length of the NPY header"));
+  RINGLET_RETURN_IF_ERROR(HeaderLength(path, b, length_bytes, &length));
+  std::string header(length, '\0');
+  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
+  return ParseDictionary(path, header, file->MostLeft(), array, reversed);
 }
 
 }  // namespace
@@ -162,6 +181,26 @@ Status ReadNpy(const std::string& path, NpyArray* array) {
       &array->data));
   if (reversed) ReverseElements(SizeOf(array->dtype), &array->data);
   return Status();
+}
+
+Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
+                      size_t size, int64_t total, NpyArray* array,
+                      bool* reversed, int64_t* data_at) {
+  const char* path = where.c_str();
+  const auto ends = [path] {
+    return Corruption("%s: ends within the NPY header", path);
+  };
+  *array = NpyArray();
+  if (size < 12) return ends();
+  size_t length_bytes = 0, length = 0;
+  RINGLET_RETURN_IF_ERROR(CheckStart(path, bytes, &length_bytes));
+  RINGLET_RETURN_IF_ERROR(HeaderLength(path, bytes + 8, length_bytes, &length));
+  const size_t begin = 8 + length_bytes;
+  if (length > size - begin) return ends();
+  *data_at = static_cast<int64_t>(begin + length);
+  const std::string header(reinterpret_cast<const char*>(bytes) + begin,
+                           length);
+  return ParseDictionary(path, header, total - *data_at, array, reversed);
 }
 
 std::string NpyHeader(DType dtype, const Shape& shape) {

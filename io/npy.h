@@ -23,6 +23,14 @@ struct NpyArray {
 
 Status ReadNpy(const std::string& path, NpyArray* array);
 
+// The header alone, of a file of `total` bytes that is read by other means:
+// `bytes` are its first `size`. array->data stay empty; they begin at *data_at,
+// and their byte order is not the machine's where *reversed. The array's size
+// is at most what follows. Errors begin with `where`.
+Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
+                      size_t size, int64_t total, NpyArray* array,
+                      bool* reversed, int64_t* data_at);
+
 // What a file of such an array has before its data, which are little-endian.
 std::string NpyHeader(DType dtype, const Shape& shape);
 

@@ -1,20 +1,71 @@
 // NPZ: numpy's files of several named arrays.
 //
-// Public. A zip archive, stored without compression, of NPY files
-// (numpy.savez); up to 4 GiB and 65535 arrays (PKWARE APPNOTE 4.3, without
-// Zip64).
+// Public. A zip archive of NPY files, written without compression (numpy.savez)
+// and read with it too (savez_compressed); up to 4 GiB and 65535 arrays (PKWARE
+// APPNOTE 4.3, without Zip64).
 
 #ifndef RINGLET_IO_NPZ_H_
 #define RINGLET_IO_NPZ_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "../core/shape.h"
 #include "../core/status.h"
 #include "file_system.h"
+#include "safetensors.h"
 
 namespace ringlet {
+
+// Files are not trusted: every size is checked before memory is taken.
+class NpzReader {
+ public:
+  // Reads the directory and the arrays' headers. kCorruption with the place
+  // where the file breaks a rule; kUnimplemented: what numpy does not write.
+  Status Open(FileSystem* files, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // As numpy.load names them, in the order of the directory; `offset` and
+  // `bytes` are those of the whole entry, as stored. Their crc is zip's.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* Find(const std::string& name) const;
+
+  // Reads every array and compares the checksums.
+  Status Verify() const;
+  // Into `elements`, of tensor.shape and DTypeOf(tensor.storage), native byte
+  // order; checked.
+  Status Read(const StoredTensor& tensor, void* elements) const;
+
+ private:
+  // What tensors_[i] does not tell.
+  struct Entry {
+    bool deflated = false;
+    bool reversed = false;  // not in the machine's byte order
+    int64_t size = 0;       // inflated
+    int64_t data_at = 0;    // in the inflated NPY file
+  };
+  Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,
+                       int64_t* count) const;
+  Status ReadDirectory(const std::vector<unsigned char>& directory,
+                       int64_t begin, int64_t count);
+  Status CheckEntry(const std::string& where, const StoredTensor& tensor,
+                    const Entry& entry, int flags, int method) const;
+  Status FindData(const std::string& where, const std::string& file_name,
+                  int64_t end, StoredTensor* tensor) const;
+  Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
+                       Entry* entry) const;
+  Status ReadContent(const StoredTensor& tensor,
+                     std::vector<unsigned char>* content) const;
+
+  std::string path_;
+  std::shared_ptr<File> file_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t> by_name_;
+};
 
 class NpzWriter {
  public:

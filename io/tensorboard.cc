@@ -64,6 +64,7 @@ class TensorBoardCallback final : public Callback {
       : options_(options) {}
 
   const char* name() const override { return "tensorboard"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState&) override {
     if (options_.log_dir.empty()) {

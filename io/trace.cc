@@ -92,6 +92,7 @@ class ProfilerCallback final : public Callback {
       : options_(options), trace_(options.max_pieces) {}
 
   const char* name() const override { return "profiler"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
   Status OnSetup(FitState&) override {
     if (options_.path.empty()) {

@@ -125,6 +125,35 @@ TEST(CsvTest, WithoutAHeaderTheFirstLineIsAnExample) {
                 "line 1, column 1: 'a' is not a number");
 }
 
+TEST(CsvTest, WithoutALabelAllColumnsAreValues) {
+  CsvOptions options;
+  options.has_label = false;
+  const DataFiles files;
+  for (const char* text : {"a,b\n1,2\n3,4\n", "a\n1\n2\n3\n4\n"}) {
+    const Dataset d = CsvDataset(files.Write("a.csv", text), options);
+    ASSERT_TRUE(d.Batch(1).status().ok());
+    const int64_t columns = text[1] == ',' ? 2 : 1;
+    EXPECT_EQ(d.source()->x().shape, Shape({columns}));
+    EXPECT_EQ(d.source()->y().bytes(), 0u);
+    std::vector<float> x, row(static_cast<size_t>(columns));
+    for (int64_t i = 0; i < d.source()->size(); ++i) {
+      ASSERT_TRUE(d.source()->Read(&i, 1, row.data(), nullptr).ok());
+      x.insert(x.end(), row.begin(), row.end());
+    }
+    EXPECT_EQ(x, (std::vector<float>{1, 2, 3, 4}));
+  }
+}
+
+TEST(CsvTest, AByteOrderMarkIsSkipped) {
+  const std::string mark = "\xEF\xBB\xBF";
+  EXPECT_EQ(Read(mark + "a,b\n1,2\n3,4\n", ByName("a")),
+            (Table{{2, 4}, {1, 3}}));
+  EXPECT_EQ(Read(mark + "1,2\n3,4\n", NoHeader()), (Table{{1, 3}, {2, 4}}));
+  EXPECT_EQ(Read(mark + "\r\na,b\r\n1,2\r\n"), (Table{{1}, {2}}));
+  ExpectRefused("a,b\n" + mark + "1,2\n", {}, Code::kCorruption,
+                "line 2, column 1");
+}
+
 TEST(CsvTest, LinesMayEndInAnyOrNoWay) {
   const Table expected = {{1, 3}, {2, 4}};
   for (const char* text :

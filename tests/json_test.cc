@@ -50,6 +50,19 @@ TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
   EXPECT_NE(ErrorOf("[\"a\nb\"]"), "");
 }
 
+TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
+  const std::string mark = "\xEF\xBB\xBF";
+  Json json;
+  ASSERT_TRUE(Json::Parse(mark + "{\"a\": 1}", "file", &json).ok());
+  EXPECT_EQ(json["a"].number(), 1);
+  EXPECT_EQ(ErrorOf(mark + "{\"a\": x}"), ErrorOf("{\"a\": x}"));
+  EXPECT_NE(ErrorOf("{} " + mark), "");
+  EXPECT_NE(ErrorOf(mark), "");
+  std::string many;
+  for (int i = 0; i < 100000; ++i) many += mark;
+  EXPECT_NE(ErrorOf(many + "{}"), "");
+}
+
 TEST(JsonTest, DeepNestingIsRejected) {
   const auto nested = [](int n) {
     return std::string(n, '[') + std::string(n, ']');

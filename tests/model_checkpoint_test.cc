@@ -59,7 +59,7 @@ TEST(FormatPathTest, WhatCannotBeFormattedIsNamedAsKerasDoes) {
   const std::vector<PathField> fields = {Whole("epoch", 3), Float("loss", 1)};
   EXPECT_EQ(Formatted("{val_acc:.2f}.x", fields),
             "Failed to format this callback filepath: \"{val_acc:.2f}.x\". "
-            "Reason: 'val_acc' (there are: epoch, loss)");
+            "Reason: 'val_acc' (there are: epoch, loss; the nearest: 'epoch')");
   EXPECT_NE(Formatted("{loss:d}", fields).find("Unknown format code 'd'"),
             std::string::npos);
   for (const char* bad :
@@ -322,6 +322,82 @@ TEST(ModelCheckpointTest, WrongArgumentsAreErrorsOfFit) {
             std::string::npos);
 }
 
+// Counts the steps that were taken.
+class Steps final : public Callback {
+ public:
+  const char* name() const override { return "steps"; }
+  bool NamesInLogs(std::vector<std::string>* names) const override {
+    names->push_back("steps");
+    return true;
+  }
+  Status OnTrainBatchEnd(FitState&, const Logs&) override {
+    ++taken;
+    return Status();
+  }
+  Status OnEpochEnd(FitState&, Logs* logs) override {
+    logs->Set("steps", taken);
+    return Status();
+  }
+  int taken = 0;
+};
+
+TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
+  const struct {
+    const char* path;
+    int64_t save_freq;
+    bool validates;
+    int64_t validation_freq;
+    std::vector<int64_t> validation_epochs;
+    const char* says;  // "" where it is right
+  } cases[] = {
+      {"{val_los}", 0, true, 1, {}, "nearest: 'val_loss'"},
+      {"{val_accuracy}{val_loss}{loss}{epoch}", 0, true, 1, {}, ""},
+      {"{acuracy:.2f}", 0, false, 1, {}, "nearest: 'accuracy'"},
+      {"{loss:d}", 0, false, 1, {}, "Unknown format code 'd'"},
+      {"{val_loss}", 0, false, 1, {}, "needs validation data"},
+      {"{val_loss}", 0, true, 2, {}, "leaves out some"},
+      {"{val_loss}", 0, true, 1, {1}, "leaves out some"},
+      {"{val_loss}", 0, true, 1, {2, 1}, ""},
+      {"{batch}", 0, true, 1, {}, "'batch'"},
+      {"{batch}-{loss}", 3, true, 1, {}, ""},
+      {"{val_loss}", 3, true, 1, {}, "'val_loss'"},
+      {"{steps}", 3, true, 1, {}, "'steps'"},
+      {"{steps}-{learning_rate}", 0, true, 1, {}, ""},
+      {"{step}", 0, true, 1, {}, "nearest: 'steps'"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.path);
+    SimulatedFileSystem files;
+    ModelCheckpointOptions options;
+    options.files = &files;
+    options.save_freq = c.save_freq;
+    auto model = TinyModel();
+    FitOptions fit = Quiet(2);
+    if (c.validates) fit.validation_data = Points(24, 9).Batch(24);
+    fit.validation_freq = c.validation_freq;
+    fit.validation_epochs = c.validation_epochs;
+    const auto steps = std::make_shared<Steps>();
+    fit.callbacks = {
+        steps, ReduceLROnPlateau(),
+        ModelCheckpoint("d/" + std::string(c.path) + ".safetensors", options)};
+    const Status status = model->Fit(Points(48).Batch(8), fit).status();
+    const std::string says = c.says;
+    EXPECT_EQ(status.ok(), says.empty()) << status.message();
+    EXPECT_EQ(steps->taken, says.empty() ? 12 : 0);
+    EXPECT_NE(std::string(status.message()).find(says), std::string::npos)
+        << status.message();
+  }
+}
+
+// Another callback might add it.
+TEST(ModelCheckpointTest, ANameThatCannotBeKnownIsLookedForWhenItIsSaved) {
+  Trial run;
+  EXPECT_TRUE(
+      run.Fit("d/{score}.safetensors", ModelCheckpointOptions(), 1, {0.5})
+          .ok());
+  EXPECT_EQ(run.files.Paths().size(), 1u);
+}
+
 TEST(ModelCheckpointTest, ADirectoryInItsPlaceIsAnError) {
   TempFolder folder;
   std::filesystem::create_directory(folder / "m.safetensors");
@@ -371,16 +447,20 @@ TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
 }
 
 TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
-  // A save takes nine operations: one of the first two saves is hit.
+  // The start takes two operations, a save nine: one of the first two saves is
+  // hit, or the start.
   // ENOENT: another program that saves to this file swept it.
   for (const int error : {EIO, EACCES, ENOENT}) {
-    for (int64_t fail = 1; fail <= 18; ++fail) {
+    for (int64_t fail = 1; fail <= 20; ++fail) {
       Trial run;
       run.files.FailAfter(fail, error);
       const Status status =
           run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
       EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
-      EXPECT_NE(run.err.find("warning: "), std::string::npos);
+      // Where it cannot be looked for, no folder is in the way.
+      const bool looked = run.files.last_failed() == "list d/m.safetensors";
+      EXPECT_EQ(run.err.find("warning: ") == std::string::npos, looked)
+          << run.files.last_failed() << run.err;
       run.files.FailNoMore();
       EXPECT_TRUE(run.Holds("d/m.safetensors", 2)) << run.files.last_failed();
       EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}))

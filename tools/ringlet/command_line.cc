@@ -188,6 +188,10 @@ Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
     RINGLET_RETURN_IF_ERROR(TakeFlag(line, &i));
   }
   for (; i < line.size(); ++i) arguments_.push_back(line[i]);
+  if (!stops_ && std::count(arguments_.begin(), arguments_.end(), "") > 0) {
+    return InvalidArgument("an argument is empty; it takes %s",
+                           arguments_shown_.c_str());
+  }
   if (arguments_.size() < least) {
     return InvalidArgument("%s is missing", arguments_shown_.c_str());
   }

@@ -53,7 +53,7 @@ void PrintVersion() {
   std::printf("matrix products: ringlet's own\n");
 #endif
   std::printf("data: IDX, NPY, CSV, each plain or .gz\n");
-  std::printf("models: Keras configuration (JSON), safetensors, npz (out)\n");
+  std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
 }

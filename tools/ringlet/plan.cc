@@ -4,10 +4,10 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <vector>
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/arena.h"
 #include "io/json.h"
 #include "run.h"
 #include "run_config.h"
@@ -34,7 +34,7 @@ struct PlanFlags {
 
 struct Plan {
   int64_t batch = 0;
-  size_t weights = 0, gradients = 0, slots = 0, step = 0, total = 0;
+  MemoryPlan bytes;
   int64_t forward_flops = 0, wire_bytes = 0;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
 };
@@ -69,17 +69,13 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, "", nullptr).Annotate("%s", path.c_str()));
+      MakeModel(&config, {}, nullptr).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
-  if (!config.validation.empty()) {
+  if (!config.validation.empty() || config.fit.validation_split > 0) {
     plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
   }
-  plan->total = model.BytesNeeded(plan->batch);
-  plan->weights = plan->gradients =
-      Arena::RoundUp(sizeof(float) * static_cast<size_t>(model.num_weights()));
-  plan->slots = plan->weights * model.optimizer().num_slots();
-  plan->step = plan->total - plan->weights - plan->gradients - plan->slots;
+  plan->bytes = model.PlanMemory(plan->batch);
   plan->forward_flops = 2 * model.MultiplyAdds() * plan->batch;
   plan->wire_bytes = WireBytes(model.num_weights(), flags.workers);
   if (flags.limit > 0) {
@@ -91,16 +87,32 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   return Status();
 }
 
+// The rows of both outputs; the last but one is to be taken off.
+struct Row {
+  const char *key, *text;
+  size_t bytes;
+};
+std::vector<Row> Rows(const MemoryPlan& m) {
+  return {{"weights", "weights", m.weights},
+          {"gradients", "gradients", m.gradients},
+          {"slots", "optimizer's slots", m.slots},
+          {"batches", "batches: this step's and the next", m.batches},
+          {"activations", "activations", m.activations},
+          {"activation_gradients", "gradients of activations",
+           m.activation_gradients},
+          {"scratch", "scratch (im2col and the like)", m.scratch},
+          {"shared", "less: bytes used twice in a step", m.shared},
+          {"total", "total", m.total()}};
+}
+
 void PrintJson(const Plan& plan) {
-  const auto bytes = [](size_t n) { return static_cast<int64_t>(n); };
   JsonWriter w;
   w.BeginObject().Key("batch").Int(plan.batch);
   w.Key("bytes").BeginObject();
-  w.Key("weights").Int(bytes(plan.weights));
-  w.Key("gradients").Int(bytes(plan.gradients));
-  w.Key("slots").Int(bytes(plan.slots));
-  w.Key("step").Int(bytes(plan.step));
-  w.Key("total").Int(bytes(plan.total)).EndObject();
+  for (const Row& row : Rows(plan.bytes)) {
+    w.Key(row.key).Int(static_cast<int64_t>(row.bytes));
+  }
+  w.EndObject();
   w.Key("forward_flops").Int(plan.forward_flops);
   w.Key("wire_bytes").Int(plan.wire_bytes);
   if (plan.largest_batch >= 0) {
@@ -115,11 +127,7 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   const auto row = [](const char* what, uint64_t bytes) {
     std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
   };
-  row("weights", plan.weights);
-  row("gradients", plan.gradients);
-  row("optimizer's slots", plan.slots);
-  row("step: batches, activations, scratch", plan.step);
-  row("total", plan.total);
+  for (const Row& r : Rows(plan.bytes)) row(r.text, r.bytes);
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
   row("forward", forward);
@@ -141,7 +149,7 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         "%s: a batch of 1 does not fit %" PRId64
         " bytes: the model keeps %zu "
         "beside the step's; make it smaller or take another optimizer",
-        path.c_str(), flags.limit, plan.total - plan.step);
+        path.c_str(), flags.limit, plan.bytes.kept());
   }
   flags.json ? PrintJson(plan) : PrintText(plan, flags);
   return Status();

@@ -75,7 +75,8 @@ int PredictCommand(const std::vector<std::string>& line) {
   std::string out;
   CommandLine flags("predict", "MODEL",
                     "Writes a saved model's outputs for data, in their order. "
-                    "Labels are not\nneeded, but for a CSV's column.\n",
+                    "Labels are not\nneeded; a CSV's column of labels is "
+                    "passed over.\n",
                     "\nExample: ringlet predict model.safetensors --x x.npy "
                     "--out y.npy\n");
   use.Add(&flags, /*labels=*/false);

@@ -2,11 +2,11 @@
 
 _ringlet() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local use='--init --data --part --images --x --csv --label --scale --offset
+  local use='--init --init-layout --data --part --images --x --csv --label --scale --offset
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --no-shuffle --init --save --log-steps --help'
+             --no-shuffle --init --init-layout --save --log-steps --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'
@@ -21,6 +21,7 @@ _ringlet() {
   fi
   case $previous in
     --part) COMPREPLY=($(compgen -W 'train validation' -- "$word")) ;;
+    --init-layout) COMPREPLY=($(compgen -W 'keras torch' -- "$word")) ;;
     --format) COMPREPLY=($(compgen -W 'npz safetensors' -- "$word")) ;;
     *)
       if [[ $word == -* ]]; then

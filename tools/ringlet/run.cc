@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cinttypes>
+#include <cmath>
 
 #include "io/file_system.h"
+#include "io/json.h"
 #include "io/model_file.h"
 
 namespace ringlet {
@@ -37,8 +40,32 @@ void FitFlags::Apply(FitConfig* fit) const {
   if (no_shuffle) fit->shuffle = false;
 }
 
-Status MakeModel(RunConfig* config, const std::string& init,
+void InitFlags::Add(CommandLine* flags, const char* help) {
+  flags->Text("--init", "WEIGHTS", &path, help);
+  flags->Text("--init-layout", "NAME", &layout,
+              "of them: keras (without this flag), or torch for a\n"
+              "state_dict: \"fc.weight\", (units, inputs)");
+}
+
+namespace {
+
+Status Load(const InitFlags& init, Model* model) {
+  LoadWeightsOptions options;
+  if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
+  return LoadWeights(model, init.path, options).Annotate("--init");
+}
+
+Status CheckLayout(const InitFlags& init) {
+  if (init.layout == "keras" || init.layout == "torch") return Status();
+  return InvalidArgument("--init-layout %s: is neither keras nor torch",
+                         Printable(init.layout).c_str());
+}
+
+}  // namespace
+
+Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective) {
+  RINGLET_RETURN_IF_ERROR(CheckLayout(init));
   CompileOptions options;
   options.collective = collective;
   options.threads = static_cast<int>(config->fit.threads);
@@ -59,8 +86,7 @@ Status MakeModel(RunConfig* config, const std::string& init,
         "RUN.json with \"compile\"",
         config->saved_model.c_str());
   }
-  if (init.empty()) return Status();
-  return LoadWeights(model, init).Annotate("--init");
+  return init.path.empty() ? Status() : Load(init, model);
 }
 
 namespace {
@@ -79,19 +105,38 @@ Status CheckExamples(Model* model, const Dataset& batches) {
 
 }  // namespace
 
+// As Keras does: the end of the data, before they are shuffled.
+Status Split(double share, Dataset* train, Dataset* validation) {
+  const Dataset all = *train;
+  RINGLET_RETURN_IF_ERROR(all.Batch(1).status());
+  const int64_t at = static_cast<int64_t>(
+      std::floor(static_cast<double>(all.size()) * (1 - share)));
+  if (at == 0 || at == all.size()) {
+    return InvalidArgument("fit.validation_split: %g of %" PRId64
+                           " examples leaves none to %s",
+                           share, all.size(), at == 0 ? "train" : "validate");
+  }
+  *train = all.Take(at);
+  *validation = all.Skip(at);
+  return Status();
+}
+
 Status OpenRunData(const RunConfig& config, int world, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
   if (config.train.empty()) return InvalidArgument("data.train: is missing");
-  Dataset train = OpenData(config.train);
+  Dataset train = OpenData(config.train),
+          validation = OpenData(config.validation);
+  if (validation.empty() && fit.validation_split > 0) {
+    RINGLET_RETURN_IF_ERROR(Split(fit.validation_split, &train, &validation));
+  }
   RINGLET_RETURN_IF_ERROR(
       CheckExamples(model, train.Batch(fit.batch_size)).Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
   // Epochs of a number of steps go on where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
   data->train = train.Batch(world * fit.batch_size);
-  if (config.validation.empty()) return Status();
-  const Dataset validation = OpenData(config.validation);
+  if (validation.empty()) return Status();
   const int64_t batch = fit.validation_batch_size > 0
                             ? fit.validation_batch_size
                             : fit.batch_size;

@@ -23,10 +23,17 @@ struct FitFlags {
   void Apply(FitConfig* fit) const;
 };
 
+// The weights to begin with, and how they lie in their file.
+struct InitFlags {
+  std::string path;  // "": none
+  std::string layout = "keras";
+  void Add(CommandLine* flags, const char* help);
+};
+
 // Makes config->model one that may be trained, alone (null) or by a job; may be
 // called again for another collective. Compiles it, or loads the saved model,
-// and loads the weights of the file `init` (none where "").
-Status MakeModel(RunConfig* config, const std::string& init,
+// and loads the weights that `init` names.
+Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective);
 
 // The examples of training and of validation (none where RUN.json has none), in

@@ -47,6 +47,12 @@ Status ReadModel(const Json& json, const std::string& folder,
         "path of a file with it, or of a saved model",
         json ? ("is " + Show(json)).c_str() : "is missing");
   }
+  if (json.text()[0] == '{') {  // to_json() is a string, and may be kept one
+    RINGLET_RETURN_IF_ERROR(RequireCompile(*config));
+    Json parsed;
+    RINGLET_RETURN_IF_ERROR(ParseKerasJson(json.text(), "model", &parsed));
+    return ModelFromJson(parsed, "model", &config->model);
+  }
   const std::string path = PathIn(folder, json.text());
   if (path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) {
     config->saved_model = path;
@@ -59,6 +65,10 @@ Status ReadModel(const Json& json, const std::string& folder,
           .Annotate("model"));
   Json parsed;
   RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
+  if (parsed.is_string()) {  // of json.dump(model.to_json(), file)
+    text = parsed.text();
+    RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &parsed));
+  }
   return ModelFromJson(parsed, "", &config->model).Annotate("%s", path.c_str());
 }
 
@@ -210,6 +220,12 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   fields.Bool("shuffle", &fit->shuffle);
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
+  if (fields.Has("validation_split")) {
+    fields.Double("validation_split", 0, 1, &fit->validation_split);
+    if (fit->validation_split == 1) {
+      fields.Refuse("validation_split", "must be less than 1");
+    }
+  }
   OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
               &fit->validation_batch_size);
   OptionalInt(&fields, "validation_steps", 1, kMostCount,
@@ -313,6 +329,7 @@ Dataset OpenData(const DataConfig& data) {
     CsvOptions options;
     options.separator = data.separator;
     options.header = data.header;
+    options.has_label = data.has_label;
     options.label_name = data.label_name;
     options.label_column = static_cast<int>(data.label_column);
     dataset = CsvDataset(data.csv, options);

@@ -26,6 +26,7 @@ struct DataConfig {
   std::string images, labels;  // IDX
   std::string x, y;            // NPY
   std::string csv;
+  bool has_label = true;
   std::string label_name;  // column of the CSV's label …
   int64_t label_column = -1;
   bool header = true;
@@ -43,6 +44,7 @@ struct FitConfig {
   bool shuffle = true;
   int64_t seed = 1;  // of the order of the data and of initial weights
   int64_t threads = 1;
+  double validation_split = 0;  // of train, its end; where data has no other
   int64_t validation_batch_size = 0;  // 0: batch_size
   int64_t validation_steps = 0;       // 0: the whole data
   int64_t validation_freq = 1;

@@ -28,10 +28,12 @@ that its state is saved.
 
 struct TrainFlags {
   FitFlags fit;
-  std::string init, save, log_steps;
+  InitFlags init;
+  std::string save, log_steps;
 };
 
-Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
+Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
+                   ClusterConfig* cluster) {
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), cluster));
   if (cluster->is_evaluator) {
@@ -41,10 +43,10 @@ Status ReadCluster(const StrategyConfig& strategy, ClusterConfig* cluster) {
   }
   if (cluster->world_size >= strategy.min_workers) return Status();
   return InvalidArgument(
-      "strategy.min_workers: is %" PRId64
+      "%s: strategy.min_workers: is %" PRId64
       ", but the environment (TF_CONFIG or its like) names %d; start more, or "
       "ask for fewer",
-      strategy.min_workers, cluster->world_size);
+      path.c_str(), strategy.min_workers, cluster->world_size);
 }
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
@@ -72,7 +74,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   ClusterConfig cluster;
-  RINGLET_RETURN_IF_ERROR(ReadCluster(config.strategy, &cluster));
+  RINGLET_RETURN_IF_ERROR(ReadCluster(path, config.strategy, &cluster));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
@@ -103,8 +105,9 @@ int TrainCommand(const std::vector<std::string>& line) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.fit.AddAll(&flags);
-  flags.Text("--init", "WEIGHTS", &values.init,
-             "begin with the weights of this file");
+  values.init.Add(&flags,
+                  "begin with the weights of this file: safetensors or\n"
+                  "npz");
   flags.Text("--save", "MODEL", &values.save,
              "write the trained model to this file");
   flags.Text("--log-steps", "FILE.csv", &values.log_steps,

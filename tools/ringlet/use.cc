@@ -1,12 +1,13 @@
 #include "use.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "io/idx.h"
 #include "io/npy.h"
-#include "run.h"
 
 namespace ringlet {
 namespace {
@@ -53,14 +54,32 @@ Dataset Unlabelled(const std::string& path,
   return Dataset(std::make_shared<ArraySource<Array>>(path, std::move(array)));
 }
 
-Dataset OpenUnlabelled(const DataConfig& data) {
+// One column more than the model takes is the label's, which is left out.
+Dataset UnlabelledCsv(const DataConfig& data, const Model& model) {
+  DataConfig values = data;
+  values.has_label = false;
+  const Dataset dataset = OpenData(values);
+  if (!dataset.Batch(1).status().ok()) return dataset;
+  const int64_t columns = dataset.source()->x().shape.elements(),
+                inputs = model.input_shape().elements();
+  const bool names_label = !data.label_name.empty() || data.label_column != -1;
+  if (columns == inputs && !names_label) return dataset;
+  if (columns == inputs + 1) return OpenData(data);
+  return Dataset(InvalidArgument(
+      "%s: has %" PRId64 " columns; the model takes %" PRId64
+      " and, beside them, one of a label%s",
+      data.csv.c_str(), columns, inputs,
+      names_label ? ", which --label or the RUN.json names" : ""));
+}
+
+Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (!data.images.empty()) {
     return Unlabelled<IdxArray>(data.images, ReadIdx).Map(data.scale);
   }
   if (!data.x.empty()) {
     return Unlabelled<NpyArray>(data.x, ReadNpy).Map(data.scale);
   }
-  return OpenData(data);
+  return UnlabelledCsv(data, model);
 }
 
 bool IsRun(const std::string& path) {
@@ -71,8 +90,9 @@ bool IsRun(const std::string& path) {
 
 void UseFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
-  flags->Text("--init", "WEIGHTS", &init_,
-              "where MODEL is a RUN.json: the weights to use");
+  init_.Add(flags,
+            "where MODEL is a RUN.json: the weights to use,\n"
+            "safetensors or npz");
   flags->Text("--data", "RUN.json", &run_,
               "take the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
@@ -85,8 +105,10 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   if (labels) flags->Text("--y", "FILE", &data_.y, "of --x: NPY");
   flags->Text("--csv", "FILE", &data_.csv, "a row an example, with a header");
   flags->Text("--label", "COLUMN", &label_,
-              "of the CSV that is the label: a name, or a number\nfrom 0 (the "
-              "last column)");
+              labels ? "of the CSV that is the label: a name, or a number\n"
+                       "from 0 (the last column)"
+                     : "of the CSV that is the label, where it has one: a\n"
+                       "name, or a number from 0 (the last column)");
   flags->Number("--scale", "FACTOR", -1e30, 1e30, &scale_,
                 "of the data (1): 0.00392156862745098 for images");
   flags->Number("--offset", "NUMBER", -1e30, 1e30, &offset_,
@@ -139,12 +161,18 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
 
 Status UseFlags::Open(const std::string& model_path,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
+  const char* job = std::getenv("TF_CONFIG");
+  if (job != nullptr && *job != '\0') {
+    std::fprintf(stderr,
+                 "note: TF_CONFIG is set, but this command works alone, on all "
+                 "the data\n");
+  }
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
   RunConfig config;
   config.fit.threads = threads_;
   if (IsRun(model_path)) {
-    if (init_.empty()) {
+    if (init_.path.empty()) {
       return InvalidArgument(
           "%s: is a RUN.json, whose model is not trained; give --init WEIGHTS",
           model_path.c_str());
@@ -156,8 +184,8 @@ Status UseFlags::Open(const std::string& model_path,
   }
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
   *model = std::move(config.model);
-  *batches =
-      (labels_ ? OpenData(data) : OpenUnlabelled(data)).Batch(batch_size_);
+  *batches = (labels_ ? OpenData(data) : OpenUnlabelled(data, **model))
+                 .Batch(batch_size_);
   return batches->status();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "command_line.h"
+#include "run.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -27,7 +28,8 @@ class UseFlags {
   Status Data(const std::string& model_path, DataConfig* data) const;
 
   bool labels_ = true;
-  std::string init_, run_, part_ = "validation", label_;
+  InitFlags init_;
+  std::string run_, part_ = "validation", label_;
   DataConfig data_;
   double scale_ = 1, offset_ = 0;
   int64_t batch_size_ = 32, threads_ = 1;
