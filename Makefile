@@ -13,7 +13,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
 .PHONY: fuzz soak help clean static cross crash mpi ci ci-full coverage \
-        format format-check stack tidy
+        format format-check stack tidy mixed dist dist-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -69,11 +69,17 @@ size: static ## bytes of the stripped programs of every build there is
 	@tools/size.py $(sort $(BUILD) $(STATIC_BUILD) \
 	  $(patsubst %/build.ninja,%,$(wildcard $(BUILD)-*/build.ninja)))
 
-# BLIS: haswell or generic (one kernel set, the rest trimmed), system (all of
-# them), none (ringlet's own loops).
-BLIS ?= $(if $(filter x86_64,$(shell uname -m)),haswell,system)
+# BLIS: haswell, cortexa57 or generic (one kernel set, the rest trimmed), system
+# (all of them), none (ringlet's own loops).
+BLIS_x86_64 = haswell
+BLIS_aarch64 = cortexa57
+BLIS_arm64 = cortexa57
+BLIS ?= $(or $(BLIS_$(or $(ARCH),$(shell uname -m))),generic)
 STATIC_BUILD = $(BUILD)-static-$(BLIS)
-STATIC_LIMIT ?= 3000000
+STATIC_LIMIT_arm64 = 2600000
+STATIC_LIMIT_armhf = 2000000
+STATIC_LIMIT_s390x = 2600000
+STATIC_LIMIT ?= $(or $(STATIC_LIMIT_$(ARCH)),3000000)
 
 static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 	@tools/deps.sh static
@@ -84,14 +90,29 @@ static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 	@tools/size.py $(if $(filter system,$(BLIS)),,--limit $(STATIC_LIMIT)) \
 	  $(STATIC_BUILD)
 
+CROSS_FILES = $(if $(ARCH),--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini)
+
 cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@tools/deps.sh cross $(ARCH)
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
-	  MESON_OPTIONS='--cross-file .deps/$(ARCH)/sysroot.ini --cross-file tools/cross/$(ARCH).ini -Dstatic=true $(MESON_OPTIONS)'
+	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
 	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
 	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
-	@tools/size.py $(BUILD)-$(ARCH)
+	@tools/size.py --limit $(STATIC_LIMIT) $(BUILD)-$(ARCH)
+
+dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
+	@tools/deps.sh $(if $(ARCH),cross $(ARCH),static)
+	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-dist$(ARCH:%=-%) \
+	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) -Dtests=false $(MESON_OPTIONS)'
+	@tools/dist.py $(BUILD)-dist$(ARCH:%=-%) dist
+
+dist-check: ## the commit built twice gives the same tarball, byte for byte
+	@tools/dist_check.sh $(ARCH)
+
+mixed: ## four architectures in one job; after make static and make cross of each
+	@tests/mixed_ring_test.py $(STATIC_BUILD) \
+	  $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch)) || [ $$? = 77 ]
 
 FUZZ_RUNS ?= 1000000
 
@@ -162,4 +183,4 @@ ci-full: ## every compiler, sanitizer and machine; hours
 	@tools/ci.py full
 
 clean: ## removes the builds
-	@rm -rf build build-*
+	@rm -rf build build-* dist

@@ -11,7 +11,7 @@ Status Agree(Collective* collective, const char* what,
   std::vector<int64_t> mine, all(n * static_cast<size_t>(collective->size()));
   for (const Fact& fact : facts) mine.push_back(fact.value);
   RINGLET_RETURN_IF_ERROR(
-      collective->AllGather(mine.data(), n * sizeof(int64_t), all.data()));
+      GatherNumbers(collective, mine.data(), sizeof(int64_t), n, all.data()));
   for (int rank = 1; rank < collective->size(); ++rank) {
     for (size_t i = 0; i < n; ++i) {
       const int64_t theirs = all[static_cast<size_t>(rank) * n + i];

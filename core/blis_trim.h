@@ -7,22 +7,31 @@
 // they replace stay out. It leans on the internals of BLIS 0.9: another
 // version fails to compile or to link.
 //
-// Kernels for complex, mixed and small double products and for unpacking, which
-// no product of ringlet's reaches, are left out too: with a few others 0.35 MB;
-// calling one aborts.
+// What no product of ringlet's reaches is left out too (blis_left_out.h).
 //
-//   RINGLET_BLIS_HASWELL  the kernels of haswell where the CPU has AVX2 and
-//                         FMA, the generic ones where not (x86-64)
-//   RINGLET_BLIS_GENERIC  the generic kernels alone
+//   RINGLET_BLIS_HASWELL    the kernels of haswell where the CPU has AVX2 and
+//                           FMA, the generic ones where not (x86-64)
+//   RINGLET_BLIS_CORTEXA57  those of cortexa57 (arm64)
+//   RINGLET_BLIS_GENERIC    the generic kernels alone
 
 #ifndef RINGLET_CORE_BLIS_TRIM_H_
 #define RINGLET_CORE_BLIS_TRIM_H_
 
 #include <blis.h>
 
-#include "check.h"
+#if defined(RINGLET_BLIS_HASWELL) || defined(RINGLET_BLIS_CORTEXA57) || \
+    defined(RINGLET_BLIS_GENERIC)
 
-#if defined(RINGLET_BLIS_HASWELL) || defined(RINGLET_BLIS_GENERIC)
+// How the names of the kernels end that a set takes where it has none.
+#ifdef RINGLET_BLIS_CORTEXA57
+#define RINGLET_BLIS_REFERENCE "_cortexa57_ref"
+#else
+#define RINGLET_BLIS_REFERENCE "_generic_ref"
+#endif
+
+#include "blis_left_out.h"
+
+#ifndef RINGLET_BLIS_CORTEXA57  // the one set of its library
 
 // The part of a set below its own kernels: the generic set's.
 #define RINGLET_GENERIC_REFERENCE(set)                            \
@@ -92,72 +101,116 @@ RINGLET_FORWARD(piledriver)
 RINGLET_FORWARD(bulldozer)
 #endif
 
-// Known to the assembler only, by the names of the kernels left out.
-__attribute__((used)) void RingletKernelLeftOut() {
-  RINGLET_CHECK(!"a BLIS kernel that this build leaves out");
-}
-
 }  // extern "C"
-
-#define RINGLET_LEAVE_OUT(kernel) \
-  asm(".globl bli_" kernel        \
-      "_generic_ref\n"            \
-      ".set bli_" kernel "_generic_ref, RingletKernelLeftOut");
-#define RINGLET_LEAVE_OUT_PACKING(rows)      \
-  RINGLET_LEAVE_OUT("cpackm_" rows "xk_1er") \
-  RINGLET_LEAVE_OUT("zpackm_" rows "xk_1er") \
-  RINGLET_LEAVE_OUT("sunpackm_" rows "xk")   \
-  RINGLET_LEAVE_OUT("dunpackm_" rows "xk")   \
-  RINGLET_LEAVE_OUT("cunpackm_" rows "xk")   \
-  RINGLET_LEAVE_OUT("zunpackm_" rows "xk")
-
-RINGLET_LEAVE_OUT_PACKING("2")
-RINGLET_LEAVE_OUT_PACKING("4")
-RINGLET_LEAVE_OUT_PACKING("6")
-RINGLET_LEAVE_OUT_PACKING("8")
-RINGLET_LEAVE_OUT_PACKING("10")
-RINGLET_LEAVE_OUT_PACKING("12")
-RINGLET_LEAVE_OUT_PACKING("14")
-RINGLET_LEAVE_OUT_PACKING("16")
-RINGLET_LEAVE_OUT("ctrsm1m_l")
-RINGLET_LEAVE_OUT("ctrsm1m_u")
-RINGLET_LEAVE_OUT("ztrsm1m_l")
-RINGLET_LEAVE_OUT("ztrsm1m_u")
-
-// Products of mixed types.
-#define RINGLET_LEAVE_OUT_MIXED(types) \
-  asm(".globl bli_" types              \
-      "packm_struc_cxk_md\n"           \
-      ".set bli_" types "packm_struc_cxk_md, RingletKernelLeftOut");
-#define RINGLET_LEAVE_OUT_MIXED_FROM(type) \
-  RINGLET_LEAVE_OUT_MIXED(type "s")        \
-  RINGLET_LEAVE_OUT_MIXED(type "d")        \
-  RINGLET_LEAVE_OUT_MIXED(type "c")        \
-  RINGLET_LEAVE_OUT_MIXED(type "z")
-RINGLET_LEAVE_OUT_MIXED_FROM("s")
-RINGLET_LEAVE_OUT_MIXED_FROM("d")
-RINGLET_LEAVE_OUT_MIXED_FROM("c")
-RINGLET_LEAVE_OUT_MIXED_FROM("z")
-#undef RINGLET_LEAVE_OUT_MIXED_FROM
-#undef RINGLET_LEAVE_OUT_MIXED
-
-#ifdef RINGLET_BLIS_HASWELL  // small products of doubles
-#define RINGLET_LEAVE_OUT_SMALL(kernel) \
-  asm(".globl bli_dgemmsup_" kernel     \
-      "\n"                              \
-      ".set bli_dgemmsup_" kernel ", RingletKernelLeftOut");
-RINGLET_LEAVE_OUT_SMALL("rd_haswell_asm_6x8m")
-RINGLET_LEAVE_OUT_SMALL("rd_haswell_asm_6x8n")
-RINGLET_LEAVE_OUT_SMALL("rv_haswell_asm_6x8m")
-RINGLET_LEAVE_OUT_SMALL("rv_haswell_asm_6x8n")
-#undef RINGLET_LEAVE_OUT_SMALL
-#endif
-
-#undef RINGLET_LEAVE_OUT_PACKING
-#undef RINGLET_LEAVE_OUT
 
 #undef RINGLET_FORWARD
 #undef RINGLET_GENERIC_REFERENCE
+
+#endif  // RINGLET_BLIS_CORTEXA57
+
+// The functions below stand for members of BLIS that hold them for every type
+// and operation. They do what BLIS's do, to the bit.
+
+namespace {
+
+// C := alpha * A; where alpha is 0, A is not read.
+inline void Scale(dim_t m, dim_t n, float alpha, const float* a, inc_t rs_a,
+                  inc_t cs_a, float* c, inc_t rs_c, inc_t cs_c) {
+  for (dim_t j = 0; j < n; ++j) {
+    for (dim_t i = 0; i < m; ++i) {
+      c[i * rs_c + j * cs_c] = alpha == 0 ? 0 : alpha * a[i * rs_a + j * cs_a];
+    }
+  }
+}
+
+// kRows rows of A, or what is left of it, as a panel: its columns one after
+// the other, filled up with zeros.
+template <int kRows>
+void PackPanel(conj_t, pack_t, dim_t rows, dim_t cols, dim_t panel_cols,
+               float* kappa, float* a, inc_t rs_a, inc_t cs_a, float* p,
+               inc_t ld_p, cntx_t*) {
+  for (dim_t j = 0; j < cols; ++j, a += cs_a, p += ld_p) {
+    if (rows == kRows) {
+      for (int i = 0; i < kRows; ++i) p[i] = *kappa * a[i * rs_a];
+    } else {
+      Scale(rows, 1, *kappa, a, rs_a, cs_a, p, 1, ld_p);
+      for (dim_t i = rows; i < kRows; ++i) p[i] = 0;
+    }
+  }
+  for (dim_t j = cols; j < panel_cols; ++j, p += ld_p) {
+    for (int i = 0; i < kRows; ++i) p[i] = 0;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+void bli_sgemm(trans_t trans_a, trans_t trans_b, dim_t m, dim_t n, dim_t k,
+               float* alpha, float* a, inc_t rs_a, inc_t cs_a, float* b,
+               inc_t rs_b, inc_t cs_b, float* beta, float* c, inc_t rs_c,
+               inc_t cs_c) {
+  bli_init_once();
+  obj_t alpha_o = BLIS_OBJECT_INITIALIZER_1X1;
+  obj_t a_o = BLIS_OBJECT_INITIALIZER, b_o = a_o;
+  obj_t beta_o = alpha_o, c_o = a_o;
+  bli_obj_init_finish_1x1(BLIS_FLOAT, alpha, &alpha_o);
+  bli_obj_init_finish_1x1(BLIS_FLOAT, beta, &beta_o);
+  dim_t rows, cols;
+  bli_set_dims_with_trans(trans_a, m, k, &rows, &cols);
+  bli_obj_init_finish(BLIS_FLOAT, rows, cols, a, rs_a, cs_a, &a_o);
+  bli_set_dims_with_trans(trans_b, k, n, &rows, &cols);
+  bli_obj_init_finish(BLIS_FLOAT, rows, cols, b, rs_b, cs_b, &b_o);
+  bli_obj_init_finish(BLIS_FLOAT, m, n, c, rs_c, cs_c, &c_o);
+  bli_obj_set_conjtrans(trans_a, &a_o);
+  bli_obj_set_conjtrans(trans_b, &b_o);
+  bli_gemm_ex(&alpha_o, &a_o, &b_o, &beta_o, &c_o, nullptr, nullptr);
+}
+
+void bli_sscalm_ex(conj_t, doff_t, diag_t, uplo_t part, dim_t m, dim_t n,
+                   float* alpha, float* x, inc_t rs_x, inc_t cs_x, cntx_t*,
+                   rntm_t*) {
+  RINGLET_CHECK(part == BLIS_DENSE);
+  Scale(m, n, *alpha, x, rs_x, cs_x, x, rs_x, cs_x);
+}
+
+void bli_sscalm(conj_t conj, doff_t offset, diag_t diagonal, uplo_t part,
+                dim_t m, dim_t n, float* alpha, float* x, inc_t rs_x,
+                inc_t cs_x) {
+  bli_sscalm_ex(conj, offset, diagonal, part, m, n, alpha, x, rs_x, cs_x,
+                nullptr, nullptr);
+}
+
+void bli_sscal2m_ex(doff_t, diag_t, uplo_t part, trans_t trans, dim_t m,
+                    dim_t n, float* alpha, float* x, inc_t rs_x, inc_t cs_x,
+                    float* y, inc_t rs_y, inc_t cs_y, cntx_t*, rntm_t*) {
+  RINGLET_CHECK(part == BLIS_DENSE && !bli_does_trans(trans));
+  Scale(m, n, *alpha, x, rs_x, cs_x, y, rs_y, cs_y);
+}
+
+#ifdef RINGLET_BLIS_CORTEXA57
+#define RINGLET_PACK(rows) bli_spackm_##rows##xk_cortexa57_ref
+#else
+#define RINGLET_PACK(rows) bli_spackm_##rows##xk_generic_ref
+#endif
+#define RINGLET_DEFINE_PACK(rows)                                         \
+  void RINGLET_PACK(rows)(conj_t conj, pack_t schema, dim_t panel_rows,   \
+                          dim_t cols, dim_t panel_cols, float* kappa,     \
+                          float* a, inc_t rs_a, inc_t cs_a, float* p,     \
+                          inc_t ld_p, cntx_t* context) {                  \
+    PackPanel<rows>(conj, schema, panel_rows, cols, panel_cols, kappa, a, \
+                    rs_a, cs_a, p, ld_p, context);                        \
+  }
+RINGLET_DEFINE_PACK(4)
+RINGLET_DEFINE_PACK(8)
+RINGLET_DEFINE_PACK(12)
+RINGLET_DEFINE_PACK(16)
+#undef RINGLET_DEFINE_PACK
+#undef RINGLET_PACK
+
+}  // extern "C"
+
+#undef RINGLET_BLIS_REFERENCE
 
 #endif
 

@@ -45,6 +45,7 @@ class Collective {
     return Wait(ticket);
   }
 
+  // Bytes, as they are; of numbers see below.
   // Every rank's data[0..bytes) becomes the root's.
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes rank r's in[0..bytes).
@@ -62,6 +63,13 @@ class Collective {
     return InvalidArgument("this collective cannot be formed again");
   }
 };
+
+// Broadcast and AllGather of `count` numbers of `element_bytes` each: ranks may
+// differ in the order of bytes. Floats of AllReduce need no such care.
+Status BroadcastNumbers(Collective* collective, void* data,
+                        size_t element_bytes, size_t count, int root);
+Status GatherNumbers(Collective* collective, const void* in,
+                     size_t element_bytes, size_t count, void* out);
 
 // values[0..count) become their sums over all ranks, added in the order of the
 // ranks: the same bits everywhere. For a few numbers, as losses and counts.

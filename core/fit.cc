@@ -436,8 +436,8 @@ Result<std::vector<float>> Model::Predict(const Dataset& data) {
     RINGLET_RETURN_IF_ERROR(
         Forward(batch.x, batch.count, /*training=*/false));
     std::copy_n(output(), batch.count * width, mine.data());
-    RINGLET_RETURN_IF_ERROR(collective()->AllGather(
-        mine.data(), mine.size() * sizeof(float), all.data()));
+    RINGLET_RETURN_IF_ERROR(GatherNumbers(
+        collective(), mine.data(), sizeof(float), mine.size(), all.data()));
     // Rank after rank, in the pieces that Dataset::Plan cuts.
     const int64_t piece = (batch.global_count + world - 1) / world;
     for (int r = 0; r < world; ++r) {

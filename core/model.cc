@@ -461,7 +461,8 @@ Status Model::Impl::JoinReplicas() {
              {"the number of metrics", static_cast<int64_t>(metrics.size())},
              {"the loss", static_cast<int64_t>(loss.kind)},
              {"the optimizer", static_cast<int64_t>(optimizer.kind)}}));
-  return collective()->Broadcast(kept.weights, num_weights * sizeof(float), 0);
+  return BroadcastNumbers(collective(), kept.weights, sizeof(float),
+                          static_cast<size_t>(num_weights), 0);
 }
 
 // --- memory ---------------------------------------------------------------

@@ -238,8 +238,9 @@ class BackupAndRestoreCallback final : public Callback {
     std::vector<StateSpan> spans;
     state->AppendState(&spans);
     for (const StateSpan& span : spans) {
-      RINGLET_RETURN_IF_ERROR(
-          collective->Broadcast(span.data, span.bytes(), 0));
+      RINGLET_RETURN_IF_ERROR(BroadcastNumbers(
+          collective, span.data, SizeOf(span.dtype),
+          static_cast<size_t>(span.shape.elements()), 0));
     }
     if (fit.chief) return Status();
     ClearMetrics(fit);

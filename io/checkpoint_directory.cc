@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
-#include <sstream>
 #include <utility>
 
 namespace ringlet {
@@ -138,8 +137,10 @@ bool ParseSeconds(const std::string& text, double* seconds) {
 
 // Unknown keys pass; false where a line is none of the format.
 bool ParseState(const std::string& text, StateFile* state) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
     const size_t colon = line.find(": ");
     if (colon == std::string::npos) return false;
     const std::string key = line.substr(0, colon);

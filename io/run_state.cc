@@ -1,7 +1,7 @@
 #include "run_state.h"
 
+#include <algorithm>
 #include <map>
-#include <sstream>
 #include <string>
 
 #include "../core/model.h"
@@ -88,12 +88,25 @@ std::string DescribeLayers(const Model& model) {
   return text;
 }
 
+namespace {
+
+// Takes the first line off `text`; false at its end.
+bool TakeLine(std::string* text, std::string* line) {
+  if (text->empty()) return false;
+  const size_t end = std::min(text->find('\n'), text->size());
+  *line = text->substr(0, end);
+  text->erase(0, end + 1);
+  return true;
+}
+
+}  // namespace
+
 Status CheckLayers(const std::string& saved, const Model& model) {
-  std::istringstream there(saved), here(DescribeLayers(model));
+  std::string there = saved, here = DescribeLayers(model);
   for (int node = 0;; ++node) {
     std::string a, b;
-    const bool more_there = static_cast<bool>(std::getline(there, a));
-    const bool more_here = static_cast<bool>(std::getline(here, b));
+    const bool more_there = TakeLine(&there, &a);
+    const bool more_here = TakeLine(&here, &b);
     if (!more_there && !more_here) return Status();
     if (more_there && more_here && a == b) continue;
     const char* const none = "missing";

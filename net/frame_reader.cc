@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../core/byte_order.h"
 #include "../core/crc32c.h"
 
 namespace ringlet {

@@ -17,13 +17,6 @@ const char* ImplementationName(uint8_t implementation) {
 
 }  // namespace
 
-uint8_t HostByteOrder() {
-  const uint16_t probe = 1;
-  uint8_t first;
-  std::memcpy(&first, &probe, 1);
-  return first == 1 ? 1 : 2;
-}
-
 uint64_t ClusterHash(const std::vector<std::string>& addresses) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const std::string& address : addresses) {
@@ -137,8 +130,8 @@ Status CheckPeer(const Identity& self, const Identity& peer,
   }
   if (peer.byte_order != self.byte_order) {
     return InvalidArgument(
-        "rank %d and rank %d store numbers in different byte orders; a job "
-        "needs one",
+        "rank %d and rank %d send numbers in different byte orders; give "
+        "every worker the same version of ringlet",
         peer.rank, self.rank);
   }
   return Status();

@@ -5,7 +5,7 @@
 // as text. Each compares the other's with what it was configured with.
 //
 //   OFFSET SIZE  payload of kHello and kWelcome
-//    0      1    byte order of floats: 1 little-endian, 2 big-endian
+//    0      1    byte order of floats: 1 little-endian
 //    1      1    implementation of the collectives, RingImplementation
 //    2      2    rank
 //    4      2    size of the world
@@ -43,11 +43,9 @@ struct Identity {
   uint64_t bytes_per_pack = 0;
   uint8_t implementation = 0;
   uint8_t dtype = 0;
-  uint8_t byte_order = 0;
+  uint8_t byte_order = 1;  // of what it sends: always little-endian
 };
 
-// 1 or 2, of this processor.
-uint8_t HostByteOrder();
 // FNV-1a, 64 bits, of the addresses with a zero byte after each.
 uint64_t ClusterHash(const std::vector<std::string>& addresses);
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "../core/byte_order.h"
+
 namespace ringlet {
 namespace {
 
@@ -9,11 +11,13 @@ template <typename T>
 T LoadAt(const uint8_t* from, size_t index) {
   T value;
   std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  SwapToLittle(&value, sizeof(T), 1);
   return value;
 }
 
 template <typename T>
 void StoreAt(T value, uint8_t* to, size_t index) {
+  SwapToLittle(&value, sizeof(T), 1);
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 

@@ -1,7 +1,7 @@
 // Packing: floats as they travel.
 //
 // Internal to net/. See wire_dtype.h. None of the memory need be aligned; the
-// numbers have the processor's byte order.
+// numbers are little-endian, on every processor.
 
 #ifndef RINGLET_NET_PACKED_FLOATS_H_
 #define RINGLET_NET_PACKED_FLOATS_H_

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <utility>
 
+#include "../core/byte_order.h"
 #include "loop.h"
 #include "name_lookup.h"
 #include "ring_node.h"
@@ -74,6 +76,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     node_.reset();
     submitted_.clear();
     taken_.clear();
+    swapped_.clear();
     issued_ = completed_ = 0;
     running_ = closed_ = false;
     failure_ = Status();
@@ -111,9 +114,15 @@ class Ring final : public RingCollective, private RingNode::Owner {
     if (count > static_cast<size_t>(INT64_MAX) / sizeof(float)) {
       return InvalidArgument("an all-reduce of %zu floats", count);
     }
-    return Submit({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(data),
-                   count * sizeof(float), 0},
-                  ticket);
+    // Numbers travel little-endian: where the host's are not, they are summed
+    // in that order, in place, until Wait.
+    if (kBigEndian) SwapToLittle(data, sizeof(float), count);
+    RINGLET_RETURN_IF_ERROR(
+        Submit({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(data),
+                count * sizeof(float), 0},
+               ticket));
+    if (kBigEndian) swapped_.push_back({*ticket, data, count});
+    return Status();
   }
 
   Status Wait(Ticket ticket) override {
@@ -128,7 +137,14 @@ class Ring final : public RingCollective, private RingNode::Owner {
     // The node's heartbeats and timers end this: by completion, or by the loss
     // of whoever it waits for.
     changed_.wait(lock, [&] { return completed_ >= ticket || !failure_.ok(); });
-    return completed_ >= ticket ? Status() : failure_;
+    if (completed_ < ticket) return failure_;
+    lock.unlock();
+    while (!swapped_.empty() && swapped_.front().ticket <= ticket) {
+      SwapToLittle(swapped_.front().data, sizeof(float),
+                   swapped_.front().count);
+      swapped_.pop_front();
+    }
+    return Status();
   }
 
   Status Broadcast(void* data, size_t bytes, int root) override {
@@ -239,6 +255,13 @@ class Ring final : public RingCollective, private RingNode::Owner {
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
   std::vector<Call> taken_;  // of the loop's thread
+
+  struct Swapped {
+    Ticket ticket;
+    float* data;
+    size_t count;
+  };
+  std::deque<Swapped> swapped_;  // of the training thread, oldest first
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

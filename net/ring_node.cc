@@ -64,7 +64,6 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
   identity_.implementation = static_cast<uint8_t>(options.implementation);
   identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
   identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
-  identity_.byte_order = HostByteOrder();
   uv_random(nullptr, nullptr, &identity_.incarnation,
             sizeof(identity_.incarnation), 0, nullptr);
 }

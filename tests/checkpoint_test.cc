@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "core/crc32c.h"
 #include "fake_clock.h"
 #include "io/checkpoint_directory.h"
 #include "io/checkpoint_manager.h"
@@ -66,6 +67,15 @@ TEST(CheckpointTest, TheSameStateIsTheSameBytes) {
   ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
   ASSERT_TRUE(SaveCheckpoint(folder / "b", {&state}, {{"k", "v"}}).ok());
   EXPECT_EQ(ReadWhole(folder / "a"), ReadWhole(folder / "b"));
+}
+
+TEST(CheckpointTest, AStateIsTheseBytesOnEveryMachine) {
+  TempFolder folder;
+  SomeState state(7);
+  ASSERT_TRUE(SaveCheckpoint(folder / "a", {&state}, {{"k", "v"}}).ok());
+  const std::string bytes = ReadWhole(folder / "a");
+  EXPECT_EQ(bytes.size(), 739u);
+  EXPECT_EQ(Crc32c(bytes.data(), bytes.size()), 342493520u);
 }
 
 TEST(CheckpointTest, SavingReplacesAndSweepsWhatAKilledSaveLeft) {

@@ -406,7 +406,6 @@ TEST(StrangersTest, DoNotDisturbARunningJob) {
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 1000;
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
-    identity.byte_order = HostByteOrder();
     header = FrameHeader();
     header.type = FrameType::kHello;
     Stranger twin(address);
@@ -465,7 +464,6 @@ class PlayedPeer {
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = 5000;
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
-    identity.byte_order = HostByteOrder();
     header_.type = FrameType::kHello;
     socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
     header_.generation = 1;

@@ -2,9 +2,10 @@
 """A static program names no loader and no library, and needs no other file.
 
     static_test.py elf PROGRAM...
-    static_test.py chroot PROGRAM DATA    trains in a folder of its own as root
-                                          directory, which takes the right to
+    static_test.py chroot RINGLET SOURCE    trains samples/mnist.json in a folder
+        that is the root directory and holds nothing else; it takes root to
 """
+import json
 import os
 import pathlib
 import shutil
@@ -12,6 +13,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+from free_ports import free_ports
 
 PT_DYNAMIC, PT_INTERP = 2, 3
 
@@ -34,23 +37,48 @@ def check_elf(program):
     types = segment_types(program)
     assert PT_INTERP not in types, f"{program}: asks for a loader"
     assert PT_DYNAMIC not in types, f"{program}: asks for shared libraries"
+    # The same by the system's own word, where it knows the machine.
+    if shutil.which("file"):
+        said = output(["file", "-b", program])
+        assert "statically linked" in said, f"{program}: {said}"
+    said = output(["ldd", program])
+    assert "not a dynamic executable" in said, f"{program}: {said}"
 
 
-def check_chroot(program, data):
+def output(command):
+    return subprocess.run(command, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT).stdout
+
+
+def need_root():
     if os.geteuid() != 0:
         print("skipped: only root may change the root directory")
         sys.exit(77)
+
+
+def into(root):
+    """What a child does first."""
+    return lambda: (os.chroot(root), os.chdir("/"))
+
+
+def check_chroot(ringlet, source):
+    need_root()
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
-        shutil.copy(program, root / "program")
-        (root / "data").mkdir()
-        for file in pathlib.Path(data).glob("*.gz"):
-            shutil.copy(file, root / "data")
-        result = subprocess.run(
-            ["/program", "/data"], text=True, stdout=subprocess.PIPE,
-            preexec_fn=lambda: (os.chroot(root), os.chdir("/")))
-        assert result.returncode == 0, result
-        assert "Epoch 3/3" in result.stdout, result.stdout
+        shutil.copy(ringlet, root / "ringlet")
+        for folder in ("data", "samples"):
+            shutil.copytree(pathlib.Path(source) / folder, root / folder)
+        for arguments, expected in [
+                (["train", "samples/mnist.json", "--save", "m.safetensors"],
+                 "Epoch 3/3"),
+                (["inspect", "m.safetensors"], "dense_1"),
+                (["evaluate", "m.safetensors", "--data", "samples/mnist.json"],
+                 "accuracy")]:
+            result = subprocess.run(
+                ["/ringlet"] + arguments, text=True, stdout=subprocess.PIPE,
+                env={}, preexec_fn=into(root))
+            assert result.returncode == 0, result
+            assert expected in result.stdout, result.stdout
 
 
 if sys.argv[1] == "elf":

@@ -147,6 +147,8 @@ fetch_cjson() {
 # The target's development packages, unpacked.
 fetch_sysroot() {
   sysroot=.deps/$target
+  mkdir -p "$sysroot"
+  printf "[constants]\nsysroot = '%s'\n" "$root/$sysroot" >"$sysroot/sysroot.ini"
   [ -e "$sysroot/done" ] && return
   echo "deps: unpacking libraries for $target"
   apt_update deb "$target"
@@ -158,7 +160,6 @@ fetch_sysroot() {
   for package in ".deps/apt/$target/archives/"*.deb; do
     dpkg-deb -x "$package" "$sysroot"
   done
-  printf "[constants]\nsysroot = '%s'\n" "$root/$sysroot" >"$sysroot/sysroot.ini"
   rm -rf .deps/apt
   touch "$sysroot/done"
 }
