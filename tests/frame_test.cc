@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/byte_order.h"
 #include "core/crc32c.h"
 #include "net/frame_reader.h"
 #include "net/handshake.h"
@@ -216,7 +217,12 @@ class Recorder final : public FrameReader::Sink {
     return Status();
   }
 
-  std::vector<float> sums = std::vector<float>(64, 1.0f);
+  // Little-endian, as numbers travel.
+  std::vector<float> sums = [] {
+    std::vector<float> ones(64, 1.0f);
+    SwapToLittle(ones.data(), sizeof(float), ones.size());
+    return ones;
+  }();
   Bytes bytes = Bytes(100);
   std::string log;
 };
@@ -238,7 +244,8 @@ Status Feed(FrameReader* reader, const uint8_t* data, size_t bytes) {
 Bytes Conversation() {
   Bytes floats(64 * sizeof(float));
   for (int i = 0; i < 64; ++i) {
-    const float f = static_cast<float>(i);
+    float f = static_cast<float>(i);
+    SwapToLittle(&f, sizeof(f), 1);
     std::memcpy(&floats[i * sizeof(float)], &f, sizeof(f));
   }
   Bytes all;
@@ -258,7 +265,9 @@ Bytes Conversation() {
 
 void ExpectConversation(const Recorder& recorder) {
   EXPECT_EQ(recorder.log, "abort=abc;all-reduce;barrier;all-gather;broadcast;");
-  for (int i = 0; i < 64; ++i) ASSERT_EQ(recorder.sums[i], 1.0f + i);
+  std::vector<float> sums = recorder.sums;
+  SwapToLittle(sums.data(), sizeof(float), sums.size());
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(sums[i], 1.0f + i);
   EXPECT_EQ(recorder.bytes, Bytes(100, 7));
 }
 

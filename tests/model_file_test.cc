@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/byte_order.h"
 #include "core/fit.h"
 #include "io/compile_json.h"
 #include "io/file_system.h"
@@ -521,6 +522,7 @@ TEST(OtherProgramsTest, PythonComputesTheSameLogitsFromASavedModel) {
   ASSERT_TRUE(predicted.ok()) << predicted.status().message();
 
   ASSERT_TRUE(SaveModel(&model, folder / "cnn.safetensors").ok());
+  SwapToLittle(x.data(), sizeof(float), x.size());
   WriteWhole(folder / "x.f32", {reinterpret_cast<const char*>(x.data()),
                                 x.size() * sizeof(float)});
   const std::vector<std::string> lines =

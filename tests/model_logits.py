@@ -60,7 +60,7 @@ def main(model, images):
     layers = json.loads(metadata["model"])["config"]["layers"]
     assert [layer["class_name"] for layer in layers] == [
         "InputLayer", "Reshape", "Conv2D", "Flatten", "Dense", "Dense"]
-    x = numpy.fromfile(images, "=f4").reshape(-1, 28, 28)
+    x = numpy.fromfile(images, "<f4").reshape(-1, 28, 28)
     logits = (with_numpy if torch is None else with_torch)(weights, x)
     for row in logits:
         print(*(repr(float(value)) for value in row))

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/byte_order.h"
 #include "core/crc32c.h"
 
 namespace ringlet {
@@ -194,6 +195,7 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
       call.data = reinterpret_cast<uint8_t*>(v.data());
       call.bytes = p.type == FrameType::kBarrier ? 0 : p.count * sizeof(float);
       call.root = p.type == FrameType::kBroadcast ? p.root : 0;
+      SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
       const Status status = network.Start(r, call);
       ASSERT_TRUE(status.ok()) << status.message();
       continue;
@@ -211,6 +213,9 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
     }
     if (done) break;
     ASSERT_TRUE(startable) << "a standstill";
+  }
+  for (std::vector<Data>& of_rank : data) {
+    for (Data& v : of_rank) SwapToLittle(v.data(), sizeof(float), v.size());
   }
   for (size_t i = 0; i < plan.size(); ++i) {
     const size_t n = plan[i].count;
