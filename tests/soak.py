@@ -19,7 +19,7 @@ import time
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 5
-HANG = 60  # seconds without a word, of which each takes a fraction of one
+HANG = 120  # seconds without a word; a worker says one every 50 rounds
 GROWTH = 4096  # kB that a worker may grow by after its first tenth
 SANITIZED = bool(os.environ.get("RINGLET_TEST_FLAGS"))  # keeps what is freed
 BUSY = "while True: pass"
