@@ -135,7 +135,7 @@ Status Soak(RingCollective* ring, size_t most, long rounds) {
     }
     const long before = round;
     round += static_cast<long>(at_once);
-    if (before / 1000 != round / 1000 || round == rounds) PrintHeld(round);
+    if (before / 50 != round / 50 || round == rounds) PrintHeld(round);
   }
   return Status();
 }

@@ -19,8 +19,8 @@ import time
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROUNDS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 5
-HANG = 60  # seconds without a word, of which each takes a fraction of one
-GROWTH = 4096  # kB that a worker may grow by after its first tenth
+HANG = 120  # seconds without a word; a worker says one every 50 rounds
+GROWTH = 8192  # kB that a worker may grow by in its second half
 SANITIZED = bool(os.environ.get("RINGLET_TEST_FLAGS"))  # keeps what is freed
 BUSY = "while True: pass"
 
@@ -89,7 +89,7 @@ def sums(*keys):
     grown = 0
     for worker in workers:
         rounds = [line for line in worker.lines if line.startswith("round")]
-        first, last = held(rounds[len(rounds) // 10]), held(rounds[-1])
+        first, last = held(rounds[len(rounds) // 2]), held(rounds[-1])
         grown = max(grown, last[0] - first[0])
         if last[1] > first[1]:
             sys.exit(f"soak: descriptors grew: {rounds}")
