@@ -3,9 +3,8 @@
 
     static_test.py elf PROGRAM...
     static_test.py chroot RINGLET SOURCE    trains samples/mnist.json in a folder
-        that is the root directory and holds nothing else; it takes root to
+        that is the root directory and holds nothing else; that takes root
 """
-import json
 import os
 import pathlib
 import shutil
@@ -13,8 +12,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-
-from free_ports import free_ports
 
 PT_DYNAMIC, PT_INTERP = 2, 3
 
