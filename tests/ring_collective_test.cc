@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/byte_order.h"
 #include "core/crc32c.h"
 #include "free_ports.h"
 #include "net/handshake.h"
@@ -475,6 +476,7 @@ class PlayedPeer {
 
   // Operation 2, an all-reduce of one float.
   void SayValue(float value, const std::function<void(FrameHeader*)>& change) {
+    SwapToLittle(&value, sizeof(value), 1);
     std::vector<uint8_t> payload(sizeof(value));
     std::memcpy(payload.data(), &value, sizeof(value));
     FrameHeader header = header_;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/byte_order.h"
 #include "free_ports.h"
 #include "net/packed_floats.h"
 #include "net/ring_collective.h"
@@ -23,16 +24,21 @@ constexpr WireDtype kHalves[] = {WireDtype::kBfloat16, WireDtype::kFloat16};
 
 float Widen(WireDtype dtype, uint16_t half) {
   float value = 0;
+  SwapToLittle(&half, sizeof(half), 1);
   UnpackFloats(dtype, reinterpret_cast<const uint8_t*>(&half), 1,
                reinterpret_cast<uint8_t*>(&value));
+  SwapToLittle(&value, sizeof(value), 1);
   return value;
 }
 
 // Packs, and checks that the sender sees what the receiver will.
 uint16_t Round(WireDtype dtype, float value) {
   uint16_t half = 0;
+  SwapToLittle(&value, sizeof(value), 1);
   PackFloats(dtype, reinterpret_cast<uint8_t*>(&value), 1,
              reinterpret_cast<uint8_t*>(&half));
+  SwapToLittle(&value, sizeof(value), 1);
+  SwapToLittle(&half, sizeof(half), 1);
   const float widened = Widen(dtype, half);
   EXPECT_EQ(std::memcmp(&widened, &value, sizeof(value)), 0);
   return half;
