@@ -26,6 +26,8 @@ SUITE ?=
 TARGETS = $(if $(SUITE),$$(tools/test_targets.py $(BUILD) $(SUITE)))
 
 build: deps $(BUILD)/build.ninja ## the library, the program and the samples
+	@$(if $(SUITE),ninja -C $(BUILD) build.ninja >$(BUILD)/setup.log || \
+	  { cat $(BUILD)/setup.log; exit 1; }) # or TARGETS would be of before
 	@ninja -C $(BUILD) -n $(TARGETS) | grep -q 'no work to do' || \
 	  ninja -C $(BUILD) -j $(JOBS) $(TARGETS)
 
