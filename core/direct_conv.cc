@@ -15,7 +15,10 @@ constexpr int kBytes = 16;
 #endif
 constexpr int64_t kLanes = kBytes / sizeof(float);
 
-using Lanes = float __attribute__((vector_size(kBytes), aligned(4), may_alias));
+using Lanes = float __attribute__((vector_size(kBytes)));
+struct __attribute__((packed, may_alias)) UnalignedLanes {
+  Lanes lanes;
+};
 using Mask = int32_t __attribute__((vector_size(kBytes)));
 
 // As many filters as a pass works on.
@@ -25,13 +28,13 @@ struct Filters {
 constexpr int64_t kFilters = 2 * kLanes;
 
 inline Filters Load(const float* p) {
-  return {*reinterpret_cast<const Lanes*>(p),
-          *reinterpret_cast<const Lanes*>(p + kLanes)};
+  return {reinterpret_cast<const UnalignedLanes*>(p)->lanes,
+          reinterpret_cast<const UnalignedLanes*>(p + kLanes)->lanes};
 }
 
 inline void Store(const Filters& v, float* p) {
-  *reinterpret_cast<Lanes*>(p) = v.low;
-  *reinterpret_cast<Lanes*>(p + kLanes) = v.high;
+  reinterpret_cast<UnalignedLanes*>(p)->lanes = v.low;
+  reinterpret_cast<UnalignedLanes*>(p + kLanes)->lanes = v.high;
 }
 
 inline void AddTimes(float x, const Filters& v, Filters* sum) {

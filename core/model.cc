@@ -646,8 +646,10 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
       training ? "training" : "evaluation"));
   step_block.reset();
   step_batch = 0;
-  void* place = static_cast<unsigned char*>(options.memory) + kept_bytes;
-  if (options.memory == nullptr) {
+  void* place = nullptr;
+  if (options.memory != nullptr) {
+    place = static_cast<unsigned char*>(options.memory) + kept_bytes;
+  } else {
     step_block = AllocateBlock(bytes);
     place = step_block.get();
     if (place == nullptr) {
