@@ -15,7 +15,9 @@ for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
         print(f"FAILED  {name}")
     elif case.find("skipped") is not None:
         skipped += 1
-        reason = (case.find("skipped").get("message") or "").strip()
+        reason = (case.find("skipped").get("message") or
+                  case.findtext("system-out") or "").strip()
+        reason = reason.removeprefix("skipped: ")
         print(f"skipped {name}: {reason.splitlines()[-1] if reason else ''}")
     else:
         passed += 1
