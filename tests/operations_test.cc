@@ -301,6 +301,7 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
   Network network(size, Algorithm::kAuto, dtype, 1);
   std::vector<Data> data(size, Data(count, 1));
   for (int r = 0; r < size; ++r) {
+    SwapToLittle(data[r].data(), sizeof(float), count);  // as numbers travel
     Call call;
     call.type = FrameType::kAllReduce;
     call.data = reinterpret_cast<uint8_t*>(data[r].data());
@@ -310,6 +311,7 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
   bool moved = true;
   while (moved) EXPECT_TRUE(network.Step(&moved).ok());
   for (int r = 0; r < size; ++r) {
+    SwapToLittle(data[r].data(), sizeof(float), count);
     EXPECT_EQ(data[r], Data(count, static_cast<float>(size)));
   }
   return network.payload_bytes();
