@@ -210,12 +210,12 @@ Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
     entry.size = Number(fields + 24, 4);
     const int method = static_cast<int>(Number(fields + 10, 2));
     entry.deflated = method == 8;
-    RINGLET_RETURN_IF_ERROR(CheckEntry(
-        where, tensor, entry, static_cast<int>(Number(fields + 8, 2)), method));
     stored += tensor.bytes;
     if (stored > begin) {
       return Corruption("%s: more data than the file has", where.c_str());
     }
+    RINGLET_RETURN_IF_ERROR(CheckEntry(
+        where, tensor, entry, static_cast<int>(Number(fields + 8, 2)), method));
     RINGLET_RETURN_IF_ERROR(FindData(where, file_name, begin, &tensor));
     RINGLET_RETURN_IF_ERROR(ReadNpyHeader(where, &tensor, &entry));
     if (!by_name_.emplace(tensor.name, tensors_.size()).second) {
