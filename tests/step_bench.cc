@@ -172,7 +172,8 @@ int Main() {
         for (int i = 0; i < 5; ++i) trainer->Step();
       }
       if (std::strcmp(word, "step") == 0) {
-        trainer->Step();  // brings back to the caches what others drove out
+        // As in a training that goes on: caches filled, processors awake.
+        for (int i = 0; i < 3; ++i) trainer->Step();
         std::printf("%.4f\n", trainer->Step());
       } else if (folder[0] != '\0') {
         trainer->Save(folder);

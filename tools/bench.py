@@ -44,7 +44,8 @@ def trainer():
 step = trainer()
 for line in sys.stdin:
     torch.set_num_threads(int(line.split()[1]))
-    step()  # the threads' first step is not theirs alone
+    for _ in range(3):  # as ringlet: caches filled, processors awake
+        step()
     print(step(), flush=True)
 """
 
