@@ -1,12 +1,13 @@
 // A worker of a small job, for job_test to kill.
 //
-//   job_runner FOLDER [backup]    TF_CONFIG says which worker
+//   job_runner FOLDER [backup] [timeout=SECONDS]  TF_CONFIG says which worker
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
 // FOLDER/final.<rank>.safetensors.
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "ringlet.h"
@@ -20,6 +21,12 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   StrategyOptions cluster;
   cluster.timeout_seconds = 1;
+  bool backup = false;
+  for (int i = 2; i < argc; ++i) {
+    if (std::strcmp(argv[i], "backup") == 0) backup = true;
+    if (std::strncmp(argv[i], "timeout=", 8) == 0)
+      cluster.timeout_seconds = std::atof(argv[i] + 8);
+  }
   cluster.start_timeout_seconds = 60;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
   const std::string rank = std::to_string(strategy.rank());
@@ -31,15 +38,13 @@ int main(int argc, char** argv) {
   options.steps_per_epoch = 40;
   LambdaCallbackOptions lambda;
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
-    WriteWhole(folder + "/step." + rank,
-               std::to_string(model->iterations()));
+    WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
     usleep(5000);
   };
   options.callbacks = {LambdaCallback(lambda), CSVLogger(folder + "/log.csv")};
-  if (argc > 2 && std::strcmp(argv[2], "backup") == 0) {
+  if (backup)
     options.callbacks.push_back(
         BackupAndRestore(folder + "/backup", SaveEvery(7)));
-  }
   const auto history =
       model->Fit(Points(300).Shuffle(4).Repeat().Batch(13), options);
   if (!history.ok()) return ExitCode(history);
