@@ -1,0 +1,202 @@
+// The inside of a Model, shared by model.cc (building, the public face),
+// model_memory.cc (places in memory), model_step.cc (a step) and
+// model_summary.cc. Not installed.
+#pragma once
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "arena.h"
+#include "clock.h"
+#include "model.h"
+#include "op.h"
+#include "thread_pool.h"
+
+namespace ringlet {
+
+struct Model::Impl final : public GradientSink {
+  struct FreeDeleter {
+    void operator()(void* p) const { std::free(p); }
+  };
+  using Block = std::unique_ptr<void, FreeDeleter>;
+  // Aligned memory from the heap; null where there is none.
+  static Block AllocateBlock(size_t bytes);
+
+  // What a step needs for one node.
+  struct NodeMemory {
+    // Numbers in the LifetimePlan; -1 where none. `y` and `dy` are kept by the
+    // root of a chain of views.
+    int y = -1, dy = -1, forward_scratch = -1, backward_scratch = -1;
+    std::vector<int> extra_dx;  // one for each input; -1: written directly
+  };
+
+  struct Node {
+    Layer layer;
+    std::vector<int> inputs;
+    std::unique_ptr<Op> op;  // null for an input
+    Shape output;
+    int root = 0;                 // the node whose bytes these are
+    bool needs_gradient = false;  // has weights, or comes after one that has
+    // The number of the only node that takes this root's bytes, if that one
+    // writes the gradient over them; else -1.
+    int replaced_by = -1;
+    int first_variable = 0;
+    int num_variables = 0;
+
+    // Places in the step's memory.
+    float* y = nullptr;
+    float* dy = nullptr;
+    float* forward_scratch = nullptr;
+    float* backward_scratch = nullptr;
+    std::vector<const float*> x;
+    std::vector<float*> dx;
+    std::vector<float*> extra_dx;  // null: dx is the input's dy itself
+    std::vector<float*> weights;
+    std::vector<float*> d_weights;
+  };
+
+  // What the model keeps, in one arena.
+  struct KeptMemory {
+    float* weights = nullptr;
+    float* gradients = nullptr;
+    float* slots[8] = {};
+  };
+
+  // What a step needs besides the planned buffers.
+  struct StepMemory {
+    float* x[2] = {};
+    void* y[2] = {};
+    float* per_example = nullptr;
+    unsigned char* planned = nullptr;
+  };
+
+  std::string class_name, name;
+  Status status;
+  std::vector<Node> nodes;
+  std::set<std::string> names;         // of the nodes
+  std::map<std::string, int> numbers;  // the last that a default name took
+  std::vector<Variable> variables;
+  int64_t num_weights = 0;
+  std::vector<float> initial_weights;  // of the first Compile; empty: drawn
+
+  bool compiled = false;
+  Optimizer optimizer;
+  Loss loss;       // as asked for
+  Loss step_loss;  // as computed: on logits where the last activation allows
+  bool loss_takes_logits = false;
+  std::vector<Metric> metrics;
+  std::vector<std::string> metric_names;
+  std::vector<MetricState> metric_states;
+  CompileOptions options;
+  SoloCollective solo;
+  std::unique_ptr<ThreadPool> pool;
+  StepObserver* observer = nullptr;
+
+  Block kept_block;
+  KeptMemory kept;
+  size_t kept_bytes = 0;
+  Block step_block;
+  StepMemory step;
+  size_t step_bytes = 0;
+  int64_t step_batch = 0;
+  bool step_training = false;
+  std::weak_ptr<void> lease;  // of a loader on the step's buffers
+
+  int64_t iterations = 0;
+  float learning_rate = -1;  // < 0: the schedule's
+
+  // The step under way.
+  int64_t count = 0;
+  bool forward_trains = false;
+  bool have_gradient_of_loss = false;
+  bool have_gradients = false;
+  bool apply_when_ready = false;
+  bool without_activation = false;  // the output is still the loss's logits
+  StepScalars scalars;
+  std::vector<GradientSpan> clip_spans;
+  int64_t ready = 0;    // gradients from here on are final
+  int64_t started = 0;  // and from here on on their way to the others
+  std::vector<Collective::Ticket> tickets;
+  Status collective_status;
+
+  Collective* collective() {
+    return options.collective != nullptr ? options.collective : &solo;
+  }
+  Node& output_node() { return nodes.back(); }
+  Status Usable() const {
+    RINGLET_RETURN_IF_ERROR(status);
+    if (compiled) return Status();
+    return InvalidArgument("model '%s': call Compile first", name.c_str());
+  }
+
+  // --- building ---------------------------------------------------------
+  void Fail(const Status& s) {
+    if (status.ok()) status = s;
+  }
+  std::string UniqueName(const Layer& layer);
+  int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  void Compile();
+  void CheckGraph();
+  void ChooseStepLoss();
+  void MakePool();
+  void PlaceWeights();
+  void DrawWeights(float* weights) const;
+  void ResolveMetrics(const std::vector<Metric>& asked);
+  Status JoinReplicas();
+
+  // --- memory -----------------------------------------------------------
+  KeptMemory PlaceKept(Arena* arena) const;
+  StepMemory PlaceStep(Arena* arena, int64_t batch, bool training,
+                       LifetimePlan* plan,
+                       std::vector<NodeMemory>* memory) const;
+  size_t StepBytes(int64_t batch, bool training) const;
+  void PlanForward(int64_t batch, bool training, LifetimePlan* plan,
+                   std::vector<NodeMemory>* memory) const;
+  void PlanBackward(int64_t batch, LifetimePlan* plan,
+                    std::vector<NodeMemory>* memory) const;
+  std::vector<int> LastReads(bool training) const;
+  size_t OutputBytes(int node, int64_t batch) const;
+  void Bind(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
+  Status Reserve(int64_t batch, bool training);
+  int ReplacedBy(int root) const;
+  size_t LabelBytes() const;
+  Status CheckLimit(size_t bytes, const char* what) const;
+
+  // --- the step ---------------------------------------------------------
+  Status Forward(const float* x, int64_t examples, bool training,
+                 bool for_loss);
+  Status ComputeLoss(const Batch& batch, bool with_gradient, double* loss_sum);
+  Status Backward(bool update);
+  void BackwardNode(int node);
+  Status FinishReduction();
+  void UpdateMetrics(const Batch& batch, double loss_sum);
+  OpCall CallOf(int node);
+  void Ready(int64_t begin) override;
+  void StartBuckets();
+  void Update(int64_t begin, int64_t end);
+  void Clip();
+  double Penalty() const;
+  void Observe(const char* what, const char* phase, int64_t begin) const;
+  int64_t Now() const {
+    return observer == nullptr ? 0 : Clock::System()->MonotonicNanos();
+  }
+
+  // --- saveable views ---------------------------------------------------
+  struct WeightsState final : public Saveable {
+    explicit WeightsState(Impl* i) : impl(i) {}
+    void AppendState(std::vector<StateSpan>* spans) override;
+    Impl* impl;
+  } weights_state{this};
+  struct OptimizerState final : public Saveable {
+    explicit OptimizerState(Impl* i) : impl(i) {}
+    void AppendState(std::vector<StateSpan>* spans) override;
+    Status StateLoaded() override;
+    Impl* impl;
+  } optimizer_state{this};
+};
+
+}  // namespace ringlet

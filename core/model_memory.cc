@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+
+#include "check.h"
+#include "model_impl.h"
+
+namespace ringlet {
+
+// Aligned memory from the heap; null where there is none.
+Model::Impl::Block Model::Impl::AllocateBlock(size_t bytes) {
+  return Block(std::aligned_alloc(Arena::kAlignment,
+                                  std::max(bytes, Arena::kAlignment)));
+}
+
+Model::Impl::KeptMemory Model::Impl::PlaceKept(Arena* arena) const {
+  KeptMemory kept;
+  const size_t n = static_cast<size_t>(num_weights);
+  kept.weights = arena->Allocate<float>(n);
+  kept.gradients = arena->Allocate<float>(n);
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    kept.slots[s] = arena->Allocate<float>(n);
+  }
+  return kept;
+}
+
+size_t Model::Impl::LabelBytes() const {
+  return sizeof(float) * static_cast<size_t>(loss.targets(nodes.back().output));
+}
+
+// The node that writes the gradient of `root` over its output; -1: none.
+int Model::Impl::ReplacedBy(int root) const {
+  const Node& made = nodes[root];
+  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+      nodes.back().root == root) {
+    return -1;
+  }
+  const Activation activation = made.op->fused_activation();
+  if (activation == kSoftmax) return -1;
+  if (activation == kLinear && made.op->keeps_output()) return -1;
+  int taker = -1;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].op == nullptr || nodes[i].op->is_view()) continue;
+    for (int input : nodes[i].inputs) {
+      if (nodes[input].root != root) continue;
+      if (taker >= 0) return -1;
+      taker = static_cast<int>(i);
+    }
+  }
+  return taker >= 0 && nodes[taker].op->replaces_input() ? taker : -1;
+}
+
+size_t Model::Impl::OutputBytes(int node, int64_t batch) const {
+  return static_cast<size_t>(batch * nodes[node].output.elements()) *
+         sizeof(float);
+}
+
+// Of a step of n nodes, time runs 0..n-1 through the forward pass, n at the
+// loss, and 2n - i at the backward pass of node i.
+
+// When the output of each root is read last.
+std::vector<int> Model::Impl::LastReads(bool training) const {
+  const int n = static_cast<int>(nodes.size());
+  std::vector<int> last_read(n, 0);
+  for (int i = 0; i < n; ++i) {
+    const Node& node = nodes[i];
+    last_read[node.root] = std::max(last_read[node.root], i);
+    if (node.op == nullptr || node.op->is_view()) continue;
+    const bool backward = training && node.needs_gradient;
+    for (int input : node.inputs) {
+      int& last = last_read[nodes[input].root];
+      last = std::max(last, i);
+      if (backward && node.op->keeps_input()) last = std::max(last, 2 * n - i);
+    }
+    if (backward && node.op->keeps_output()) {
+      last_read[i] = std::max(last_read[i], 2 * n - i);
+    }
+  }
+  for (int i = 0; i < n && training; ++i) {
+    if (nodes[i].replaced_by >= 0) last_read[i] = 2 * n - i;
+  }
+  last_read[nodes[n - 1].root] = 2 * n + 1;  // by the caller, after the step
+  return last_read;
+}
+
+void Model::Impl::PlanForward(int64_t batch, bool training, LifetimePlan* plan,
+                              std::vector<NodeMemory>* memory) const {
+  const int n = static_cast<int>(nodes.size());
+  memory->assign(n, NodeMemory());
+  const std::vector<int> last_read = LastReads(training);
+  for (int i = 0; i < n; ++i) {
+    const Node& node = nodes[i];
+    if (node.op == nullptr || node.root != i) continue;
+    NodeMemory& m = (*memory)[i];
+    m.y = plan->Add(OutputBytes(i, batch), i, last_read[i]);
+    const size_t scratch = node.op->forward_scratch(batch, options.threads);
+    if (scratch > 0) {
+      m.forward_scratch = plan->Add(scratch * sizeof(float), i, i);
+    }
+  }
+}
+
+void Model::Impl::PlanBackward(int64_t batch, LifetimePlan* plan,
+                               std::vector<NodeMemory>* memory) const {
+  const int n = static_cast<int>(nodes.size());
+  const int never = 2 * n + 1;
+  std::vector<int> first_written(n, never);  // each root's gradient
+  first_written[nodes[n - 1].root] = n;
+  for (int i = n - 1; i >= 0; --i) {
+    const Node& node = nodes[i];
+    const int now = 2 * n - i;
+    NodeMemory& m = (*memory)[i];
+    m.extra_dx.assign(node.inputs.size(), -1);
+    if (node.op == nullptr || node.op->is_view() || !node.needs_gradient) {
+      continue;
+    }
+    const size_t scratch = node.op->backward_scratch(batch, options.threads);
+    if (scratch > 0) {
+      m.backward_scratch = plan->Add(scratch * sizeof(float), now, now);
+    }
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const int root = nodes[node.inputs[k]].root;
+      if (!nodes[root].needs_gradient) continue;
+      if (first_written[root] == never) {
+        first_written[root] = now;
+      } else {
+        m.extra_dx[k] = plan->Add(OutputBytes(root, batch), now, now);
+      }
+    }
+  }
+  for (int i = 0; i < n; ++i) {
+    const Node& node = nodes[i];
+    if (node.op == nullptr || node.root != i || !node.needs_gradient) continue;
+    if (node.replaced_by >= 0) {
+      (*memory)[i].dy = (*memory)[i].y;
+      continue;
+    }
+    // A node that nobody takes gets a gradient of zero.
+    const int first = std::min(first_written[i], 2 * n - i);
+    (*memory)[i].dy = plan->Add(OutputBytes(i, batch), first, 2 * n - i);
+  }
+}
+
+Model::Impl::StepMemory Model::Impl::PlaceStep(
+    Arena* arena, int64_t batch, bool training, LifetimePlan* plan,
+    std::vector<NodeMemory>* memory) const {
+  StepMemory step;
+  const size_t examples = static_cast<size_t>(batch);
+  for (int slot = 0; slot < 2; ++slot) {
+    step.x[slot] = arena->Allocate<float>(
+        examples * static_cast<size_t>(nodes[0].output.elements()));
+    step.y[slot] = arena->Allocate<unsigned char>(examples * LabelBytes());
+  }
+  step.per_example = arena->Allocate<float>(examples);
+  PlanForward(batch, training, plan, memory);
+  if (training) PlanBackward(batch, plan, memory);
+  step.planned = arena->Allocate<unsigned char>(plan->Place());
+  return step;
+}
+
+size_t Model::Impl::StepBytes(int64_t batch, bool training) const {
+  LifetimePlan plan;
+  std::vector<NodeMemory> memory;
+  Arena counting;
+  PlaceStep(&counting, batch, training, &plan, &memory);
+  return counting.used();
+}
+
+Status Model::Impl::CheckLimit(size_t bytes, const char* what) const {
+  if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
+  if (bytes <= options.memory_bytes) return Status();
+  return ResourceExhausted(
+      "model '%s': %s take %zu bytes, but only %zu were given; give more "
+      "memory, a smaller batch or fewer units",
+      name.c_str(), what, bytes, options.memory_bytes);
+}
+
+Status Model::Impl::Reserve(int64_t batch, bool training) {
+  if (batch <= step_batch && (step_training || !training)) return Status();
+  if (!lease.expired()) {
+    return InvalidArgument("model '%s': a step of %" PRId64
+                           " examples%s needs more memory than "
+                           "the open loader has seen to; close it first",
+                           name.c_str(), batch,
+                           training ? " with training" : "");
+  }
+  batch = std::max(batch, step_batch);
+  training = training || step_training;
+  // What some examples take says whether the sizes of a batch can be counted.
+  constexpr int64_t kSome = 64;
+  if (batch >= kSome &&
+      batch / kSome >=
+          static_cast<int64_t>(PTRDIFF_MAX / StepBytes(kSome, training))) {
+    return ResourceExhausted(
+        "model '%s': no memory holds a step of batch "
+        "%" PRId64 "; use a smaller batch",
+        name.c_str(), batch);
+  }
+  const size_t bytes = StepBytes(batch, training);
+  RINGLET_RETURN_IF_ERROR(
+      CheckLimit(kept_bytes + bytes, training ? "training" : "evaluation"));
+  step_block.reset();
+  step_batch = 0;
+  void* place = nullptr;
+  if (options.memory != nullptr) {
+    place = static_cast<unsigned char*>(options.memory) + kept_bytes;
+  } else {
+    step_block = AllocateBlock(bytes);
+    place = step_block.get();
+    if (place == nullptr) {
+      return ResourceExhausted(
+          "model '%s': no memory for the %zu bytes of a step of batch %" PRId64
+          "; use a smaller batch",
+          name.c_str(), bytes, batch);
+    }
+  }
+  Arena arena(place, bytes);
+  LifetimePlan plan;
+  std::vector<NodeMemory> memory;
+  step = PlaceStep(&arena, batch, training, &plan, &memory);
+  step_bytes = bytes;
+  step_batch = batch;
+  step_training = training;
+  Bind(plan, memory);
+  return Status();
+}
+
+// Writes the places into the nodes.
+void Model::Impl::Bind(const LifetimePlan& plan,
+                       const std::vector<NodeMemory>& memory) {
+  const auto at = [&](int buffer) {
+    return buffer < 0
+               ? nullptr
+               : reinterpret_cast<float*>(step.planned + plan.offset(buffer));
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Node& node = nodes[i];
+    const NodeMemory& root = memory[node.root];
+    node.y = at(root.y);
+    node.dy = at(root.dy);
+    node.forward_scratch = at(memory[i].forward_scratch);
+    node.backward_scratch = at(memory[i].backward_scratch);
+    node.x.assign(node.inputs.size(), nullptr);
+    node.dx.assign(node.inputs.size(), nullptr);
+    node.extra_dx.assign(node.inputs.size(), nullptr);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      node.x[k] = nodes[node.inputs[k]].y;
+      if (!step_training) continue;
+      node.extra_dx[k] = at(memory[i].extra_dx[k]);
+      node.dx[k] = node.extra_dx[k] != nullptr ? node.extra_dx[k]
+                                               : nodes[node.inputs[k]].dy;
+    }
+  }
+}
+
+MemoryPlan Model::PlanMemory(int64_t batch) const {
+  MemoryPlan sizes;
+  if (!impl_->compiled || batch < 1) return sizes;
+  sizes.weights = sizes.gradients =
+      Arena::RoundUp(static_cast<size_t>(num_weights()) * sizeof(float));
+  sizes.slots = sizes.weights * static_cast<size_t>(optimizer().num_slots());
+  RINGLET_CHECK(sizes.kept() == impl_->kept_bytes);
+
+  LifetimePlan plan;
+  std::vector<Impl::NodeMemory> memory;
+  Arena counting;
+  impl_->PlaceStep(&counting, batch, true, &plan, &memory);
+  const auto bytes = [&plan](int buffer) {
+    return buffer < 0 ? 0 : plan.bytes(buffer);
+  };
+  size_t losses = Arena::RoundUp(static_cast<size_t>(batch) * sizeof(float));
+  for (const Impl::NodeMemory& m : memory) {
+    sizes.activations += bytes(m.y);
+    if (m.dy != m.y) sizes.activation_gradients += bytes(m.dy);
+    for (const int dx : m.extra_dx) sizes.activation_gradients += bytes(dx);
+    sizes.scratch += bytes(m.forward_scratch) + bytes(m.backward_scratch);
+  }
+  const size_t planned =
+      sizes.activations + sizes.activation_gradients + sizes.scratch;
+  const size_t placed = plan.Place();
+  sizes.batches = counting.used() - losses - Arena::RoundUp(placed);
+  sizes.scratch += losses;
+  sizes.shared = planned - placed;
+  return sizes;
+}
+
+Status Model::Reserve(int64_t batch, bool training) {
+  RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  if (batch < 1) return InvalidArgument("a batch of %" PRId64, batch);
+  return impl_->Reserve(batch, training);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,91 @@
+#include <cstdio>
+
+#include "model_impl.h"
+
+namespace ringlet {
+namespace {
+
+std::string WithCommas(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+// Keras's readable size: "10.58 MB".
+std::string ReadableSize(int64_t bytes) {
+  const char* units[] = {"B", "KB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f %s", value, units[unit]);
+  return text;
+}
+
+// `text` cut or filled to `width` columns, on the left or the right.
+std::string Cell(const std::string& text, size_t width, bool right) {
+  if (text.size() > width) return text.substr(0, width - 1) + "…";
+  const std::string fill(width - text.size(), ' ');
+  return right ? fill + text : text + fill;
+}
+
+std::string Line(const char* left, const char* dash, const char* middle,
+                 const char* right) {
+  std::string line = left;
+  const int widths[] = {33, 24, 15};
+  for (int column = 0; column < 3; ++column) {
+    for (int i = 0; i < widths[column]; ++i) line += dash;
+    line += column < 2 ? middle : right;
+  }
+  return line + "\n";
+}
+
+std::string Row(const char* bar, const std::string& a, const std::string& b,
+                const std::string& c) {
+  return std::string(bar) + " " + Cell(a, 31, false) + " " + bar + " " +
+         Cell(b, 22, false) + " " + bar + " " + Cell(c, 13, true) + " " + bar +
+         "\n";
+}
+
+// "(None, 26, 26, 32)"
+std::string WithBatch(const Shape& shape) {
+  std::string s = "(None";
+  for (int i = 0; i < shape.rank(); ++i) s += ", " + std::to_string(shape[i]);
+  return s + ")";
+}
+
+}  // namespace
+
+std::string Model::Summary() const {
+  const Impl& m = *impl_;
+  std::string s = "Model: \"" + m.name + "\"\n";
+  s += Line("┏", "━", "┳", "┓");
+  s += Row("┃", "Layer (type)", "Output Shape", "Param #");
+  s += Line("┡", "━", "╇", "┩");
+  bool first = true;
+  for (const Impl::Node& node : m.nodes) {
+    // As Keras: the table of a Sequential begins after its Input.
+    if (node.op == nullptr && m.class_name == "Sequential") continue;
+    if (!first) s += Line("├", "─", "┼", "┤");
+    first = false;
+    int64_t parameters = 0;
+    for (int v = 0; v < node.num_variables; ++v) {
+      parameters += m.variables[node.first_variable + v].size();
+    }
+    s += Row("│", node.layer.name + " (" + ClassName(node.layer.kind) + ")",
+             WithBatch(node.output), WithCommas(parameters));
+  }
+  s += Line("└", "─", "┴", "┘");
+  const std::string total =
+      WithCommas(m.num_weights) + " (" +
+      ReadableSize(m.num_weights * int64_t{sizeof(float)}) + ")\n";
+  return s + " Total params: " + total + " Trainable params: " + total +
+         " Non-trainable params: 0 (0.00 B)\n";
+}
+
+}  // namespace ringlet
