@@ -1,7 +1,9 @@
 // The inside of a Model, shared by model.cc (building, the public face),
 // model_memory.cc (places in memory), model_step.cc (a step) and
 // model_summary.cc. Not installed.
-#pragma once
+
+#ifndef RINGLET_CORE_MODEL_IMPL_H_
+#define RINGLET_CORE_MODEL_IMPL_H_
 
 #include <cstdlib>
 #include <map>
@@ -200,3 +202,5 @@ struct Model::Impl final : public GradientSink {
 };
 
 }  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_IMPL_H_
