@@ -10,8 +10,8 @@ the reason; one that fails counts as failed, and shows the end of its log. A
 step that runs tests counts its tests, any other counts as one. The last line
 is `N passed, N failed`; the exit code is 1 where something failed.
 
-RINGLET_CI_MINUTES (50): steps that have not begun by then are skipped. One that
-still runs half an hour later is stopped and has failed.
+RINGLET_CI_MINUTES (45): steps that have not begun by then are skipped. One that
+still runs 25 minutes later is stopped and has failed.
 """
 import os
 import pathlib
@@ -23,7 +23,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build-ci-logs"
-MINUTES = float(os.environ.get("RINGLET_CI_MINUTES", "50"))
+MINUTES = float(os.environ.get("RINGLET_CI_MINUTES", "45"))
 
 SANITIZERS = ("-Db_lundef=false -Doptimization=1 "
               "-Dcpp_args=-fno-sanitize=vptr")
@@ -107,7 +107,7 @@ def step(name, tools, command, last_start):
     if begin > last_start:
         tell("skipped", f"{MINUTES:g} minutes are over")
         return 0, 0, 1
-    deadline = last_start + 30 * 60
+    deadline = last_start + 25 * 60
     if tools and run(["tools/deps.sh", *tools.split()], log,
                      deadline - begin) != 0:
         tell("skipped", (lines_of(log) or ["no tools"])[-1])
