@@ -35,10 +35,11 @@ class DenseOp final : public Op {
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   bool replaces_input() const override { return true; }
-  // dY^T, and each thread's block of dX^T.
+  // dY^T, each thread's block of dX^T, and that of dW.
   size_t backward_scratch(int64_t batch, int threads) const override {
     const int64_t rows = batch * rows_;
-    return static_cast<size_t>(rows * (units_ + threads * Block(rows)));
+    return static_cast<size_t>(rows * units_ +
+                               threads * Block(rows) * (rows + units_));
   }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
 
@@ -73,33 +74,41 @@ class DenseOp final : public Op {
       }
     }
     const int64_t block = Block(rows) * call.pool->threads();
+    float* const dx_t = dy_t + rows * units_;
+    float* const taken = dx_t + rows * block;
     for (int64_t end = inputs_; end > 0;) {
       const int64_t begin = std::max<int64_t>(0, end - block);
       call.pool->Run([&](int t) {
         const Range part =
             Split(end - begin, call.pool->threads(), t, kGrain);
         if (part.empty()) return;
+        float* const dw = call.sink_takes ? taken
+                                          : call.d_weights[0] + begin * units_;
         BackwardRows(call, {begin + part.begin, begin + part.end},
-                     dy_t + rows * (units_ + t * Block(rows)));
+                     dw + part.begin * units_, dx_t + t * rows * Block(rows));
       });
-      call.sink->Ready(call.weight_offset + begin * units_);
+      if (call.sink_takes) {
+        call.sink->Take(call.weight_offset + begin * units_, taken);
+      } else {
+        call.sink->Ready(call.weight_offset + begin * units_);
+      }
       end = begin;
     }
   }
 
  private:
-  // Rows `part` of dW and columns `part` of dX.
-  void BackwardRows(const OpCall& call, Range part, float* dx_t) const {
+  // Rows `part` of dW, which begin at `dw`, and columns `part` of dX.
+  void BackwardRows(const OpCall& call, Range part, float* dw,
+                    float* dx_t) const {
     const int64_t rows = call.batch * rows_;
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
     const ConstMatrix w =
         RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
     const ConstMatrix dy =
         RowMajor(static_cast<const float*>(call.dy), rows, units_);
-    const Matrix dw = RowMajor(call.d_weights[0], inputs_, units_);
     // dW(K,U) = X(B,K)^T * dY(B,U)
     Gemm(1, x.Cols(part.begin, part.end).Transposed(), dy, 0,
-         dw.Rows(part.begin, part.end));
+         RowMajor(dw, part.size(), units_));
     if (call.dx[0] == nullptr) return;
     // dX(B,K)^T = W(K,U) * dY(B,U)^T: both in the order in which BLIS is
     // fastest at a small B.
@@ -111,10 +120,11 @@ class DenseOp final : public Op {
   }
 
   // Rows of W that a thread works on at a time: dX^T in 192 KiB.
-  static int64_t Block(int64_t rows) {
+  int64_t Block(int64_t rows) const {
     constexpr int64_t kFloats = 48 * 1024;
-    return std::clamp<int64_t>(kFloats / std::max<int64_t>(1, rows) / kGrain,
-                               1, 16) * kGrain;
+    const int64_t grains = std::clamp<int64_t>(
+        kFloats / std::max<int64_t>(1, rows) / kGrain, 1, 16);
+    return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
   }
   static constexpr int64_t kGrain = 48;
 

@@ -211,7 +211,8 @@ void Model::Impl::DrawWeights(float* weights) const {
   }
 }
 
-// Weights, gradients of zero and slots of zero, in memory for this optimizer.
+// Weights, gradients (unwritten: a process alone may never touch them, see
+// Take) and slots of zero, in memory for this optimizer.
 // The weights are those of the last Compile, those set before the first, or
 // drawn.
 void Model::Impl::PlaceWeights() {
@@ -241,7 +242,6 @@ void Model::Impl::PlaceWeights() {
   } else {
     DrawWeights(placed.weights);
   }
-  std::fill_n(placed.gradients, num_weights, 0.0f);
   for (int s = 0; s < optimizer.num_slots(); ++s) {
     std::fill_n(placed.slots[s], num_weights, 0.0f);
   }

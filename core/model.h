@@ -204,6 +204,7 @@ class Model {
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
   float* weights();
+  // Of the last Backward(). TrainStep may apply gradients and not keep them.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;

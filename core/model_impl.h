@@ -178,8 +178,9 @@ struct Model::Impl final : public GradientSink {
   void UpdateMetrics(const Batch& batch, double loss_sum);
   OpCall CallOf(int node);
   void Ready(int64_t begin) override;
+  void Take(int64_t begin, const float* gradients) override;
   void StartBuckets();
-  void Update(int64_t begin, int64_t end);
+  void Update(int64_t begin, int64_t end, const float* gradients);
   void Clip();
   double Penalty() const;
   void Observe(const char* what, const char* phase, int64_t begin) const;

@@ -130,6 +130,7 @@ void Model::Impl::BackwardNode(int i) {
   OpCall call = CallOf(i);
   call.training = true;
   call.scratch = node.backward_scratch;
+  call.sink_takes = apply_when_ready;
   if (node.replaced_by >= 0) call.without_activation = true;
   const Node& input = nodes[nodes[node.inputs[0]].root];
   if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
@@ -171,8 +172,13 @@ Status Model::Backward() { return impl_->Backward(/*update=*/false); }
 void Model::Impl::Ready(int64_t begin) {
   const int64_t end = ready;
   ready = begin;
-  if (apply_when_ready) return Update(begin, end);
+  if (apply_when_ready) return Update(begin, end, kept.gradients + begin);
   if (collective()->size() > 1) StartBuckets();
+}
+
+void Model::Impl::Take(int64_t begin, const float* gradients) {
+  Update(begin, ready, gradients);
+  ready = begin;
 }
 
 // Buckets are cut at fixed places, so that all ranks start the same ones
@@ -206,8 +212,9 @@ Status Model::Impl::FinishReduction() {
   return first;
 }
 
-// The optimizer over weights [begin, end), variable by variable.
-void Model::Impl::Update(int64_t begin, int64_t end) {
+// The optimizer over weights [begin, end), whose gradients are given, variable
+// by variable.
+void Model::Impl::Update(int64_t begin, int64_t end, const float* gradients) {
   if (begin >= end) return;
   const int64_t started_at = Now();
   pool->Run([&](int t) {
@@ -223,7 +230,7 @@ void Model::Impl::Update(int64_t begin, int64_t end) {
       // Clip has added the regularizers' part already.
       UpdateRange(optimizer, scalars,
                   optimizer.clips() ? Regularizer() : v.regularizer, to - from,
-                  kept.weights + from, kept.gradients + from, slots);
+                  kept.weights + from, gradients + (from - begin), slots);
     }
   });
   Observe("optimizer", "step", started_at);
@@ -252,7 +259,7 @@ Status Model::ApplyGradients() {
   if (!m.apply_when_ready) {
     m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
     if (m.optimizer.clips()) m.Clip();
-    m.Update(0, m.num_weights);
+    m.Update(0, m.num_weights, m.kept.gradients);
   }
   ++m.iterations;
   return Status();

@@ -36,6 +36,9 @@ class GradientSink {
   // they may be updated at once. Called from the training thread, `begin`
   // never growing.
   virtual void Ready(int64_t begin) = 0;
+  // The same, where OpCall::sink_takes: the gradients from `begin` to the last
+  // call's stand at `gradients` until this returns, and not in d_weights.
+  virtual void Take(int64_t begin, const float* gradients) = 0;
 };
 
 // What one call of Forward or Backward works on. Spans hold `batch` examples
@@ -65,6 +68,9 @@ struct OpCall {
   Activation x_activation = kLinear;
   float* const* d_weights = nullptr;
   int64_t weight_offset = 0;  // of the op's first weight in the weight span
+  // Nobody reads d_weights after the step: gradients may be given to
+  // sink->Take from scratch, still in cache, and be forgotten.
+  bool sink_takes = false;
   GradientSink* sink = nullptr;
 };
 

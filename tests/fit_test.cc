@@ -209,6 +209,39 @@ TEST(FitTest, PiecesOfAStepAreTheStep) {
   EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
 }
 
+// A layer whose rows are several blocks: the step applies each block's
+// gradients as they come, the pieces apply all at the end.
+TEST(FitTest, PiecesOfAStepOfManyBlocksAreTheStep) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<std::vector<float>> ends;
+    for (const bool whole : {true, false}) {
+      CompileOptions compile;
+      compile.threads = threads;
+      Sequential model({Input({2}), Dense(2500, kRelu),
+                        Dense(20, kTanh).KernelRegularizer(L2(0.01f)),
+                        Dense(3)});
+      model.Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits), {},
+                    compile);
+      std::unique_ptr<BatchLoader> loader;
+      ASSERT_TRUE(model.OpenLoader(Points(40).Batch(8), {}, &loader).ok());
+      for (Batch batch; !batch.last;) {
+        ASSERT_TRUE(loader->Next(&batch).ok());
+        if (whole) {
+          ASSERT_TRUE(model.TrainStep(batch).ok());
+          continue;
+        }
+        double loss = 0;
+        ASSERT_TRUE(model.Forward(batch.x, batch.count, true).ok());
+        ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+        ASSERT_TRUE(model.Backward().ok());
+        ASSERT_TRUE(model.ApplyGradients().ok());
+      }
+      ends.push_back(WeightsOf(&model));
+    }
+    EXPECT_EQ(ends[0], ends[1]) << threads << " threads";
+  }
+}
+
 TEST(FitTest, PiecesOutOfOrderAreErrors) {
   auto model = TinyModel();
   EXPECT_FALSE(model->Backward().ok());
