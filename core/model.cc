@@ -54,6 +54,65 @@ std::string Model::Impl::UniqueName(const Layer& layer) {
   }
 }
 
+Status Model::Impl::CheckNewNode(const Layer& layer,
+                                 const std::vector<int>& inputs) const {
+  const int number = static_cast<int>(nodes.size());
+  if (compiled) {
+    return InvalidArgument(
+        "the model was compiled already; add all layers "
+        "before Compile");
+  }
+  if (names.count(layer.name) != 0) {
+    return InvalidArgument(
+        "two layers have this name; give one another with "
+        "Name()");
+  }
+  if (layer.kind != Layer::Kind::kInput) {
+    if (number == 0) {
+      return InvalidArgument("the first layer must be an Input");
+    }
+    for (int input : inputs) {
+      if (input >= 0 && input < number) continue;
+      return InvalidArgument("input %d is not an earlier layer", input);
+    }
+    return Status();
+  }
+  if (number != 0 || !inputs.empty()) {
+    return InvalidArgument("a model has one Input, its first layer");
+  }
+  for (int i = 0; i < layer.shape.rank(); ++i) {
+    if (layer.shape[i] < 1 || layer.shape.elements() > (int64_t{1} << 31)) {
+      return InvalidArgument("%s is not the shape of an input",
+                             layer.shape.ToString().c_str());
+    }
+  }
+  return Status();
+}
+
+// Makes the op of a node whose inputs are known, and its variables.
+Status Model::Impl::MakeOp(Node* node) {
+  std::vector<Shape> shapes;
+  for (int input : node->inputs) {
+    shapes.push_back(nodes[input].output);
+    node->needs_gradient |= nodes[input].needs_gradient;
+  }
+  RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
+  node->output = node->op->output();
+  if (node->op->is_view()) node->root = nodes[node->inputs[0]].root;
+  for (const WeightSpec& weight : node->op->weights()) {
+    Variable variable;
+    variable.path = node->layer.name + "/" + weight.name;
+    variable.shape = weight.shape;
+    variable.offset = num_weights;
+    variable.regularizer = weight.regularizer;
+    num_weights += variable.size();
+    variables.push_back(variable);
+    node->needs_gradient = true;
+    ++node->num_variables;
+  }
+  return Status();
+}
+
 int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   const int number = static_cast<int>(nodes.size());
   if (!status.ok()) return number;
@@ -63,71 +122,19 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   node.inputs = inputs;
   node.root = number;
   node.first_variable = static_cast<int>(variables.size());
+  node.output = layer.shape;  // an Input's
   const char* layer_name = node.layer.name.c_str();
-  if (compiled) {
-    Fail(
-        InvalidArgument("layer '%s': the model was compiled already; add all "
-                        "layers before Compile",
-                        layer_name));
+  const Status may = CheckNewNode(node.layer, inputs);
+  if (!may.ok()) {
+    Fail(may.Annotate("layer '%s'", layer_name));
     return number;
   }
-  if (names.count(node.layer.name) != 0) {
-    Fail(
-        InvalidArgument("layer '%s': two layers have this name; give one "
-                        "another with Name()",
-                        layer_name));
-    return number;
-  }
-  if (layer.kind == Layer::Kind::kInput) {
-    if (number != 0 || !inputs.empty()) {
-      Fail(InvalidArgument("layer '%s': a model has one Input, its first layer",
-                           layer_name));
+  if (layer.kind != Layer::Kind::kInput) {
+    const Status made = MakeOp(&node);
+    if (!made.ok()) {
+      Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer.kind)));
       return number;
     }
-    for (int i = 0; i < layer.shape.rank(); ++i) {
-      if (layer.shape[i] < 1 || layer.shape.elements() > (int64_t{1} << 31)) {
-        Fail(InvalidArgument("layer '%s': %s is not the shape of an input",
-                             layer_name, layer.shape.ToString().c_str()));
-        return number;
-      }
-    }
-    node.output = layer.shape;
-    names.insert(node.layer.name);
-    nodes.push_back(std::move(node));
-    return number;
-  }
-  if (number == 0) {
-    Fail(InvalidArgument("layer '%s': the first layer must be an Input",
-                         layer_name));
-    return number;
-  }
-  std::vector<Shape> shapes;
-  for (int input : inputs) {
-    if (input < 0 || input >= number) {
-      Fail(InvalidArgument("layer '%s': input %d is not an earlier layer",
-                           layer_name, input));
-      return number;
-    }
-    shapes.push_back(nodes[input].output);
-    node.needs_gradient |= nodes[input].needs_gradient;
-  }
-  const Status made = Op::Make(layer, shapes, &node.op);
-  if (!made.ok()) {
-    Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer.kind)));
-    return number;
-  }
-  node.output = node.op->output();
-  if (node.op->is_view()) node.root = nodes[inputs[0]].root;
-  for (const WeightSpec& weight : node.op->weights()) {
-    Variable variable;
-    variable.path = node.layer.name + "/" + weight.name;
-    variable.shape = weight.shape;
-    variable.offset = num_weights;
-    variable.regularizer = weight.regularizer;
-    num_weights += variable.size();
-    variables.push_back(variable);
-    node.needs_gradient = true;
-    ++node.num_variables;
   }
   names.insert(node.layer.name);
   nodes.push_back(std::move(node));

@@ -141,6 +141,8 @@ struct Model::Impl final : public GradientSink {
   }
   std::string UniqueName(const Layer& layer);
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  Status CheckNewNode(const Layer& layer, const std::vector<int>& inputs) const;
+  Status MakeOp(Node* node);
   void Compile();
   void CheckGraph();
   void ChooseStepLoss();
