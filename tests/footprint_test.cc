@@ -87,8 +87,20 @@ void WritePlain(const std::string& from, const std::string& to) {
 }
 
 // The largest numbers seen of a process, by its /proc folder.
+// A list of /proc may show one that was closed beside one opened since.
+constexpr size_t kChanging = 4;
+
 struct Held {
-  size_t threads = 0, descriptors = 0;
+  size_t threads = 0;           // most
+  size_t descriptors = 0;       // most, with up to kChanging too many
+  std::map<size_t, int> looks;  // at each number of descriptors
+  // Seen most often.
+  size_t UsualDescriptors() const {
+    const auto usual = std::max_element(
+        looks.begin(), looks.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    return usual == looks.end() ? 0 : usual->first;
+  }
 };
 
 size_t Entries(const std::string& folder) {
@@ -192,7 +204,9 @@ class FootprintTest : public testing::Test {
       const std::string folder = "/proc/" + std::to_string(process);
       Held& most = held[kind];
       most.threads = std::max(most.threads, Entries(folder + "/task"));
-      most.descriptors = std::max(most.descriptors, Entries(folder + "/fd"));
+      const size_t descriptors = Entries(folder + "/fd");
+      most.descriptors = std::max(most.descriptors, descriptors);
+      ++most.looks[descriptors];
     };
     for (int i = 0; i < seconds * 200 && waitpid(child_, nullptr, WNOHANG) == 0;
          ++i) {
@@ -349,7 +363,7 @@ TEST_F(FootprintTest, ThreadsAndDescriptorsAreThoseOfTheTable) {
               alone.descriptors);
   EXPECT_EQ(alone.threads, 2u);
   // Standard ones, the images of training and of validation.
-  EXPECT_EQ(alone.descriptors, 5u);
+  EXPECT_EQ(alone.UsualDescriptors(), 5u);
 }
 
 TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
@@ -361,14 +375,16 @@ TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
         [] { return true; });
   std::map<std::string, Held> held = Watch(20);
   for (const auto& [kind, most] : held) {
-    std::printf("%s: %zu threads, %zu descriptors\n", kind.c_str(),
-                most.threads, most.descriptors);
+    std::printf("%s: %zu threads, %zu descriptors, at most %zu\n", kind.c_str(),
+                most.threads, most.UsualDescriptors(), most.descriptors);
   }
   EXPECT_EQ(held["launcher"].threads, 1u);
-  EXPECT_LE(held["launcher"].descriptors, 11u + 2 * 3 + 4);
+  EXPECT_EQ(held["launcher"].UsualDescriptors(), 11u + 2 * 3);
+  EXPECT_LE(held["launcher"].descriptors, 11u + 2 * 3 + 4 + kChanging);
   EXPECT_EQ(held["worker"].threads, 3u);
-  // 11 and one a worker, two more to each peer while connecting, two files.
-  EXPECT_LE(held["worker"].descriptors, 11u + 3 + 2 * 2 + 2);
+  // 11 and one a worker, two files, two more to each peer while connecting.
+  EXPECT_EQ(held["worker"].UsualDescriptors(), 11u + 3 + 2);
+  EXPECT_LE(held["worker"].descriptors, 11u + 3 + 2 + 2 * 2 + kChanging);
 }
 
 }  // namespace
