@@ -105,18 +105,45 @@ Status AtomicFile::Open(FileSystem* files, const std::string& path,
   RINGLET_CHECK(file_ == nullptr);
   files_ = files;
   path_ = path;
-  const std::string folder = FolderOf(path), name = FileNameOf(path);
-  std::vector<std::string> names;
-  RINGLET_RETURN_IF_ERROR(files->List(folder, &names));
-  for (const std::string& other : names) {
-    if (TargetOf(other) == name) {
-      RINGLET_RETURN_IF_ERROR(files->Remove(folder + "/" + other));
-    }
-  }
-  const std::string temporary = TemporaryName(path);
-  RINGLET_RETURN_IF_ERROR(files->Create(temporary, &file_));
-  temporary_ = temporary;
+  RINGLET_RETURN_IF_ERROR(RemoveLeft());
+  RINGLET_RETURN_IF_ERROR(CreateTemporary());
   return file_->Preallocate(bytes);
+}
+
+// Not those of a writer that lives: it holds their locks.
+Status AtomicFile::RemoveLeft() {
+  const std::string folder = FolderOf(path_), name = FileNameOf(path_);
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(files_->List(folder, &names));
+  for (const std::string& other : names) {
+    if (TargetOf(other) != name) continue;
+    const std::string left = folder + "/" + other;
+    std::unique_ptr<HeldLock> lock;
+    if (files_->LockFile(left, &lock).code() == Code::kAlreadyExists) continue;
+    const Status removed = files_->Remove(left);
+    if (removed.code() != Code::kNotFound) RINGLET_RETURN_IF_ERROR(removed);
+  }
+  return Status();
+}
+
+// Another writer may take the file for one that was left, until it is locked.
+Status AtomicFile::CreateTemporary() {
+  constexpr int kTries = 100;
+  Status locked;
+  for (int i = 0; i < kTries; ++i) {
+    const std::string temporary = TemporaryName(path_);
+    RINGLET_RETURN_IF_ERROR(files_->Create(temporary, &file_));
+    temporary_ = temporary;
+    locked = files_->LockFile(temporary, &lock_);
+    if (locked.code() != Code::kAlreadyExists &&
+        locked.code() != Code::kNotFound) {
+      return locked;
+    }
+    file_.reset();
+    files_->Remove(temporary_).IgnoreError();
+    temporary_.clear();
+  }
+  return locked;
 }
 
 Status AtomicFile::SyncAndClose() {
@@ -131,6 +158,7 @@ Status AtomicFile::Commit(bool* renamed) {
   RINGLET_RETURN_IF_ERROR(written);
   RINGLET_RETURN_IF_ERROR(files_->Rename(temporary_, path_));
   temporary_.clear();
+  lock_.reset();
   if (renamed != nullptr) *renamed = true;
   return files_->SyncDirectory(FolderOf(path_));
 }

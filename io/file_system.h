@@ -47,10 +47,10 @@ class File {
   virtual const std::string& path() const = 0;
 };
 
-// Holds a folder's lock; its destructor lets go, as does the process's end.
-class FolderLock {
+// Holds a folder or a file; its destructor lets go, as does the process's end.
+class HeldLock {
  public:
-  virtual ~FolderLock() = default;
+  virtual ~HeldLock() = default;
 };
 
 class FileSystem {
@@ -75,7 +75,11 @@ class FileSystem {
   // it, where another holder (in this process too) has it. Leaves a file
   // named kLockName in the folder.
   virtual Status LockDirectory(const std::string& path,
-                               std::unique_ptr<FolderLock>* lock) = 0;
+                               std::unique_ptr<HeldLock>* lock) = 0;
+  // Never waits: kAlreadyExists where another holder has the file `path`. A
+  // null lock where the disk's format has no locks.
+  virtual Status LockFile(const std::string& path,
+                          std::unique_ptr<HeldLock>* lock) = 0;
 
   static constexpr const char* kLockName = ".lock";
   static FileSystem* Posix();  // lives for ever
@@ -96,7 +100,8 @@ Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
 class AtomicFile {
  public:
   ~AtomicFile();
-  // Reserves `bytes`. Removes what an interrupted writer of `path` left.
+  // Reserves `bytes`. Removes what an interrupted writer of `path` left; of
+  // two that write at the same time the last to commit has `path`.
   Status Open(FileSystem* files, const std::string& path, int64_t bytes);
   File* file() { return file_.get(); }
   // OK: the file is durable. *renamed tells (where not null) whether `path` is
@@ -107,10 +112,13 @@ class AtomicFile {
   static std::string TargetOf(const std::string& name);
 
  private:
+  Status RemoveLeft();
+  Status CreateTemporary();
   Status SyncAndClose();
 
   FileSystem* files_ = nullptr;
-  std::string path_, temporary_;  // temporary_ is "" where there is none
+  std::string path_, temporary_;    // temporary_ is "" where there is none
+  std::unique_ptr<HeldLock> lock_;  // of temporary_, while it has that name
   std::unique_ptr<File> file_;
 };
 

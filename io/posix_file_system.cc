@@ -114,13 +114,18 @@ class PosixFile final : public File {
   Descriptor fd_;
 };
 
-class PosixLock final : public FolderLock {
+class PosixLock final : public HeldLock {
  public:
   explicit PosixLock(int fd) : fd_(fd) {}
 
  private:
   Descriptor fd_;  // closing it unlocks
 };
+
+// Without waiting; false, with errno, where it is not locked.
+bool TryLock(int fd) {
+  return Uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
+}
 
 // The process written in a lock file; 0 where none can be read.
 long HolderOf(int fd) {
@@ -215,17 +220,16 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status LockDirectory(const std::string& path,
-                       std::unique_ptr<FolderLock>* lock) override {
+                       std::unique_ptr<HeldLock>* lock) override {
     const std::string name = path + "/" + kLockName;
     for (int attempt = 0; attempt < 10; ++attempt) {
       Descriptor fd(OpenDescriptor(name, O_RDWR | O_CREAT | O_NOFOLLOW));
       if (fd.get() < 0) return OsError(errno, "%s: locking", name.c_str());
-      const int locked =
-          Uninterrupted([&] { return flock(fd.get(), LOCK_EX | LOCK_NB); });
-      if (locked != 0 && errno == EWOULDBLOCK) {
+      const bool locked = TryLock(fd.get());
+      if (!locked && errno == EWOULDBLOCK) {
         return HeldByAnother(path, HolderOf(fd.get()));
       }
-      if (locked != 0) return OsError(errno, "%s: locking", name.c_str());
+      if (!locked) return OsError(errno, "%s: locking", name.c_str());
       if (!SameFile(fd.get(), name)) continue;
       WriteHolder(fd.get());
       *lock = std::make_unique<PosixLock>(fd.Release());
@@ -233,6 +237,23 @@ class PosixFileSystem final : public FileSystem {
     }
     return Error(Code::kUnavailable, "%s: removed again and again",
                  name.c_str());
+  }
+
+  Status LockFile(const std::string& path,
+                  std::unique_ptr<HeldLock>* lock) override {
+    lock->reset();
+    // Open to write too: NFS wants it.
+    Descriptor fd(OpenDescriptor(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK));
+    if (fd.get() < 0) return OsError(errno, "%s: opening", path.c_str());
+    if (!TryLock(fd.get())) {
+      if (errno != EWOULDBLOCK) return Status();
+      return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
+    }
+    if (!SameFile(fd.get(), path)) {
+      return OsError(ENOENT, "%s: locking", path.c_str());
+    }
+    *lock = std::make_unique<PosixLock>(fd.Release());
+    return Status();
   }
 
  private:

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "core/crc32c.h"
 #include "fake_clock.h"
@@ -89,6 +92,28 @@ TEST(CheckpointTest, SavingReplacesAndSweepsWhatAKilledSaveLeft) {
   EXPECT_TRUE(read == two);
   EXPECT_EQ(NamesIn(folder.path()),
             (std::vector<std::string>{"a", "b.123-4.tmp"}));
+}
+
+TEST(CheckpointTest, SavesToOnePathAtTheSameTimeAllSucceed) {
+  TempFolder folder;
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      SomeState state(t);
+      for (int i = 0; i < 25; ++i) {
+        const Status saved = SaveCheckpoint(folder / "a", {&state});
+        if (saved.ok()) continue;
+        ++failed;
+        std::fprintf(stderr, "%s\n", saved.message());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  SomeState read(0);
+  EXPECT_TRUE(LoadCheckpoint(folder / "a", {&read}).ok());
+  EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"a"});
 }
 
 // A Saveable of one span, for what does not match.

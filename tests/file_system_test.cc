@@ -81,7 +81,7 @@ TEST(PosixFileSystemTest, FoldersAreMadeListedAndSynced) {
 
 TEST(PosixFileSystemTest, ALockIsHeldOnce) {
   TempFolder folder;
-  std::unique_ptr<FolderLock> first, second;
+  std::unique_ptr<HeldLock> first, second;
   ASSERT_TRUE(files->LockDirectory(folder.path(), &first).ok());
   EXPECT_EQ(files->LockDirectory(folder.path(), &second).code(),
             Code::kAlreadyExists);
@@ -89,6 +89,18 @@ TEST(PosixFileSystemTest, ALockIsHeldOnce) {
   EXPECT_TRUE(files->LockDirectory(folder.path(), &second).ok());
   EXPECT_EQ(files->LockDirectory(folder / "no", &first).code(),
             Code::kNotFound);
+}
+
+TEST(PosixFileSystemTest, AFilesLockIsHeldOnceAndOnlyOfAFileThatIsThere) {
+  TempFolder folder;
+  std::unique_ptr<HeldLock> first, second;
+  EXPECT_EQ(files->LockFile(folder / "a", &first).code(), Code::kNotFound);
+  WriteWhole(folder / "a", "");
+  ASSERT_TRUE(files->LockFile(folder / "a", &first).ok());
+  EXPECT_EQ(files->LockFile(folder / "a", &second).code(),
+            Code::kAlreadyExists);
+  first.reset();
+  EXPECT_TRUE(files->LockFile(folder / "a", &second).ok());
 }
 
 TEST(PosixFileSystemTest, PathsAreTakenApart) {

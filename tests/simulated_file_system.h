@@ -146,12 +146,19 @@ class SimulatedFileSystem : public FileSystem {
   }
 
   Status LockDirectory(const std::string& path,
-                       std::unique_ptr<FolderLock>* lock) override {
+                       std::unique_ptr<HeldLock>* lock) override {
     RINGLET_RETURN_IF_ERROR(Operate("lock", path));
     if (!locked_.insert(path).second) {
       return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
     }
     *lock = std::make_unique<Lock>(this, path);
+    return Status();
+  }
+
+  // One process: what it finds was left by one before.
+  Status LockFile(const std::string&,
+                  std::unique_ptr<HeldLock>* lock) override {
+    lock->reset();
     return Status();
   }
 
@@ -168,7 +175,7 @@ class SimulatedFileSystem : public FileSystem {
     std::shared_ptr<Inode> inode;
   };
 
-  class Lock final : public FolderLock {
+  class Lock final : public HeldLock {
    public:
     Lock(SimulatedFileSystem* files, const std::string& path)
         : files_(files), path_(path), generation_(files->generation_) {}
