@@ -97,7 +97,7 @@ class Dataset {
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
   int64_t shuffle_seed() const {  // -1: not shuffled
-    return shuffle_ ? static_cast<int64_t>(seed_ >> 1) : -1;
+    return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
   }
   bool endless() const { return passes_ < 0; }
   AutoShardPolicy policy() const { return policy_; }
