@@ -57,6 +57,7 @@ enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
 // model. Its spans are the position and the running metrics.
 struct FitState : public Saveable {
   Model* model = nullptr;
+  const Dataset* dataset = nullptr;  // that it trains on
   const std::vector<std::shared_ptr<Callback>>* callbacks = nullptr;
   int64_t epochs = 0;                          // where fit ends
   int64_t steps_per_epoch = 0;                 // 0: not known

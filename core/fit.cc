@@ -138,6 +138,7 @@ class Fitter {
 
   Status TrainAll(History* history) {
     fit_.model = model_;
+    fit_.dataset = &dataset_;
     fit_.callbacks = &options_.callbacks;
     fit_.epochs = options_.epochs;
     fit_.epoch = options_.initial_epoch;

@@ -13,13 +13,15 @@
 #include "../core/model.h"
 #include "background_saver.h"
 #include "checkpoint_directory.h"
+#include "json.h"
 #include "run_state.h"
 #include "safetensors.h"
 
 namespace ringlet {
 namespace {
 
-constexpr char kLayersKey[] = "layers";  // of the metadata
+// Of the metadata.
+constexpr char kLayersKey[] = "layers", kDataKey[] = "data";
 
 // The process's: a signal has no other place to leave its mark.
 std::atomic<int> g_signal{0};
@@ -200,26 +202,47 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   // What the weights' names and shapes do not tell, before any is overwritten.
-  Status CheckModel(const std::string& path, const Model& model) const {
+  // Other data are the user's choice, as in Keras, but seldom a wish.
+  Status CheckMetadata(const std::string& path, const FitState& fit) const {
     SafetensorsReader file;
     RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
     const auto layers = file.metadata().find(kLayersKey);
-    if (layers == file.metadata().end()) return Status();
-    return CheckLayers(layers->second, model).Annotate("%s", path.c_str());
+    if (layers != file.metadata().end()) {
+      RINGLET_RETURN_IF_ERROR(CheckLayers(layers->second, *fit.model)
+                                  .Annotate("%s", path.c_str()));
+    }
+    const auto saved = file.metadata().find(kDataKey);
+    const std::string here = DescribeData(fit);
+    if (saved != file.metadata().end() && saved->second != here) {
+      std::fprintf(stderr,
+                   "warning: %s was saved with other data: %s; here: %s. "
+                   "Training goes on from there, and not as it would have "
+                   "without the break\n",
+                   path.c_str(), Printable(saved->second).c_str(),
+                   here.c_str());
+    }
+    return Status();
   }
 
   Status Load(const FitState& fit, RunState* state) {
     const std::string path = checkpoints_->latest();
     LoadOptions options;
     options.files = options_.files;
-    Status loaded = CheckModel(path, *fit.model);
+    Status loaded = CheckMetadata(path, fit);
     if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
+    if (loaded.ok() && fit.dataset != nullptr) {
+      loaded = fit.dataset->CheckStart(fit.position,
+                                       fit.model->collective()->size());
+    }
     RINGLET_RETURN_IF_ERROR(loaded.Annotate(
         "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
-    if (fit.epoch <= fit.epochs) return Status();
-    return InvalidArgument("%s is of epoch %" PRId64 ", but the fit ends at %"
-                           PRId64,
-                           path.c_str(), fit.epoch, fit.epochs);
+    if (fit.epoch < fit.epochs || (fit.epoch == fit.epochs && fit.step == 0)) {
+      return Status();
+    }
+    return InvalidArgument("%s is of epoch %" PRId64 ", step %" PRId64
+                           ", but the fit ends with epoch %" PRId64,
+                           path.c_str(), fit.epoch + 1, fit.step + 1,
+                           fit.epochs);
   }
 
   // The chief's error becomes everybody's.
@@ -281,6 +304,7 @@ class BackupAndRestoreCallback final : public Callback {
         {"seed", std::to_string(fit.model->seed())},
         {"world", std::to_string(fit.model->collective()->size())},
         {kLayersKey, DescribeLayers(*fit.model)},
+        {kDataKey, DescribeData(fit)},
     };
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));

@@ -59,11 +59,12 @@ inline BackupAndRestoreOptions SaveEvery(int64_t steps) {
 
 // A backup that cannot be written is a warning on stderr: training goes on,
 // the backup before it stays, and the next one is tried. One that cannot be
-// read, or is of another model, is an error of Fit: it never starts from zero
-// beside a backup.
+// read, is of another model or of a later epoch than the fit's last is an error
+// of Fit: it never starts from zero beside a backup. One of other data (their
+// number, order, batches or steps an epoch) is a warning, and an error where
+// its position lies outside of the data.
 std::shared_ptr<Callback> BackupAndRestore(
-    const std::string& backup_dir,
-    const BackupAndRestoreOptions& options = {});
+    const std::string& backup_dir, const BackupAndRestoreOptions& options = {});
 
 }  // namespace ringlet
 

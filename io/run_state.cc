@@ -63,8 +63,7 @@ void RunState::AppendState(std::vector<StateSpan>* spans) {
     const std::string prefix = "callback/";
     const std::string& name = (*spans)[first].name;
     if (name.compare(0, prefix.size(), prefix) != 0) continue;
-    const std::string kind =
-        name.substr(0, name.find('/', prefix.size()));
+    const std::string kind = name.substr(0, name.find('/', prefix.size()));
     const int number = seen[kind]++;
     if (number == 0) continue;
     for (size_t i = first; i < spans->size(); ++i) {
@@ -117,6 +116,17 @@ Status CheckLayers(const std::string& saved, const Model& model) {
         more_here ? model.layer(node).name.c_str() : "",
         more_there ? Printable(a).c_str() : none, more_here ? b.c_str() : none);
   }
+}
+
+std::string DescribeData(const FitState& fit) {
+  if (fit.dataset == nullptr) return "";
+  const Dataset& data = *fit.dataset;
+  std::string text = std::to_string(data.size()) + " examples, ";
+  text += data.shuffle_seed() < 0
+              ? "not shuffled"
+              : "shuffled with seed " + std::to_string(data.shuffle_seed());
+  text += ", batches of " + std::to_string(data.batch_size());
+  return text + ", " + std::to_string(fit.steps_per_epoch) + " steps an epoch";
 }
 
 }  // namespace ringlet

@@ -38,6 +38,10 @@ std::string DescribeLayers(const Model& model);
 // kInvalidArgument names the first difference.
 Status CheckLayers(const std::string& saved, const Model& model);
 
+// What of a fit's data a resume depends on: "2000 examples, shuffled with seed
+// 1, batches of 32, 63 steps an epoch". "" without data.
+std::string DescribeData(const FitState& fit);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_RUN_STATE_H_

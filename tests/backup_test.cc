@@ -166,8 +166,7 @@ TEST(BackupTest, TrainingResumesAtTheStepOfTheBackup) {
        {std::pair<int64_t, int64_t>{0, 10}, {7, 14}, {1, 15}}) {
     TempFolder folder;
     auto first = TinyModel();
-    ASSERT_FALSE(
-        first->Fit(Data(), WithBackup(folder.path(), freq, 15)).ok());
+    ASSERT_FALSE(first->Fit(Data(), WithBackup(folder.path(), freq, 15)).ok());
     auto second = TinyModel();
     int64_t steps = 0;
     FitOptions options = WithBackup(folder.path(), freq, 0);
@@ -178,6 +177,63 @@ TEST(BackupTest, TrainingResumesAtTheStepOfTheBackup) {
     EXPECT_EQ(steps, 30 - done) << freq;
     EXPECT_EQ(second->iterations(), 30);
   }
+}
+
+// What is said on stderr of a resume with `data`.
+std::string ResumeWith(const Dataset& data, const std::string& from,
+                       Status* status) {
+  TempFolder folder;
+  fs::copy(from, folder.path(), fs::copy_options::recursive);
+  testing::internal::CaptureStderr();
+  auto model = TinyModel();
+  *status = model->Fit(data, WithBackup(folder.path(), 1, 0)).status();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(BackupTest, OtherDataAreToldAndRefusedWhereThePositionIsOutside) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  Status status;
+  EXPECT_EQ(ResumeWith(Data(), folder.path(), &status), "");
+  EXPECT_TRUE(status.ok()) << status.message();
+  const std::string saved =
+      "was saved with other data: 40 examples, shuffled with seed 1, batches "
+      "of 4, 10 steps an epoch; here: ";
+  for (const auto& [data, here] : {
+           std::pair<Dataset, const char*>{
+               Points(60).Shuffle(1).Batch(4),
+               "60 examples, shuffled with seed 1, batches of 4, 15 steps"},
+           {Points(40).Shuffle(1).Batch(8), "batches of 8, 5 steps"},
+           {Points(40).Shuffle(2).Batch(4), "shuffled with seed 2"},
+           {Points(40).Batch(4), "not shuffled"},
+       }) {
+    const std::string told = ResumeWith(data, folder.path(), &status);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_NE(told.find(saved), std::string::npos) << told;
+    EXPECT_NE(told.find(here, told.find("here: ")), std::string::npos) << told;
+  }
+  // 5 steps of 4 examples into its second pass.
+  ResumeWith(Points(20).Shuffle(1).Batch(4), folder.path(), &status);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("cannot be resumed"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(BackupTest, BackupBehindTheLastEpochIsRefusedAndStays) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  FitOptions options = WithBackup(folder.path(), 1, 0);
+  options.epochs = 1;
+  const Status refused = TinyModel()->Fit(Data(), options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.message())
+                .find("of epoch 2, step 6, but the fit ends with epoch 1"),
+            std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(fs::exists(folder / "checkpoint"));
 }
 
 TEST(BackupTest, BackupIsRemovedOnlyWhenTrainingCompleted) {
@@ -208,8 +264,7 @@ TEST(BackupTest, BackupOfAnotherModelIsRefusedByTheFirstDifference) {
   Sequential other({Input({2}), Dense(17, kRelu), Dense(3)});
   other.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()});
-  const auto history =
-      other.Fit(Data(), WithBackup(folder.path(), 0, 0));
+  const auto history = other.Fit(Data(), WithBackup(folder.path(), 0, 0));
   EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
   const std::string message = history.status().message();
   EXPECT_NE(message.find("model/dense/kernel"), std::string::npos) << message;
@@ -398,8 +453,7 @@ TEST(BackupTest, WrongOptionsAreErrors) {
             std::string::npos);
   EXPECT_EQ(model->Fit(Data(), WithBackup("x", -1, 0)).status().code(),
             Code::kInvalidArgument);
-  const auto unwritable =
-      model->Fit(Data(), WithBackup("/proc/backup", 0, 0));
+  const auto unwritable = model->Fit(Data(), WithBackup("/proc/backup", 0, 0));
   EXPECT_FALSE(unwritable.ok());
   EXPECT_NE(std::string(unwritable.status().message()).find("/proc/backup"),
             std::string::npos);
@@ -416,8 +470,7 @@ TEST(BackupTest, SignalsAreGivenBackWhenTheFitHasReturned) {
   for (int backups = 1; backups <= 3; ++backups) {
     FitOptions options = Quiet(1);
     for (int i = 0; i < backups; ++i) {
-      options.callbacks.push_back(
-          BackupAndRestore(folder / std::to_string(i)));
+      options.callbacks.push_back(BackupAndRestore(folder / std::to_string(i)));
     }
     auto model = TinyModel();
     ASSERT_TRUE(model->Fit(Data(), options).ok());
