@@ -1,5 +1,6 @@
 #include "tensorboard.h"
 
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 
@@ -13,13 +14,23 @@ bool StartsWith(const std::string& text, const char* prefix) {
   return text.rfind(prefix, 0) == 0;
 }
 
+bool IsFullDisk(const Status& status) {
+  const int error = status.os_error();
+  return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
 // An event file whose failures are told on stderr: one message for each time
 // that writing stops to succeed, and one where events are lost for good.
 class Writer {
  public:
+  // A full disk is told, and may have space later; all else is an error.
   Status Open(const std::string& folder, const TensorBoardOptions& options) {
     told_ = false;
-    return file_.Open(options.log_dir + folder, options.clock, options.files);
+    const Status status =
+        file_.Open(options.log_dir + folder, options.clock, options.files);
+    if (!IsFullDisk(status)) return status;
+    Tell(status);
+    return Status();
   }
   // Made when there is something to write. False where it cannot be.
   bool EnsureOpen(const std::string& folder,
@@ -98,7 +109,7 @@ class TensorBoardCallback final : public Callback {
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     ++train_batch_;
     if (!fit.chief || options_.update_freq == TensorBoardOptions::kEpoch ||
-        train_batch_ % options_.update_freq != 0) {
+        train_batch_ % options_.update_freq != 0 || !OpenTrain()) {
       return Status();
     }
     if (options_.write_steps_per_second) {
@@ -126,7 +137,7 @@ class TensorBoardCallback final : public Callback {
     if (!fit.chief) return Status();
     AddEpoch(fit, *logs);
     const int64_t every = options_.histogram_freq;
-    if (every > 0 && fit.epoch % every == 0) AddHistograms(fit);
+    if (every > 0 && fit.epoch % every == 0 && OpenTrain()) AddHistograms(fit);
     train_.Flush();
     validation_.Flush();
     epoch_begin_ = -1;
@@ -160,14 +171,16 @@ class TensorBoardCallback final : public Callback {
   }
 
   void AddEpoch(const FitState& fit, const Logs& logs) {
+    const bool trains = OpenTrain();
     for (const auto& [name, value] : logs.entries()) {
       if (StartsWith(name, "val_")) {
         if (!OpenValidation()) continue;
         validation_.Scalar("epoch_" + name.substr(4), fit.epoch, value);
-      } else if (name != "learning_rate") {
+      } else if (name != "learning_rate" && trains) {
         train_.Scalar("epoch_" + name, fit.epoch, value);
       }
     }
+    if (!trains) return;
     train_.Scalar("epoch_learning_rate", fit.epoch, fit.model->LearningRate());
     if (options_.write_steps_per_second && epoch_begin_ >= 0) {
       train_.Scalar(
@@ -183,6 +196,7 @@ class TensorBoardCallback final : public Callback {
     }
   }
 
+  bool OpenTrain() { return train_.EnsureOpen("/train", options_); }
   bool OpenValidation() {
     return validation_.EnsureOpen("/validation", options_);
   }

@@ -17,8 +17,9 @@
 //
 // Written by the chief only. batch_<name> is of the chief's part of the data,
 // all else of the whole. A folder that cannot be written ends the fit before
-// its first step; a file that cannot be written later is reported on stderr
-// and the fit goes on.
+// its first step, unless it is for want of space; a full disk, and a file that
+// cannot be written later, is reported on stderr and the fit goes on. What is
+// recorded before a file could be made is lost.
 //
 // Of Keras's options write_graph, write_images, embeddings_freq and
 // profile_batch are not here; for the last see trace.h.

@@ -17,6 +17,7 @@
 #include "io/backup_and_restore.h"
 #include "python.h"
 #include "rewinder.h"
+#include "simulated_file_system.h"
 #include "temp_folder.h"
 #include "tiny_model.h"
 
@@ -326,6 +327,39 @@ TEST_F(TensorBoardTest, FullDiskIsToldOnceAndWhatIsLostAtTheEnd) {
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
   EXPECT_NE(told.find("not written yet"), std::string::npos) << told;
   EXPECT_NE(told.find("are lost"), std::string::npos) << told;
+}
+
+TEST_F(TensorBoardTest, DiskThatIsFullAtTheStartIsToldAndTriedAgain) {
+  SimulatedFileSystem disk;
+  disk.set_capacity(0);
+  options_.log_dir = "logs";
+  options_.histogram_freq = 1;
+  options_.update_freq = TensorBoardOptions::kBatch;
+  options_.files = &disk;
+  auto model = TinyModel();
+  FitOptions fit = Quiet(4);
+  fit.validation_data = Points(20, 9).Batch(7);
+  LambdaCallbackOptions space;
+  space.on_epoch_begin = [&](int64_t epoch) {
+    if (epoch == 2) disk.set_capacity(-1);
+  };
+  fit.callbacks = {LambdaCallback(space), TensorBoard(options_)};
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(8).Batch(4), fit);
+  const std::string told = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 2) << told;
+  EXPECT_NE(told.find("logs/train"), std::string::npos) << told;
+  EXPECT_NE(told.find("logs/validation"), std::string::npos) << told;
+  // A file each, of the two epochs that had space.
+  ASSERT_EQ(disk.Paths().size(), 2u);
+  for (const std::string& path : disk.Paths()) {
+    const std::string& events = *disk.Content(path);
+    const size_t first = events.find("epoch_loss");
+    const size_t second = events.find("epoch_loss", first + 1);
+    EXPECT_NE(second, std::string::npos) << path;
+    EXPECT_EQ(events.find("epoch_loss", second + 1), std::string::npos) << path;
+  }
 }
 
 TEST_F(TensorBoardTest, WrongOptionsAreNamed) {
