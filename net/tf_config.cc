@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "json.h"
 #include "resolvers.h"
 
@@ -226,6 +228,24 @@ Status Place(const std::string& type, int index, Jobs* jobs,
   return Status();
 }
 
+// TensorFlow ignores what it does not know. A misspelt "cluster" would leave
+// every worker alone, writing the files of the others.
+void WarnWithoutCluster(Json root) {
+  if (root.Find("cluster").exists()) return;
+  for (Json item = root.first(); item.exists(); item = item.next()) {
+    const std::string key = item.key();
+    if (key == "task" || key == "environment" || key == "rpc_layer" ||
+        key == "job") {
+      continue;
+    }
+    std::fprintf(stderr,
+                 "warning: TF_CONFIG: there is no \"cluster\", and %s is not "
+                 "known: this is one worker alone\n",
+                 Quoted(key).c_str());
+    return;
+  }
+}
+
 Status Resolve(const std::string& text, ClusterConfig* config) {
   if (text.empty()) {
     return InvalidArgument(
@@ -253,6 +273,7 @@ Status Resolve(const std::string& text, ClusterConfig* config) {
   int index = -1;
   RINGLET_RETURN_IF_ERROR(
       ReadTask(root.Find("task"), &type, &index).Annotate("task"));
+  WarnWithoutCluster(root);
   if (!cluster.first().exists()) return Alone(type, index, config);
   return Place(type, index, &jobs, config);
 }

@@ -65,6 +65,28 @@ void ExpectRefused(const std::vector<Wrong>& cases) {
   }
 }
 
+// --- TF_CONFIG ---
+
+TEST(TfConfigTest, UnknownKeysWithoutAClusterAreToldOf) {
+  for (const auto& [text, says] : {
+           std::pair<const char*, const char*>{
+               R"({"clutser": {"worker": ["a:1"]}, "task": {"index": 0}})",
+               "'clutser' is not known"},
+           {R"({"task": {"type": "worker", "index": 0}, "environment": "x"})",
+            ""},
+           {R"({"cluster": {"worker": ["a:1"]}, "x": 1,
+                "task": {"type": "worker", "index": 0}})",
+            ""},
+           {"{}", ""},
+       }) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ResolveTf(text).world_size, 1);
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find(says), std::string::npos) << told;
+    EXPECT_EQ(told.empty(), *says == '\0') << told;
+  }
+}
+
 // --- addresses ---
 
 TEST(AddressTest, NamesAreLowerCaseAndNumbersCanonical) {
