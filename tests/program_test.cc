@@ -888,6 +888,8 @@ print(sorted(numpy.load(folder + "/all").files)[-1], z["dense/kernel"].shape)
   ExpectError(
       {"train", "run.json", "--init", "a.npz", "--init-layout", "torch"}, 2,
       {"--init: a.npz", "missing in the file 'dense/kernel'"});
+  ExpectError({"train", "run.json", "--init-layout", "torch"}, 2,
+              {"--init-layout torch: there is no --init"});
   ExpectError({"train", "run.json", "--init", "a.npz", "--init-layout", "pt"},
               2, {"--init-layout pt: is neither keras nor torch"});
 

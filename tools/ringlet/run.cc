@@ -56,6 +56,11 @@ Status Load(const InitFlags& init, Model* model) {
 }
 
 Status CheckLayout(const InitFlags& init) {
+  if (init.layout.empty()) return Status();
+  if (init.path.empty()) {
+    return InvalidArgument("--init-layout %s: there is no --init",
+                           Printable(init.layout).c_str());
+  }
   if (init.layout == "keras" || init.layout == "torch") return Status();
   return InvalidArgument("--init-layout %s: is neither keras nor torch",
                          Printable(init.layout).c_str());
