@@ -215,9 +215,9 @@ class BackupAndRestoreCallback final : public Callback {
     const std::string here = DescribeData(fit);
     if (saved != file.metadata().end() && saved->second != here) {
       std::fprintf(stderr,
-                   "warning: %s was saved with other data: %s; here: %s. "
-                   "Training goes on from there, and not as it would have "
-                   "without the break\n",
+                   "warning: %s was saved with other data or batches: %s; "
+                   "here: %s. Training goes on from there, and not as it would "
+                   "have without the break\n",
                    path.c_str(), Printable(saved->second).c_str(),
                    here.c_str());
     }

@@ -14,13 +14,18 @@ std::vector<StateSpan> SpansOf(const Saveables& state) {
   return spans;
 }
 
+// What explains a tensor that only one of file and state has.
+const char* OtherSource(const std::string& tensor) {
+  return tensor.rfind("callback/", 0) == 0
+             ? "it was saved with other callbacks"
+             : "it was saved from another model or configuration";
+}
+
 Status CheckSpan(const SafetensorsReader& file, const StateSpan& span) {
   const StoredTensor* tensor = file.Find(span.name);
   if (tensor == nullptr) {
-    return InvalidArgument(
-        "%s: has no tensor '%s'; it was saved from another "
-        "model or configuration",
-        file.path().c_str(), span.name.c_str());
+    return InvalidArgument("%s: has no tensor '%s'; %s", file.path().c_str(),
+                           span.name.c_str(), OtherSource(span.name));
   }
   if (DTypeOf(tensor->storage) != span.dtype) {
     return InvalidArgument("%s: tensor '%s' is %s in the file, %s here",
@@ -44,9 +49,9 @@ Status CheckOthers(const SafetensorsReader& file,
   for (const StoredTensor& tensor : file.tensors()) {
     if (names.count(tensor.name) == 0) {
       return InvalidArgument(
-          "%s: has a tensor '%s', which is not known here; "
-          "it was saved from another model or configuration",
-          file.path().c_str(), Printable(tensor.name).c_str());
+          "%s: has a tensor '%s', which is not known here; %s",
+          file.path().c_str(), Printable(tensor.name).c_str(),
+          OtherSource(tensor.name));
     }
   }
   return Status();

@@ -198,8 +198,8 @@ TEST(BackupTest, OtherDataAreToldAndRefusedWhereThePositionIsOutside) {
   EXPECT_EQ(ResumeWith(Data(), folder.path(), &status), "");
   EXPECT_TRUE(status.ok()) << status.message();
   const std::string saved =
-      "was saved with other data: 40 examples, shuffled with seed 1, batches "
-      "of 4, 10 steps an epoch; here: ";
+      "was saved with other data or batches: 40 examples, shuffled with seed "
+      "1, batches of 4, 10 steps an epoch; here: ";
   for (const auto& [data, here] : {
            std::pair<Dataset, const char*>{
                Points(60).Shuffle(1).Batch(4),
@@ -219,6 +219,19 @@ TEST(BackupTest, OtherDataAreToldAndRefusedWhereThePositionIsOutside) {
   EXPECT_NE(std::string(status.message()).find("cannot be resumed"),
             std::string::npos)
       << status.message();
+}
+
+TEST(BackupTest, OtherCallbacksAreRefusedAsSuch) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  FitOptions options = WithBackup(folder.path(), 1, 0);
+  options.callbacks.push_back(ReduceLROnPlateau());
+  const Status refused = TinyModel()->Fit(Data(), options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.message()).find("saved with other callbacks"),
+            std::string::npos)
+      << refused.message();
 }
 
 TEST(BackupTest, BackupBehindTheLastEpochIsRefusedAndStays) {
