@@ -118,6 +118,16 @@ class EarlyStoppingCallback final : public Callback {
   std::vector<float> best_weights_;
 };
 
+// As Keras's optimizers refuse it, but before the first step.
+Status CheckRateIsNoSchedule(const Model& model) {
+  if (model.optimizer().learning_rate.kind == LearningRate::Kind::kConstant) {
+    return Status();
+  }
+  return InvalidArgument(
+      "the optimizer was made with a schedule, so its learning rate cannot be "
+      "set; give it a number, or leave this callback out");
+}
+
 class ReduceLROnPlateauCallback final : public Callback {
  public:
   explicit ReduceLROnPlateauCallback(const ReduceLROnPlateauOptions& options)
@@ -135,6 +145,7 @@ class ReduceLROnPlateauCallback final : public Callback {
           "ReduceLROnPlateau does not support a factor >= 1.0. Got factor=%g",
           options_.factor);
     }
+    RINGLET_RETURN_IF_ERROR(CheckRateIsNoSchedule(*fit.model));
     wait_ = cooldown_ = 0;
     best_ = kNone;
     return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
@@ -195,6 +206,10 @@ class LearningRateSchedulerCallback final : public Callback {
   bool NamesInLogs(std::vector<std::string>* names) const override {
     names->push_back("learning_rate");
     return true;
+  }
+
+  Status OnSetup(FitState& fit) override {
+    return CheckRateIsNoSchedule(*fit.model);
   }
 
   Status OnEpochBegin(FitState& fit) override {

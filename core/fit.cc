@@ -30,7 +30,11 @@ Status AgreeToStop(Collective* collective, std::vector<unsigned char>* wishes,
 void SetMetrics(const Model& model, const MetricState* states,
                 const char* prefix, Logs* logs) {
   for (int i = 0; i < model.num_metrics(); ++i) {
-    logs->Set(prefix + model.metric_name(i), states[i].Result());
+    const double value = states[i].Result();
+    // Without the sign, which machines differ in, and text shows.
+    logs->Set(
+        prefix + model.metric_name(i),
+        std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
   }
 }
 

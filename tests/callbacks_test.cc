@@ -195,6 +195,22 @@ TEST(LearningRateSchedulerTest, NegativeRateIsAnError) {
   EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
 }
 
+TEST(LearningRateSchedulerTest, ScheduleOfTheOptimizerIsNotOverridden) {
+  for (const auto& callback :
+       {ReduceLROnPlateau(),
+        LearningRateScheduler([](int64_t, float rate) { return rate; })}) {
+    auto model = TinyModel(SGD(ExponentialDecay(0.1f, 3, 0.5f)));
+    FitOptions options = Quiet(1);
+    options.callbacks = {callback};
+    const auto history = model->Fit(Points(8).Batch(4), options);
+    EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(history.status().message()).find("a schedule"),
+              std::string::npos)
+        << history.status().message();
+    EXPECT_EQ(model->iterations(), 0);
+  }
+}
+
 TEST(CSVLoggerTest, WritesTheExcelDialectWithSortedColumns) {
   TempFolder folder;
   const std::string path = folder / "log.csv";
@@ -435,6 +451,21 @@ TEST(TerminateOnNaNTest, StopsOrRaises) {
         << said;
     EXPECT_LT(model->iterations(), 50 * 8);
   }
+}
+
+TEST(CSVLoggerTest, LossThatIsNotANumberHasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {CSVLogger(folder / "log.csv")};
+  const auto history = model->Fit(Points(32).Batch(4), options);
+  ASSERT_TRUE(history.ok());
+  const double loss = history->Values("loss").back();
+  ASSERT_TRUE(std::isnan(loss));
+  EXPECT_FALSE(std::signbit(loss));
+  const std::string rows = ReadWhole(folder / "log.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
 }
 
 TEST(LambdaCallbackTest, CallsWhatItWasGiven) {
