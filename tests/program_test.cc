@@ -613,6 +613,22 @@ TEST_F(ProgramTest, CallbacksWriteBesideTheRun) {
   EXPECT_TRUE(std::filesystem::is_directory(folder_ / "sub/tb/train"));
 }
 
+TEST_F(ProgramTest, BackupStaysWhereTheTrainedModelCannotBeSaved) {
+  // The folder m.safetensors, made in the run, is in the model's way.
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "BackupAndRestore", "config": {"backup_dir": "backup"}},
+    {"class_name": "ModelCheckpoint",
+      "config": {"filepath": "m.safetensors/{epoch}.safetensors"}}])");
+  EXPECT_NE(Run({"train", "run.json", "--save", "m.safetensors"}), 0);
+  EXPECT_NE(err_.find("--save: m.safetensors"), std::string::npos) << err_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "backup/checkpoint"));
+  // Trained already; saved now.
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n.safetensors"}), 0) << err_;
+  EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "n.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "backup/checkpoint"));
+}
+
 TEST_F(ProgramTest, ASplitValidatesOnTheEndOfTheData) {
   // The last of four examples is one that no other is like.
   WriteWhole(folder_ / "d.csv", "x,y\n1,1\n1,1\n1,1\n0,5\n");

@@ -49,6 +49,21 @@ Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
       path.c_str(), strategy.min_workers, cluster->world_size);
 }
 
+// Saves before the fit has completed: where that fails a backup stays, and the
+// same command tries again. On every rank, for all have as many callbacks.
+class SaveAtEnd final : public Callback {
+ public:
+  explicit SaveAtEnd(const std::string& path) : path_(path) {}
+  const char* name() const override { return "--save"; }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    if (path_.empty() || !fit.chief) return Status();
+    return SaveModel(fit.model, path_);
+  }
+
+ private:
+  const std::string path_;
+};
+
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
                      const TrainFlags& flags) {
   FitOptions options;
@@ -64,6 +79,8 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps));
   }
+  // Behind those that bring back the best weights.
+  options.callbacks.push_back(std::make_shared<SaveAtEnd>(flags.save));
   return options;
 }
 
@@ -92,11 +109,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
     RINGLET_RETURN_IF_ERROR(
         MakeModel(&config, flags.init, strategy.collective()));
   }
-  Model* model = config.model.get();
-  RINGLET_RETURN_IF_ERROR(
-      model->Fit(data.train, OptionsOf(config, data, flags)).status());
-  if (flags.save.empty() || !cluster.is_chief) return Status();
-  return SaveModel(model, flags.save).Annotate("--save");
+  return config.model->Fit(data.train, OptionsOf(config, data, flags)).status();
 }
 
 }  // namespace
