@@ -105,6 +105,9 @@ Status AtomicFile::Open(FileSystem* files, const std::string& path,
   RINGLET_CHECK(file_ == nullptr);
   files_ = files;
   path_ = path;
+  if (FileNameOf(path).empty()) {
+    return InvalidArgument("'%s': is not a file's name", path.c_str());
+  }
   RINGLET_RETURN_IF_ERROR(RemoveLeft());
   RINGLET_RETURN_IF_ERROR(CreateTemporary());
   return file_->Preallocate(bytes);

@@ -94,6 +94,16 @@ TEST(CheckpointTest, SavingReplacesAndSweepsWhatAKilledSaveLeft) {
             (std::vector<std::string>{"a", "b.123-4.tmp"}));
 }
 
+TEST(CheckpointTest, FoldersNameIsRefusedAndItsFilesStay) {
+  TempFolder folder;
+  WriteWhole(folder / "notes", "mine");
+  SomeState state(1);
+  const Status saved = SaveCheckpoint(folder.path() + "/", {&state});
+  EXPECT_EQ(saved.code(), Code::kInvalidArgument);
+  EXPECT_EQ(SaveCheckpoint("", {&state}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"notes"});
+}
+
 TEST(CheckpointTest, SavesToOnePathAtTheSameTimeAllSucceed) {
   TempFolder folder;
   std::atomic<int> failed{0};
