@@ -20,8 +20,8 @@ root=$PWD
 
 packages="g++ make meson ninja-build pkg-config libblis-serial-dev libuv1-dev
  libcjson-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
-# The demo has a small data set of its own where this one is missing; the tests
-# of networks are left out where those two are.
+# Tests and the demo do without these: the demo has a small data set of its own,
+# the tests of networks and of an older CPU are left out.
 wanted="dataset-fashion-mnist iproute2 nftables"
 target= triplet=
 case "${1:-}" in
@@ -32,7 +32,9 @@ case "${1:-}" in
   coverage) packages="$packages gcovr" ;;
   mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
-  static) packages="$packages gcc dpkg-dev patch file" ;;
+  static)
+    packages="$packages gcc dpkg-dev patch file"
+    wanted="$wanted qemu-user-static" ;; # a CPU without AVX2
   cross)
     target=${2:-}
     case $target in
@@ -53,11 +55,21 @@ if ! command -v dpkg-query >/dev/null; then
   for tool in c++ make meson ninja pkg-config; do
     command -v "$tool" >/dev/null || missing="$missing $tool"
   done
-  [ -z "$missing" ] && exit 0
-  echo "deps: not a Debian system, and these are missing:$missing" >&2
-  echo "deps: install them, and the development files of BLIS, libuv, cJSON," \
-       "zlib, GoogleTest and Google Benchmark (docs/porting.md)" >&2
-  exit 1
+  if [ -n "$missing" ]; then
+    echo "deps: not a Debian system, and these are missing:$missing" >&2
+    echo "deps: install them, and the development files of BLIS, libuv, cJSON," \
+         "zlib, GoogleTest and Google Benchmark (docs/porting.md)" >&2
+    exit 1
+  elif [ "${1:-}" = cross ]; then
+    echo "deps: not a Debian system: bring a cross file and libraries of your" \
+         "own (docs/porting.md, \"Another board, from nothing\")" >&2
+    exit 1
+  elif [ "${1:-}" = static ] && [ ! -e .deps/cjson/cJSON.c ]; then
+    echo "deps: not a Debian system: put cJSON.c and cJSON.h of cJSON's sources" \
+         "into $root/.deps/cjson" >&2
+    exit 1
+  fi
+  exit 0
 fi
 
 missing_of() {
@@ -88,7 +100,8 @@ install_packages() {
 
   install() {
     DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
-      --no-install-recommends "$@" </dev/null >/dev/null
+      -o DPkg::Lock::Timeout=600 --no-install-recommends "$@" \
+      </dev/null >/dev/null
   }
   echo "deps: installing$missing$extra"
   if [ -n "$missing" ] && ! install $missing 2>/dev/null; then
@@ -101,6 +114,18 @@ install_packages() {
   for package in $extra; do
     install "$package" 2>/dev/null || echo "deps: going on without $package" >&2
   done
+}
+
+# .deps for this process alone, which another make may be filling too. What an
+# interrupted one left is thrown away.
+own_deps() {
+  mkdir -p .deps 2>/dev/null && [ -w .deps ] || {
+    echo "deps: cannot write $root/.deps; build from a copy of your own" >&2
+    exit 1
+  }
+  exec 9>.deps/lock
+  flock 9
+  rm -rf .deps/apt
 }
 
 # apt-get with lists, sources and a cache of its own, under .deps/apt.
@@ -127,37 +152,51 @@ apt_update() {
       >.deps/apt/sources.list
   }
   # One suite without this architecture does not matter.
-  apt_of "$2" update 2>/dev/null || true
+  apt_of "$2" update 2>.deps/apt/log || true
+}
+
+# `cannot WHAT`: what apt-get said, but for its advice on lists it was given.
+cannot() {
+  grep -v "put some 'deb-src'" .deps/apt/log >&2 || true
+  echo "deps: no $1 (above); is the network up? The places asked:" >&2
+  cat .deps/apt/sources.list >&2
+  exit 1
 }
 
 # Debian has no static cJSON: its source package, of one file.
 fetch_cjson() {
-  [ -e .deps/cjson/cJSON.c ] && return
+  [ -e .deps/cjson/version ] && return
+  own_deps
+  [ -e .deps/cjson/version ] && return
   echo "deps: unpacking the source package of cJSON"
   native=$(dpkg --print-architecture)
   apt_update deb-src "$native"
-  (cd .deps/apt && apt_of "$native" source cjson >/dev/null) || {
-    echo "deps: apt-get source cjson failed (above)" >&2
-    exit 1
-  }
+  (cd .deps/apt && apt_of "$native" source cjson >/dev/null 2>>log) ||
+    cannot "source package of cJSON"
   mkdir -p .deps/cjson
   cp .deps/apt/cjson-*/cJSON.[ch] .deps/apt/cjson-*/LICENSE .deps/cjson
+  sed -n 's/^Version: //p' .deps/apt/cjson_*.dsc >.deps/apt/version
+  mv .deps/apt/version .deps/cjson # last: it says that the others are whole
   rm -rf .deps/apt
 }
 
 # The target's development packages, unpacked.
 fetch_sysroot() {
   sysroot=.deps/$target
+  ini="[constants]
+sysroot = '$root/$sysroot'"
+  [ -e "$sysroot/done" ] && [ "$(cat "$sysroot/sysroot.ini")" = "$ini" ] &&
+    return
+  own_deps
   mkdir -p "$sysroot"
-  printf "[constants]\nsysroot = '%s'\n" "$root/$sysroot" >"$sysroot/sysroot.ini"
+  echo "$ini" >"$sysroot/sysroot.ini" # the folder may have been moved
   [ -e "$sysroot/done" ] && return
   echo "deps: unpacking libraries for $target"
   apt_update deb "$target"
   (cd ".deps/apt/$target/archives" && apt_of "$target" download \
-     libblis-serial-dev libuv1-dev zlib1g-dev libgtest-dev >/dev/null) || {
-    echo "deps: apt-get download failed (above)" >&2
-    exit 1
-  }
+     libblis-serial-dev libuv1-dev zlib1g-dev libgtest-dev \
+     >/dev/null 2>>"$root/.deps/apt/log") ||
+    cannot "libraries for $target"
   for package in ".deps/apt/$target/archives/"*.deb; do
     dpkg-deb -x "$package" "$sysroot"
   done
