@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""A static program names no loader and no library, and needs no other file.
+"""A static program names no loader and no library, and needs no other file; its
+tarball holds what it should.
 
     static_test.py elf PROGRAM...
     static_test.py chroot RINGLET SOURCE    trains samples/mnist.json in a folder
         that is the root directory and holds nothing else; that takes root
+    static_test.py dist BUILD SOURCE        packs it twice
 """
+import hashlib
+import json
 import os
 import pathlib
 import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 PT_DYNAMIC, PT_INTERP = 2, 3
@@ -78,7 +83,78 @@ def check_chroot(ringlet, source):
             assert expected in result.stdout, result.stdout
 
 
-if sys.argv[1] == "elf":
+def tarball_of(build, source, folder):
+    environment = dict(os.environ, SOURCE_DATE_EPOCH="86400",
+                       # A checkout may be of another user.
+                       GIT_CONFIG_COUNT="1", GIT_CONFIG_VALUE_0="*",
+                       GIT_CONFIG_KEY_0="safe.directory")
+    subprocess.run([f"{source}/tools/dist.py", build, folder], check=True,
+                   env=environment)
+    (name,) = pathlib.Path(folder).glob("*.tar.gz")
+    return name
+
+
+def check_sbom(sbom, program, licences):
+    """Of SPDX 2.3 what JSON's schema and the tools of SPDX ask for."""
+    assert sbom["spdxVersion"] == "SPDX-2.3" and sbom["name"]
+    assert sbom["dataLicense"] == "CC0-1.0"
+    assert sbom["SPDXID"] == "SPDXRef-DOCUMENT"
+    assert sbom["documentNamespace"].startswith("https://")
+    assert "#" not in sbom["documentNamespace"]
+    assert sbom["creationInfo"]["created"] == "1970-01-02T00:00:00Z"
+    elements = {e["SPDXID"]: e for e in [sbom, *sbom["packages"],
+                                         *sbom["files"]]}
+    assert len(elements) == 1 + len(sbom["packages"]) + len(sbom["files"])
+    for package in sbom["packages"]:
+        assert package["downloadLocation"] and package["versionInfo"]
+        assert package["filesAnalyzed"] is False
+        for reference in package.get("externalRefs", []):
+            purl = reference["referenceLocator"]
+            assert purl.startswith("pkg:deb/debian/"), purl
+            assert "+" not in purl and purl.count(":") == 1, purl
+    linked = set()
+    for relation in sbom["relationships"]:
+        kind = relation["relationshipType"]
+        of, to = (elements[relation[end]]
+                  for end in ("spdxElementId", "relatedSpdxElement"))
+        # Files that are not analyzed may not be named as contained.
+        assert kind in ("DESCRIBES", "GENERATED_FROM", "STATIC_LINK"), kind
+        if kind == "STATIC_LINK":
+            assert of["name"] == "ringlet"
+            linked.add(to["name"])
+    assert {"glibc", "libstdc++ and libgcc", "libuv", "cJSON",
+            "zlib"} <= linked, linked
+    for name in linked:
+        assert name.replace(" ", "-") in licences, (name, licences)
+    assert {"GPL-3", "LGPL-2.1"} <= licences, licences
+    (file,) = sbom["files"]
+    sums = {c["algorithm"]: c["checksumValue"] for c in file["checksums"]}
+    assert sums["SHA1"] == hashlib.sha1(program).hexdigest()
+    assert sums["SHA256"] == hashlib.sha256(program).hexdigest()
+
+
+def check_dist(build, source):
+    with tempfile.TemporaryDirectory() as one, \
+            tempfile.TemporaryDirectory() as two:
+        first = tarball_of(build, source, one)
+        second = tarball_of(build, source, two)
+        assert first.read_bytes() == second.read_bytes()
+        with tarfile.open(first) as tar:
+            files = {member.name.split("/", 1)[1]: tar.extractfile(member).read()
+                     for member in tar}
+    sums = files.pop("SHA256SUMS").decode()
+    assert sums == "".join(
+        f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n"
+        for name in sorted(files)), sums
+    for name in ("ringlet", "ringlet.1", "ringlet.bash", "LICENSE"):
+        assert files[name], name
+    check_sbom(json.loads(files["sbom.spdx.json"]), files["ringlet"],
+               {name.split("/")[1] for name in files if "/" in name})
+
+
+if sys.argv[1] == "dist":
+    check_dist(*sys.argv[2:])
+elif sys.argv[1] == "elf":
     for argument in sys.argv[2:]:
         check_elf(argument)
 else:

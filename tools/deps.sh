@@ -33,7 +33,7 @@ case "${1:-}" in
   mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
   fuzz) packages="$packages clang libclang-rt-14-dev" ;;
   static)
-    packages="$packages gcc dpkg-dev patch file"
+    packages="$packages gcc dpkg-dev patch file git"
     wanted="$wanted qemu-user-static" ;; # a CPU without AVX2
   cross)
     target=${2:-}

@@ -19,8 +19,10 @@ import pathlib
 import re
 import struct
 import subprocess
+import sys
 import tarfile
 import tempfile
+import urllib.parse
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 # Machine of an ELF file -> Debian's names of it: architecture, triplet.
@@ -37,11 +39,36 @@ LIBRARIES = {
     "libuv": ("MIT", "libuv1-dev"),
     "zlib": ("Zlib", "zlib1g-dev"),
 }
+# Which these packages only name.
+COMMON_LICENCES = ("LGPL-2.1", "GPL-3")
 
 
 def output(*command):
-    return subprocess.run(command, check=True, text=True, cwd=SOURCE,
-                          stdout=subprocess.PIPE).stdout.strip()
+    try:
+        return subprocess.run(command, check=True, text=True, cwd=SOURCE,
+                              stdout=subprocess.PIPE).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"dist: {error}")
+
+
+def commit():
+    """What was built, and whether it is as committed."""
+    if not (SOURCE / ".git").exists():
+        return "not a git checkout"
+    changed = output("git", "status", "--porcelain", "--untracked-files=no")
+    return ("commit " + output("git", "rev-parse", "HEAD")
+            + (" with changes" if changed else ""))
+
+
+def time_of_build():
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if not epoch and not (SOURCE / ".git").exists():
+        sys.exit("dist: not a git checkout; give the time of the release, in "
+                 "seconds: SOURCE_DATE_EPOCH=... make dist")
+    try:
+        return int(epoch or output("git", "log", "-1", "--format=%ct"))
+    except ValueError:
+        sys.exit(f"dist: SOURCE_DATE_EPOCH is '{epoch}', not a number")
 
 
 def machine_of(program):
@@ -58,18 +85,27 @@ def stripped(program, triplet, native):
         return result.read_bytes()
 
 
-def library(name, package, arch, native):
-    """Version and licence text, from the sysroot or the system."""
+def library(package, arch, native):
+    """Version, licence text and purl, from the sysroot or the system."""
     doc = SOURCE / ".deps" / arch / "usr/share/doc" / package
     if not native and doc.exists():
         with gzip.open(doc / "changelog.Debian.gz", "rt") as changelog:
             version = re.search(r"\((.*?)\)", changelog.readline()).group(1)
-        return version, (doc / "copyright").read_bytes()
+        return (version, (doc / "copyright").read_bytes(),
+                purl(package, version, arch))
     if not native:
         package += f"-{arch}-cross"
-    version = output("dpkg-query", "-W", "-f=${Version}", package)
-    return version, pathlib.Path(f"/usr/share/doc/{package}/copyright"
-                                 ).read_bytes()
+    version, arch = output("dpkg-query", "-W", "-f=${Version} ${Architecture}",
+                           package).split()
+    return (version,
+            pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes(),
+            purl(package, version, arch))
+
+
+def purl(package, version, arch):
+    quote = urllib.parse.quote
+    return (f"pkg:deb/debian/{quote(package)}@{quote(version)}"
+            f"?arch={arch}")
 
 
 def libraries(options, arch, native):
@@ -78,15 +114,12 @@ def libraries(options, arch, native):
     for name, (licence, package) in LIBRARIES.items():
         if name == "BLIS" and options["blis"] == "none":
             continue
-        version, text = library(name, package, arch, native)
-        found.append((name, version, licence, text,
-                      f"pkg:deb/debian/{package}@{version}?arch={arch}"))
-    header = (SOURCE / ".deps/cjson/cJSON.h").read_text()
-    version = ".".join(re.search(rf"CJSON_VERSION_{part} (\d+)", header)
-                       .group(1) for part in ("MAJOR", "MINOR", "PATCH"))
-    found.append(("cJSON", version, "MIT",
-                  (SOURCE / ".deps/cjson/LICENSE").read_bytes(),
-                  f"pkg:deb/debian/cjson@{version}?arch=source"))
+        version, text, origin = library(package, arch, native)
+        found.append((name, version, licence, text, origin))
+    cjson = SOURCE / ".deps/cjson"
+    version = (cjson / "version").read_text().strip()
+    found.append(("cJSON", version, "MIT", (cjson / "LICENSE").read_bytes(),
+                  purl("cjson", version, "source")))
     return sorted(found)
 
 
@@ -97,10 +130,10 @@ def sbom(name, version, program, parts, options, when):
         "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
         "licenseConcluded": "MIT", "licenseDeclared": "MIT",
         "copyrightText": "NOASSERTION", "primaryPackagePurpose": "APPLICATION",
-        "comment": f"commit {output('git', 'rev-parse', 'HEAD')}, "
-                   f"-Dblis={options['blis']}"}]
+        "comment": f"{commit()}, -Dblis={options['blis']}"}]
+    # Not CONTAINS, which a package whose files are not analyzed may not say.
     relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-ringlet"),
-                 ("SPDXRef-ringlet", "CONTAINS", "SPDXRef-program")]
+                 ("SPDXRef-program", "GENERATED_FROM", "SPDXRef-ringlet")]
     for part, part_version, licence, _, origin in parts:
         identity = "SPDXRef-" + re.sub(r"[^A-Za-z0-9.]+", "-", part).strip("-")
         packages.append({
@@ -167,8 +200,7 @@ options = {o["name"]: o["value"]
 program = arguments.build / "tools/ringlet/ringlet"
 arch, triplet = machine_of(program)
 native = arch == output("dpkg", "--print-architecture")
-when = int(os.environ.get("SOURCE_DATE_EPOCH") or
-           output("git", "log", "-1", "--format=%ct"))
+when = time_of_build()
 
 name = f"ringlet-{version}-linux-{arch}"
 parts = libraries(options, arch, native)
@@ -180,6 +212,9 @@ files = {
 }
 for part, _, _, text, _ in parts:
     files["licenses/" + part.replace(" ", "-")] = text
+for name_of_text in COMMON_LICENCES:
+    files["licenses/" + name_of_text] = pathlib.Path(
+        "/usr/share/common-licenses", name_of_text).read_bytes()
 files["sbom.spdx.json"] = (json.dumps(sbom(
     name, version, files["ringlet"], parts, options, when),
     indent=1) + "\n").encode()
