@@ -25,16 +25,23 @@ deps: ## installs what the build and the tests need, or says what to install
 SUITE ?=
 TARGETS = $(if $(SUITE),$$(tools/test_targets.py $(BUILD) $(SUITE)))
 
+SETUP = meson setup $(1) $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
+	  { cat $(BUILD).log; exit 1; }; mv $(BUILD).log $(BUILD)/setup.log; \
+	  echo $(MESON_OPTIONS) >$(BUILD)/make_options
+
+# A folder that was set up with other MESON_OPTIONS takes these; with none given
+# it keeps its own.
 build: deps $(BUILD)/build.ninja ## the library, the program and the samples
+	@options=$$(echo $(MESON_OPTIONS)); [ -z "$$options" ] || \
+	  [ "$$options" = "$$(cat $(BUILD)/make_options 2>/dev/null)" ] || \
+	  { $(call SETUP,--reconfigure); }
 	@$(if $(SUITE),ninja -C $(BUILD) build.ninja >$(BUILD)/setup.log || \
 	  { cat $(BUILD)/setup.log; exit 1; }) # or TARGETS would be of before
 	@ninja -C $(BUILD) -n $(TARGETS) | grep -q 'no work to do' || \
 	  ninja -C $(BUILD) -j $(JOBS) $(TARGETS)
 
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD) $(MESON_OPTIONS) >$(BUILD).log 2>&1 || \
-	  { cat $(BUILD).log; exit 1; }
-	@mv $(BUILD).log $(BUILD)/setup.log
+	@$(SETUP)
 
 demo: build ## trains the tutorials' model with two workers, and evaluates it
 	@$(BUILD)/tools/ringlet/ringlet launch -n 2 -- \
