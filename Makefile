@@ -157,14 +157,17 @@ tsan: ## the tests under ThreadSanitizer
 	  MESON_OPTIONS='-Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized'
 
 clang: ## built by clang, which must say nothing, and tested
+	@tools/deps.sh clang
 	@CXX=clang++ $(MAKE) --no-print-directory test BUILD=build-clang \
 	  MESON_OPTIONS=--werror
 
 format: ## formats the sources
+	@tools/deps.sh tidy
 	@clang-format -i $$(git ls-files '*.cc' '*.h')
 
 format-check: ## the lines changed since BASE are formatted
-	@base=$$(tools/changed.sh) || { echo "$$base"; exit 77; }; \
+	@tools/deps.sh tidy
+	@base=$$(tools/changed.sh) || { code=$$?; echo "$$base"; exit $$code; }; \
 	change=$$(git clang-format --diff --extensions cc,h $$base) && \
 	case $$change in *--git*) echo "$$change"; exit 1 ;; esac
 
@@ -172,8 +175,9 @@ format-check: ## the lines changed since BASE are formatted
 TIDY ?= changed
 
 tidy: $(BUILD)/build.ninja ## clang-tidy of the files changed since BASE; TIDY=all
+	@tools/deps.sh tidy
 	@if [ $(TIDY) = all ]; then files=$$(git ls-files '*.cc'); else \
-	  base=$$(tools/changed.sh) || { echo "$$base"; exit 77; }; \
+	  base=$$(tools/changed.sh) || { code=$$?; echo "$$base"; exit $$code; }; \
 	  files=$$(git diff --name-only --diff-filter=d $$base -- '*.cc'); \
 	fi; \
 	echo "$$files" | grep -E '^(core|io|net|samples|tools)/' | \
