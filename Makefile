@@ -105,16 +105,19 @@ cross: ## static programs for ARCH=arm64|armhf|s390x; tested under qemu
 	@tools/deps.sh cross $(ARCH)
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-$(ARCH) \
 	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
+	@rm -f $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
 	@meson test -C $(BUILD)-$(ARCH) --no-rebuild --print-errorlogs \
 	  --no-suite native --num-processes $(JOBS) --timeout-multiplier 10 || true
 	@tools/test_summary.py $(BUILD)-$(ARCH)/meson-logs/testlog.junit.xml
 	@tools/size.py --limit $(STATIC_LIMIT) $(BUILD)-$(ARCH)
 
+DIST ?= dist
+
 dist: ## dist/ringlet-VERSION-linux-ARCH.tar.gz, for this machine or ARCH
 	@tools/deps.sh $(if $(ARCH),cross $(ARCH),static)
 	@$(MAKE) --no-print-directory build BUILD=$(BUILD)-dist$(ARCH:%=-%) \
 	  MESON_OPTIONS='$(CROSS_FILES) -Dstatic=true -Dblis=$(BLIS) -Dtests=false $(MESON_OPTIONS)'
-	@tools/dist.py $(BUILD)-dist$(ARCH:%=-%) dist
+	@tools/dist.py $(BUILD)-dist$(ARCH:%=-%) $(DIST)
 
 dist-check: ## the commit built twice gives the same tarball, byte for byte
 	@tools/dist_check.sh $(ARCH)

@@ -150,7 +150,10 @@ def main():
             sys.exit(f"ci: no step {', '.join(sorted(unknown))}; there are "
                      f"{', '.join(name for name, *_ in STEPS)}")
         steps = [each for each in STEPS if each[0] in sys.argv[1:]]
-    LOGS.mkdir(exist_ok=True)
+    try:
+        LOGS.mkdir(exist_ok=True)
+    except OSError as error:
+        sys.exit(f"ci: {error}; run it in a copy of your own")
     begin = time.monotonic()
     last_start = begin + 60 * (MINUTES if not full else 24 * 60)
     sums = [0, 0, 0]

@@ -198,6 +198,8 @@ version = json.loads(output(*introspect, "--projectinfo"))["version"]
 options = {o["name"]: o["value"]
            for o in json.loads(output(*introspect, "--buildoptions"))}
 program = arguments.build / "tools/ringlet/ringlet"
+if not options["static"] or not program.exists():
+    sys.exit(f"dist: {arguments.build} holds no static program: make dist")
 arch, triplet = machine_of(program)
 native = arch == output("dpkg", "--print-architecture")
 when = time_of_build()
@@ -220,7 +222,10 @@ files["sbom.spdx.json"] = (json.dumps(sbom(
     indent=1) + "\n").encode()
 files["SHA256SUMS"] = sums(files)
 
-arguments.output.mkdir(parents=True, exist_ok=True)
+try:
+    arguments.output.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    sys.exit(f"dist: {error}; another folder: make dist DIST=...")
 (arguments.output / f"{name}.tar.gz").write_bytes(tarball(name, files, when))
 tarballs = {p.name: p.read_bytes()
             for p in arguments.output.glob("ringlet-*.tar.gz")}

@@ -4,9 +4,14 @@
 Reads the JUnit file that `meson test` writes. Exits 1 where a test failed or
 none ran.
 """
+import os
 import sys
 import xml.etree.ElementTree as ET
 
+if not os.path.exists(sys.argv[1]):
+    print(f"FAILED  meson test: it wrote no {sys.argv[1]}; what it says is above")
+    print("0 passed, 1 failed")
+    sys.exit(1)
 passed = failed = skipped = 0
 for case in ET.parse(sys.argv[1]).getroot().iter("testcase"):
     name = f"{case.get('classname', '')}.{case.get('name', '')}"
