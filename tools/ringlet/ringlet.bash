@@ -27,7 +27,7 @@ _ringlet() {
       if [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "${flags[${COMP_WORDS[1]}]}" -- "$word"))
       else
-        COMPREPLY=($(compgen -f -- "$word"))
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
       fi
       ;;
   esac
