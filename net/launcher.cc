@@ -262,8 +262,12 @@ Status Process::Spawn(const int* write_ends, const std::string& tf_config) {
   uv_close(AsHandle(&process_), [](uv_handle_t* handle) {
     static_cast<Process*>(handle->data)->OnHandleClosed();
   });
+  // libuv opens it in the child, and reports as if of the command.
+  const bool no_null = access("/dev/null", F_OK) != 0;
   const char* hint =
-      error == UV_ENOENT   ? " (give a program in PATH or its path)"
+      error == UV_ENOENT && no_null
+          ? " (there is no /dev/null here: mknod -m 666 /dev/null c 1 3)"
+      : error == UV_ENOENT ? " (give a program in PATH or its path)"
       : error == UV_EACCES ? " (make it executable)"
       : error == UV_EMFILE ? " (raise the limit of open files, ulimit -n)"
                            : "";

@@ -81,6 +81,12 @@ def check_chroot(ringlet, source):
                 env={}, preexec_fn=into(root))
             assert result.returncode == 0, result
             assert expected in result.stdout, result.stdout
+        # Workers get it as their standard input.
+        result = subprocess.run(
+            ["/ringlet", "launch", "-n", "1", "--", "/ringlet", "--version"],
+            text=True, stderr=subprocess.PIPE, env={}, preexec_fn=into(root))
+        assert "no /dev/null" in result.stderr, result
+        assert result.returncode == 127, result
 
 
 def tarball_of(build, source, folder):
