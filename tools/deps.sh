@@ -93,8 +93,8 @@ install_packages() {
       echo "deps: going on without$extra" >&2
       return
     fi
-    echo "deps: not root, and sudo asks for a password. Run this once:" >&2
-    echo "  sudo apt-get install -y --no-install-recommends$missing$extra" >&2
+    echo "deps: not root, and no sudo without a password. As root, once:" >&2
+    echo "  apt-get install -y --no-install-recommends$missing$extra" >&2
     exit 1
   fi
 
