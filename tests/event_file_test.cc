@@ -238,8 +238,7 @@ TEST_F(EventFileTest, ReaderOfTheTestsRejectsEveryFlippedByte) {
       "  code = subprocess.run([sys.executable, reader, path],\n"
       "      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode\n"
       "  if code == 0: print(at)\n'";
-  EXPECT_EQ(RunPython(command + " " + EnvironmentOr("RINGLET_SOURCE", ".") +
-                      "/tests/read_events.py " + file_.path()),
+  EXPECT_EQ(RunPython(command + " " + Script("read_events.py") + file_.path()),
             std::vector<std::string>());
 }
 

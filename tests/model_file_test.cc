@@ -496,10 +496,6 @@ bool HaveNumpy() {
          std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0;
 }
 
-std::string Script(const std::string& name) {
-  return EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name + " ";
-}
-
 TEST(OtherProgramsTest, PythonComputesTheSameLogitsFromASavedModel) {
   if (!HaveNumpy()) GTEST_SKIP() << "python3 with numpy is not installed";
   TempFolder folder;

@@ -55,7 +55,7 @@ def check_service(folder):
         return
     path = folder / "ringlet.service"
     # verify wants the program to be there.
-    path.write_text(unit.replace("/usr/local/bin/ringlet", str(PROGRAM)))
+    path.write_text(unit.replace("/usr/local/bin/ringlet", f'"{PROGRAM}"'))
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", path],
                           text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)

@@ -34,12 +34,12 @@ def check_flags():
             section += manual
         for flag in flags - {"--help"}:
             assert flag.replace("-", r"\-") in section, (command, flag)
-        script = (f"source {completion}; COMP_WORDS=(ringlet {command} --); "
+        script = (f"source '{completion}'; COMP_WORDS=(ringlet {command} --); "
                   "COMP_CWORD=2; _ringlet; echo ${COMPREPLY[*]}")
         known = subprocess.run(["bash", "-c", script], text=True, check=True,
                                stdout=subprocess.PIPE).stdout.split()
         assert set(known) == flags, (command, set(known) ^ flags)
-    script = (f"source {completion}; COMP_WORDS=(ringlet ''); COMP_CWORD=1; "
+    script = (f"source '{completion}'; COMP_WORDS=(ringlet ''); COMP_CWORD=1; "
               "_ringlet; echo ${COMPREPLY[*]}")
     known = subprocess.run(["bash", "-c", script], text=True, check=True,
                            stdout=subprocess.PIPE).stdout.split()

@@ -19,6 +19,11 @@ constexpr const char* kPython = "/usr/bin/python3";
 
 inline bool HavePython() { return access(kPython, X_OK) == 0; }
 
+// A program of tests/, as the shell takes it in a folder of any name.
+inline std::string Script(const std::string& name) {
+  return "'" + EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name + "' ";
+}
+
 // Lines that `python3 arguments` prints; its failure fails the test.
 inline std::vector<std::string> RunPython(const std::string& arguments) {
   FILE* pipe = popen((std::string(kPython) + " " + arguments).c_str(), "r");
@@ -40,8 +45,7 @@ inline std::vector<std::string> RunPython(const std::string& arguments) {
 
 // The lines of tests/read_events.py for all files of `folder`, by name.
 inline std::vector<std::string> ReadEvents(const std::string& folder) {
-  return RunPython(EnvironmentOr("RINGLET_SOURCE", ".") +
-                   "/tests/read_events.py " + folder +
+  return RunPython(Script("read_events.py") + folder +
                    "/events.out.tfevents.*");
 }
 

@@ -383,7 +383,7 @@ TEST(SafetensorsTest, PythonReadsEveryTensorAndChecksum) {
     EXPECT_TRUE(writer.Write(file.get()).ok());
     const std::string out = folder / "out";
     const std::string command =
-        "/usr/bin/python3 " + script + " " + path + " >" + out + " 2>&1";
+        "/usr/bin/python3 '" + script + "' " + path + " >" + out + " 2>&1";
     EXPECT_EQ(std::system(command.c_str()), 0) << ReadWhole(out);
     return ReadWhole(out);
   };

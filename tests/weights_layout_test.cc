@@ -50,8 +50,7 @@ class TorchTest : public testing::Test {
   bool Write() {
     if (!HavePython()) return false;
     const std::vector<std::string> lines =
-        RunPython(EnvironmentOr("RINGLET_SOURCE", ".") +
-                  "/tests/torch_weights.py " + folder_.path());
+        RunPython(Script("torch_weights.py") + folder_.path());
     return lines.empty();
   }
 
