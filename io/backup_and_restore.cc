@@ -79,9 +79,10 @@ class BackupAndRestoreCallback final : public Callback {
       return InvalidArgument("Empty `backup_dir` argument passed");
     }
     if (options_.save_freq < 0) {
-      return InvalidArgument("save_freq must be a number of steps >= 1, or 0 "
-                             "for \"epoch\"; it is %" PRId64,
-                             options_.save_freq);
+      return InvalidArgument(
+          "save_freq must be a number of steps >= 1, or 0 "
+          "for \"epoch\"; it is %" PRId64,
+          options_.save_freq);
     }
     steps_since_ = 0;
     saver_.reset();
@@ -150,7 +151,9 @@ class BackupAndRestoreCallback final : public Callback {
 
   void AppendState(std::vector<StateSpan>* spans) override {
     spans->push_back({"callback/backup_and_restore/steps_since",
-                      DType::kInt64, {}, &steps_since_});
+                      DType::kInt64,
+                      {},
+                      &steps_since_});
   }
   Status StateLoaded() override {
     if (steps_since_ >= 0) return Status();
@@ -183,8 +186,9 @@ class BackupAndRestoreCallback final : public Callback {
   void Saved(const Status& saved) {
     saved_ = saved;
     if (saved.ok() || ends_) return;
-    Warn(saved, "no backup was written; training goes on, and the backup "
-                "before stays");
+    Warn(saved,
+         "no backup was written; training goes on, and the backup "
+         "before stays");
   }
 
   // What the fit ends with where it was interrupted and saved_ is an error. It
@@ -208,8 +212,8 @@ class BackupAndRestoreCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
     const auto layers = file.metadata().find(kLayersKey);
     if (layers != file.metadata().end()) {
-      RINGLET_RETURN_IF_ERROR(CheckLayers(layers->second, *fit.model)
-                                  .Annotate("%s", path.c_str()));
+      RINGLET_RETURN_IF_ERROR(
+          CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
     }
     const auto saved = file.metadata().find(kDataKey);
     const std::string here = DescribeData(fit);
@@ -261,9 +265,9 @@ class BackupAndRestoreCallback final : public Callback {
     std::vector<StateSpan> spans;
     state->AppendState(&spans);
     for (const StateSpan& span : spans) {
-      RINGLET_RETURN_IF_ERROR(BroadcastNumbers(
-          collective, span.data, SizeOf(span.dtype),
-          static_cast<size_t>(span.shape.elements()), 0));
+      RINGLET_RETURN_IF_ERROR(
+          BroadcastNumbers(collective, span.data, SizeOf(span.dtype),
+                           static_cast<size_t>(span.shape.elements()), 0));
     }
     if (fit.chief) return Status();
     ClearMetrics(fit);

@@ -10,7 +10,8 @@
 //       "task": {"type": "worker", "index": 0}}
 //    A job is a list of addresses or an object {"0": "b:2222", "1": ...} with
 //    every index from 0. `index` is a number or a string of digits. Other keys
-//    are ignored, with a warning on stderr where there is no "cluster". {} asks for one worker alone, whatever else is set.
+//    are ignored, with a warning on stderr where there is no "cluster". {} asks
+//    for one worker alone, whatever else is set.
 // 2. torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Ranks on one host
 //    (LOCAL_WORLD_SIZE is WORLD_SIZE, or MASTER_ADDR is a loopback address)
 //    take MASTER_PORT + 1 + rank, since torchrun itself listens on

@@ -247,8 +247,7 @@ TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
       << batch[0];
   const auto shuffle = Messages(2, [](Collective* collective) {
     auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    return model
-        ->Fit(Points(40).Shuffle(collective->rank()).Batch(8), Quiet(1))
+    return model->Fit(Points(40).Shuffle(collective->rank()).Batch(8), Quiet(1))
         .status();
   });
   EXPECT_NE(shuffle[0].find("seed"), std::string::npos);
