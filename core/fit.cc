@@ -96,7 +96,11 @@ class Fitter {
                    "warning: %s; waiting for it to come back, to go on from "
                    "the last backup\n",
                    status.message());
-      RINGLET_RETURN_IF_ERROR(model_->RejoinReplicas());
+      const Status rejoined = model_->RejoinReplicas();
+      if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
+        return PeerLost(status.rank(), "%s", rejoined.message());
+      }
+      RINGLET_RETURN_IF_ERROR(rejoined);
       fit_ = FitState();
     }
   }

@@ -322,6 +322,47 @@ TEST(FitTest, AnErrorOfACallbackEndsTheFitAndNamesIt) {
             "failed");
 }
 
+// Rank 0 of 2 whose peer agrees to everything, is lost at the first sum, and
+// does not come back.
+class LosesItsPeer final : public Collective {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Status StartAllReduce(float*, size_t, Ticket*) override {
+    return PeerLost(1, "rank 1 was lost");
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Status(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memcpy(out, in, bytes);
+    std::memcpy(static_cast<char*>(out) + bytes, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Status(); }
+  Status Reform() override {
+    return Error(Code::kDeadlineExceeded, "missing is rank 1");
+  }
+};
+
+TEST(FitTest, APeerThatDoesNotComeBackIsLost) {
+  class Restores final : public Callback {
+   public:
+    const char* name() const override { return "restores"; }
+    bool RestoresAfterLoss() const override { return true; }
+  };
+  LosesItsPeer collective;
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(1);
+  options.callbacks = {std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(8), options);
+  EXPECT_EQ(history.status().code(), Code::kPeerLost);
+  EXPECT_EQ(history.status().rank(), 1);
+  EXPECT_STREQ(history.status().message(), "missing is rank 1");
+  EXPECT_EQ(ExitCode(history.status()), 75);
+}
+
 TEST(FitTest, PredictGivesOutputsInTheOrderOfTheDataset) {
   auto model = TinyModel();
   auto all = model->Predict(Points(11).Batch(11));
