@@ -317,7 +317,11 @@ TEST_F(LauncherTest, AWorkerDeafToSigtermIsKilled) {
 }
 
 TEST_F(LauncherTest, ACommandThatIsNotThereIs127) {
+  // A folder of PATH that this user may not read would make it 126.
+  const std::string path = EnvironmentOr("PATH", "");
+  setenv("PATH", "/usr/bin:/bin", 1);
   EXPECT_EQ(Run({"-n", "3", "--", "ringlet-no-such-command"}), 127);
+  setenv("PATH", path.c_str(), 1);
   EXPECT_NE(err().find("cannot start 'ringlet-no-such-command'"),
             std::string::npos)
       << err();
