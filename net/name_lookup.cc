@@ -37,9 +37,7 @@ NameLookup::Resolver NameLookup::resolver = nullptr;
 
 Status NameLookup::Check(const Address& address) {
   sockaddr_storage numeric;
-  if (address.host == "localhost" || NumericAddress(address, &numeric).ok()) {
-    return Status();
-  }
+  if (NumericAddress(address, &numeric).ok()) return Status();
   return InvalidArgument(
       "%s is a name, and a static program cannot look names up: give numeric "
       "addresses",
@@ -48,10 +46,8 @@ Status NameLookup::Check(const Address& address) {
 
 NameLookup::NameLookup(const Address& address)
     : state_(std::make_shared<State>()) {
-  const bool local = address.host == "localhost";
   sockaddr_storage numeric = {};
-  NumericAddress(local ? Address{"127.0.0.1", address.port} : address, &numeric)
-      .IgnoreError();
+  NumericAddress(address, &numeric).IgnoreError();
   state_->End(Check(address), numeric);
 }
 

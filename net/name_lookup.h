@@ -4,7 +4,7 @@
 // Internal to net/. The system's resolver may take half a minute and cannot be
 // stopped, so it runs on a thread of its own, which is left to itself where the
 // lookup is let go. Static programs have no resolver: they take numeric
-// addresses, and localhost.
+// addresses, and localhost, which nobody looks up.
 
 #ifndef RINGLET_NET_NAME_LOOKUP_H_
 #define RINGLET_NET_NAME_LOOKUP_H_

@@ -10,11 +10,10 @@ namespace ringlet {
 
 Status NumericAddress(const Address& from, sockaddr_storage* out) {
   std::memset(out, 0, sizeof(*out));
-  const char* host = from.host.c_str();
-  if (uv_ip4_addr(host, from.port, reinterpret_cast<sockaddr_in*>(out)) ==
-          0 ||
-      uv_ip6_addr(host, from.port, reinterpret_cast<sockaddr_in6*>(out)) ==
-          0) {
+  const bool local = from.host == "localhost";
+  const char* host = local ? "127.0.0.1" : from.host.c_str();
+  if (uv_ip4_addr(host, from.port, reinterpret_cast<sockaddr_in*>(out)) == 0 ||
+      uv_ip6_addr(host, from.port, reinterpret_cast<sockaddr_in6*>(out)) == 0) {
     return Status();
   }
   return NotFound("%s is not a numeric address", host);

@@ -14,7 +14,9 @@
 
 namespace ringlet {
 
-// Of a numeric host; kNotFound where it is a name.
+// Of a numeric host, or of localhost, which is 127.0.0.1 on every machine (RFC
+// 6761: not looked up; a resolver may say ::1, or know none). kNotFound where
+// it is another name.
 Status NumericAddress(const Address& address, sockaddr_storage* out);
 // Puts a port into a resolved address.
 void SetPort(int port, sockaddr_storage* address);
