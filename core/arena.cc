@@ -27,8 +27,7 @@ size_t LifetimePlan::Place() {
           other->first <= buffer.last && buffer.first <= other->last;
       if (!alive_together) continue;
       if (buffer.offset + buffer.bytes <= other->offset) break;
-      buffer.offset =
-          std::max(buffer.offset, other->offset + other->bytes);
+      buffer.offset = std::max(buffer.offset, other->offset + other->bytes);
     }
     placed.insert(std::upper_bound(placed.begin(), placed.end(), &buffer,
                                    [](const Buffer* a, const Buffer* b) {

@@ -20,11 +20,11 @@ namespace ringlet {
 
 }  // namespace ringlet
 
-#define RINGLET_CHECK(condition)                               \
-  do {                                                         \
-    if (!(condition)) {                                        \
-      ::ringlet::CheckFailed(__FILE__, __LINE__, #condition);  \
-    }                                                          \
+#define RINGLET_CHECK(condition)                              \
+  do {                                                        \
+    if (!(condition)) {                                       \
+      ::ringlet::CheckFailed(__FILE__, __LINE__, #condition); \
+    }                                                         \
   } while (0)
 
 #endif  // RINGLET_CORE_CHECK_H_

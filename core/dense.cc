@@ -24,10 +24,8 @@ class DenseOp final : public Op {
                         layer.kernel_initializer,
                         layer.kernel_regularizer});
     if (bias_) {
-      weights_.push_back({"bias",
-                          {units_},
-                          layer.bias_initializer,
-                          layer.bias_regularizer});
+      weights_.push_back(
+          {"bias", {units_}, layer.bias_initializer, layer.bias_regularizer});
     }
   }
 
@@ -79,11 +77,10 @@ class DenseOp final : public Op {
     for (int64_t end = inputs_; end > 0;) {
       const int64_t begin = std::max<int64_t>(0, end - block);
       call.pool->Run([&](int t) {
-        const Range part =
-            Split(end - begin, call.pool->threads(), t, kGrain);
+        const Range part = Split(end - begin, call.pool->threads(), t, kGrain);
         if (part.empty()) return;
-        float* const dw = call.sink_takes ? taken
-                                          : call.d_weights[0] + begin * units_;
+        float* const dw =
+            call.sink_takes ? taken : call.d_weights[0] + begin * units_;
         BackwardRows(call, {begin + part.begin, begin + part.end},
                      dw + part.begin * units_, dx_t + t * rows * Block(rows));
       });
@@ -115,8 +112,8 @@ class DenseOp final : public Op {
     Gemm(1, w.Rows(part.begin, part.end),
          RowMajor(static_cast<const float*>(call.scratch), units_, rows), 0,
          RowMajor(dx_t, part.size(), rows));
-    TransposedGradientOver(call.x_activation, dx_t, rows, part.size(),
-                           inputs_, call.dx[0] + part.begin);
+    TransposedGradientOver(call.x_activation, dx_t, rows, part.size(), inputs_,
+                           call.dx[0] + part.begin);
   }
 
   // Rows of W that a thread works on at a time: dX^T in 192 KiB.

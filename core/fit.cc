@@ -116,12 +116,11 @@ class Fitter {
     if (options_.validation_freq < 1) {
       return InvalidArgument("validation_freq must be at least 1");
     }
-    RINGLET_RETURN_IF_ERROR(CheckEndless(dataset_, options_.steps_per_epoch,
-                                         "steps_per_epoch"));
+    RINGLET_RETURN_IF_ERROR(
+        CheckEndless(dataset_, options_.steps_per_epoch, "steps_per_epoch"));
     const Dataset& validation = options_.validation_data;
     if (validation.empty()) return Status();
-    RINGLET_RETURN_IF_ERROR(
-        validation.status().Annotate("validation_data"));
+    RINGLET_RETURN_IF_ERROR(validation.status().Annotate("validation_data"));
     return CheckEndless(validation, options_.validation_steps,
                         "validation_steps");
   }
@@ -177,8 +176,7 @@ class Fitter {
       history->logs.pop_back();
     }
     // An epoch that was stopped in the middle, and resumed, still ends.
-    while (fit_.epoch < fit_.epochs &&
-           (!fit_.stop_training || fit_.step > 0)) {
+    while (fit_.epoch < fit_.epochs && (!fit_.stop_training || fit_.step > 0)) {
       if (fit_.step == 0 && RanOut()) break;  // no epoch of no steps
       Logs logs;
       RINGLET_RETURN_IF_ERROR(Epoch(&logs));
@@ -272,7 +270,8 @@ class Fitter {
       SetMetrics(*model_, model_->metric_states(), "", &logs);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs));
       progress->Update(fit_.step + 1, logs);
-      RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
+      RINGLET_RETURN_IF_ERROR(
+          AgreeToStop(model_->collective(), &wishes_, &fit_));
       ++fit_.step;
       fit_.position = batch.next;
       RINGLET_RETURN_IF_ERROR(SavePoint(/*epoch_ended=*/false));
@@ -366,7 +365,9 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   for (int i = 0; i < model->num_metrics(); ++i) {
-    spans->push_back({"metric/" + model->metric_name(i), DType::kFloat64, {2},
+    spans->push_back({"metric/" + model->metric_name(i),
+                      DType::kFloat64,
+                      {2},
                       &model->metric_states()[i]});
   }
 }
@@ -385,9 +386,8 @@ std::vector<double> History::Values(const std::string& name) const {
   std::vector<double> values;
   for (const Logs& log : logs) {
     const double* value = log.Find(name);
-    values.push_back(value != nullptr
-                         ? *value
-                         : std::numeric_limits<double>::quiet_NaN());
+    values.push_back(
+        value != nullptr ? *value : std::numeric_limits<double>::quiet_NaN());
   }
   return values;
 }
@@ -403,9 +403,8 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   RINGLET_RETURN_IF_ERROR(status());
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
-  const int64_t steps = options.steps > 0
-                            ? options.steps
-                            : dataset.steps(collective()->size());
+  const int64_t steps =
+      options.steps > 0 ? options.steps : dataset.steps(collective()->size());
   const bool chief = collective()->rank() == 0;
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
                     steps);
@@ -442,8 +441,7 @@ Result<std::vector<float>> Model::Predict(const Dataset& data) {
   Batch batch;
   while (!batch.last) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(
-        Forward(batch.x, batch.count, /*training=*/false));
+    RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, /*training=*/false));
     std::copy_n(output(), batch.count * width, mine.data());
     RINGLET_RETURN_IF_ERROR(GatherNumbers(
         collective(), mine.data(), sizeof(float), mine.size(), all.data()));

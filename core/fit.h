@@ -33,14 +33,14 @@ struct FitOptions {
   int64_t initial_epoch = 0;
   // 0: an epoch is the dataset from a beginning to its end.
   int64_t steps_per_epoch = 0;
-  Dataset validation_data;        // none: no validation
-  int64_t validation_steps = 0;   // 0: all of it
-  int64_t validation_freq = 1;    // every so many epochs …
+  Dataset validation_data;                 // none: no validation
+  int64_t validation_steps = 0;            // 0: all of it
+  int64_t validation_freq = 1;             // every so many epochs …
   std::vector<int64_t> validation_epochs;  // … or after these, from 1 on
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  FILE* out = stdout;      // of the progress; only the chief prints
-  bool prefetch = true;    // prepare the next batch while this one computes
+  FILE* out = stdout;    // of the progress; only the chief prints
+  bool prefetch = true;  // prepare the next batch while this one computes
   // Every so many steps all ranks compare their weights (Model::CheckReplicas);
   // 0: never.
   int64_t check_replicas_every = 100;

@@ -26,8 +26,7 @@ Status CheckView(const char* name, const MatrixView<T>& m) {
   return Status();
 }
 
-void GemmPart(float alpha, ConstMatrix a, ConstMatrix b, float beta,
-              Matrix c) {
+void GemmPart(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
 #ifdef RINGLET_BLIS
   bli_sgemm(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, c.rows, c.cols, a.cols,
             &alpha, const_cast<float*>(a.data), a.row_stride, a.col_stride,
@@ -93,8 +92,7 @@ void NaiveGemm(float alpha, ConstMatrix a, ConstMatrix b, float beta,
     }
     // Row by row of B, so that a row-major B and C are read in order.
     for (int64_t k = 0; k < a.cols; ++k) {
-      const float scaled =
-          alpha * a.data[i * a.row_stride + k * a.col_stride];
+      const float scaled = alpha * a.data[i * a.row_stride + k * a.col_stride];
       const float* from = b.data + k * b.row_stride;
       float* to = c.data + i * c.row_stride;
       for (int64_t j = 0; j < c.cols; ++j) {

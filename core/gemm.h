@@ -56,8 +56,7 @@ void Gemm(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c,
           ThreadPool* pool = nullptr);
 
 // The twin: three loops.
-void NaiveGemm(float alpha, ConstMatrix a, ConstMatrix b, float beta,
-               Matrix c);
+void NaiveGemm(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 
 }  // namespace ringlet
 

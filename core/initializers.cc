@@ -40,8 +40,7 @@ Initializer Constant(float value) {
 Initializer Zeros() { return Constant(0); }
 Initializer Ones() { return Constant(1); }
 Initializer RandomUniform(float minval, float maxval) {
-  return {Kind::kUniform, minval, maxval, Mode::kFanIn,
-          Distribution::kUniform};
+  return {Kind::kUniform, minval, maxval, Mode::kFanIn, Distribution::kUniform};
 }
 Initializer RandomNormal(float mean, float stddev) {
   return {Kind::kNormal, mean, stddev, Mode::kFanIn, Distribution::kUniform};
@@ -50,8 +49,7 @@ Initializer TruncatedNormal(float mean, float stddev) {
   return {Kind::kTruncatedNormal, mean, stddev, Mode::kFanIn,
           Distribution::kUniform};
 }
-Initializer VarianceScaling(float scale, Mode mode,
-                            Distribution distribution) {
+Initializer VarianceScaling(float scale, Mode mode, Distribution distribution) {
   return {Kind::kVarianceScaling, scale, 0, mode, distribution};
 }
 Initializer GlorotUniform() {
@@ -88,9 +86,10 @@ void Initialize(const Initializer& initializer, const Shape& shape,
   double a = initializer.a, b = initializer.b;
   if (kind == Kind::kVarianceScaling) {
     const Fans fans = ComputeFans(shape);
-    const double fan = initializer.mode == Mode::kFanIn    ? fans.in
-                       : initializer.mode == Mode::kFanOut ? fans.out
-                                            : (fans.in + fans.out) / 2;
+    const double fan = initializer.mode == Mode::kFanIn ? fans.in
+                       : initializer.mode == Mode::kFanOut
+                           ? fans.out
+                           : (fans.in + fans.out) / 2;
     const double variance = initializer.a / std::max(1.0, fan);
     switch (initializer.distribution) {
       case Distribution::kUniform:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <cstring>
 
 namespace ringlet {
 namespace {
@@ -42,7 +41,8 @@ void BiasActivation(Activation activation, const float* bias, int64_t rows,
       for (int64_t j = 0; j < width; ++j) y[j] += bias[j];
     }
     switch (activation) {
-      case kLinear: break;
+      case kLinear:
+        break;
       case kRelu:  // NaN stays NaN
         for (int64_t j = 0; j < width; ++j) y[j] = y[j] < 0 ? 0 : y[j];
         break;
@@ -52,7 +52,9 @@ void BiasActivation(Activation activation, const float* bias, int64_t rows,
       case kTanh:
         for (int64_t j = 0; j < width; ++j) y[j] = std::tanh(y[j]);
         break;
-      case kSoftmax: SoftmaxRow(width, y); break;
+      case kSoftmax:
+        SoftmaxRow(width, y);
+        break;
     }
   }
 }
@@ -61,7 +63,8 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
                         int64_t width, float* dy) {
   const int64_t n = rows * width;
   switch (activation) {
-    case kLinear: break;
+    case kLinear:
+      break;
     case kRelu:
       for (int64_t i = 0; i < n; ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
       break;
@@ -89,11 +92,14 @@ using Mask = int32_t __attribute__((vector_size(16)));
 template <Activation kActivation>
 Vector TimesGradient(Vector d, Vector y) {
   switch (kActivation) {
-    case kRelu: return reinterpret_cast<Vector>(
-        reinterpret_cast<Mask>(d) & (y > 0.0f));
-    case kSigmoid: return d * (y * (1.0f - y));
-    case kTanh: return d * (1.0f - y * y);
-    default: return d;
+    case kRelu:
+      return reinterpret_cast<Vector>(reinterpret_cast<Mask>(d) & (y > 0.0f));
+    case kSigmoid:
+      return d * (y * (1.0f - y));
+    case kTanh:
+      return d * (1.0f - y * y);
+    default:
+      return d;
   }
 }
 
@@ -145,15 +151,19 @@ void Transposed(const float* s, int64_t rows, int64_t width, int64_t stride,
 
 }  // namespace
 
-void TransposedGradientOver(Activation activation, const float* s,
-                            int64_t rows, int64_t width, int64_t stride,
-                            float* x) {
+void TransposedGradientOver(Activation activation, const float* s, int64_t rows,
+                            int64_t width, int64_t stride, float* x) {
   switch (activation) {
-    case kLinear: return Transposed<kLinear>(s, rows, width, stride, x);
-    case kRelu: return Transposed<kRelu>(s, rows, width, stride, x);
-    case kSigmoid: return Transposed<kSigmoid>(s, rows, width, stride, x);
-    case kTanh: return Transposed<kTanh>(s, rows, width, stride, x);
-    case kSoftmax: break;
+    case kLinear:
+      return Transposed<kLinear>(s, rows, width, stride, x);
+    case kRelu:
+      return Transposed<kRelu>(s, rows, width, stride, x);
+    case kSigmoid:
+      return Transposed<kSigmoid>(s, rows, width, stride, x);
+    case kTanh:
+      return Transposed<kTanh>(s, rows, width, stride, x);
+    case kSoftmax:
+      break;
   }
   RINGLET_CHECK(false);
 }

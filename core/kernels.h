@@ -25,9 +25,8 @@ void ActivationGradient(Activation activation, const float* y, int64_t rows,
 // x(i, j) = s(j, i) * activation'(.), from the activation's output x, which it
 // replaces: x is `rows` rows of `width` floats, `stride` apart, and s its
 // gradient, transposed and packed. Not for softmax.
-void TransposedGradientOver(Activation activation, const float* s,
-                            int64_t rows, int64_t width, int64_t stride,
-                            float* x);
+void TransposedGradientOver(Activation activation, const float* s, int64_t rows,
+                            int64_t width, int64_t stride, float* x);
 
 // sums[j] += the sum over rows of m(., j).
 void AddColumnSums(const float* m, int64_t rows, int64_t width, float* sums);
@@ -58,8 +57,7 @@ struct Window2D {
 void ImageToColumns(const Window2D& window, const float* image, float* col);
 
 // The transpose: image += each pixel's share of col. `image` is not zeroed.
-void AddColumnsToImage(const Window2D& window, const float* col,
-                       float* image);
+void AddColumnsToImage(const Window2D& window, const float* col, float* image);
 
 }  // namespace ringlet
 

@@ -157,7 +157,8 @@ float RowLoss(const Loss& loss, const Row& row, const void* targets,
       return loss.from_logits
                  ? CategoricalFromLogits(row, t, loss.label_smoothing)
                  : CategoricalFromProbabilities(row, t, loss.label_smoothing);
-    default: return MeanOverRow(loss, row, t);
+    default:
+      return MeanOverRow(loss, row, t);
   }
 }
 
@@ -175,11 +176,16 @@ const char* Loss::class_name() const {
   switch (kind) {
     case Kind::kSparseCategoricalCrossentropy:
       return "SparseCategoricalCrossentropy";
-    case Kind::kCategoricalCrossentropy: return "CategoricalCrossentropy";
-    case Kind::kBinaryCrossentropy: return "BinaryCrossentropy";
-    case Kind::kMeanSquaredError: return "MeanSquaredError";
-    case Kind::kMeanAbsoluteError: return "MeanAbsoluteError";
-    case Kind::kHuber: return "Huber";
+    case Kind::kCategoricalCrossentropy:
+      return "CategoricalCrossentropy";
+    case Kind::kBinaryCrossentropy:
+      return "BinaryCrossentropy";
+    case Kind::kMeanSquaredError:
+      return "MeanSquaredError";
+    case Kind::kMeanAbsoluteError:
+      return "MeanAbsoluteError";
+    case Kind::kHuber:
+      return "Huber";
   }
   return "Loss";
 }
@@ -188,11 +194,16 @@ const char* Loss::name() const {
   switch (kind) {
     case Kind::kSparseCategoricalCrossentropy:
       return "sparse_categorical_crossentropy";
-    case Kind::kCategoricalCrossentropy: return "categorical_crossentropy";
-    case Kind::kBinaryCrossentropy: return "binary_crossentropy";
-    case Kind::kMeanSquaredError: return "mean_squared_error";
-    case Kind::kMeanAbsoluteError: return "mean_absolute_error";
-    case Kind::kHuber: return "huber_loss";
+    case Kind::kCategoricalCrossentropy:
+      return "categorical_crossentropy";
+    case Kind::kBinaryCrossentropy:
+      return "binary_crossentropy";
+    case Kind::kMeanSquaredError:
+      return "mean_squared_error";
+    case Kind::kMeanAbsoluteError:
+      return "mean_absolute_error";
+    case Kind::kHuber:
+      return "huber_loss";
   }
   return "loss";
 }
@@ -200,9 +211,12 @@ const char* Loss::name() const {
 Activation Loss::logits_activation() const {
   switch (kind) {
     case Kind::kSparseCategoricalCrossentropy:
-    case Kind::kCategoricalCrossentropy: return kSoftmax;
-    case Kind::kBinaryCrossentropy: return kSigmoid;
-    default: return kLinear;
+    case Kind::kCategoricalCrossentropy:
+      return kSoftmax;
+    case Kind::kBinaryCrossentropy:
+      return kSigmoid;
+    default:
+      return kLinear;
   }
 }
 
@@ -216,9 +230,7 @@ Loss BinaryCrossentropy(FromLogits logits, float label_smoothing) {
   return Make(Loss::Kind::kBinaryCrossentropy, logits, label_smoothing);
 }
 Loss MeanSquaredError() { return Make(Loss::Kind::kMeanSquaredError, false); }
-Loss MeanAbsoluteError() {
-  return Make(Loss::Kind::kMeanAbsoluteError, false);
-}
+Loss MeanAbsoluteError() { return Make(Loss::Kind::kMeanAbsoluteError, false); }
 Loss Huber(float delta) {
   Loss loss = Make(Loss::Kind::kHuber, false);
   loss.delta = delta;

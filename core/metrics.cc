@@ -93,7 +93,8 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
                      const Shape& output, Metric* resolved) {
   *resolved = metric;
   if (metric.kind == Metric::Kind::kAccuracy) {
-    resolved->kind = loss.takes_classes() ? Metric::Kind::kSparseCategoricalAccuracy
+    resolved->kind = loss.takes_classes()
+                         ? Metric::Kind::kSparseCategoricalAccuracy
                      : output.back() == 1 ? Metric::Kind::kBinaryAccuracy
                                           : Metric::Kind::kCategoricalAccuracy;
   }

@@ -12,27 +12,38 @@ uint32_t Settings(Layer::Kind kind) {
       Layer::kSetBiasInitializer | Layer::kSetKernelRegularizer |
       Layer::kSetBiasRegularizer;
   switch (kind) {
-    case Layer::Kind::kDense: return kWeights;
+    case Layer::Kind::kDense:
+      return kWeights;
     case Layer::Kind::kConv2D:
       return kWeights | Layer::kSetStrides | Layer::kSetPadding;
     case Layer::Kind::kMaxPooling2D:
     case Layer::Kind::kAveragePooling2D:
       return Layer::kSetStrides | Layer::kSetPadding;
-    case Layer::Kind::kDropout: return Layer::kSetSeed;
-    default: return 0;
+    case Layer::Kind::kDropout:
+      return Layer::kSetSeed;
+    default:
+      return 0;
   }
 }
 
 const char* SettingName(uint32_t setting) {
   switch (setting) {
-    case Layer::kSetStrides: return "strides";
-    case Layer::kSetPadding: return "padding";
-    case Layer::kSetUseBias: return "use_bias";
-    case Layer::kSetKernelInitializer: return "kernel_initializer";
-    case Layer::kSetBiasInitializer: return "bias_initializer";
-    case Layer::kSetKernelRegularizer: return "kernel_regularizer";
-    case Layer::kSetBiasRegularizer: return "bias_regularizer";
-    default: return "seed";
+    case Layer::kSetStrides:
+      return "strides";
+    case Layer::kSetPadding:
+      return "padding";
+    case Layer::kSetUseBias:
+      return "use_bias";
+    case Layer::kSetKernelInitializer:
+      return "kernel_initializer";
+    case Layer::kSetBiasInitializer:
+      return "bias_initializer";
+    case Layer::kSetKernelRegularizer:
+      return "kernel_regularizer";
+    case Layer::kSetBiasRegularizer:
+      return "bias_regularizer";
+    default:
+      return "seed";
   }
 }
 
@@ -61,14 +72,19 @@ Status MakeUnchecked(const Layer& layer, const std::vector<Shape>& inputs,
                            static_cast<int>(inputs.size()));
   }
   switch (layer.kind) {
-    case Layer::Kind::kDense: return MakeDense(layer, inputs[0], op);
-    case Layer::Kind::kConv2D: return MakeConv2D(layer, inputs[0], op);
+    case Layer::Kind::kDense:
+      return MakeDense(layer, inputs[0], op);
+    case Layer::Kind::kConv2D:
+      return MakeConv2D(layer, inputs[0], op);
     case Layer::Kind::kMaxPooling2D:
     case Layer::Kind::kAveragePooling2D:
       return MakePooling2D(layer, inputs[0], op);
-    case Layer::Kind::kActivation: return MakeActivation(layer, inputs[0], op);
-    case Layer::Kind::kDropout: return MakeDropout(layer, inputs[0], op);
-    default: return MakeReshape(layer, inputs[0], op);
+    case Layer::Kind::kActivation:
+      return MakeActivation(layer, inputs[0], op);
+    case Layer::Kind::kDropout:
+      return MakeDropout(layer, inputs[0], op);
+    default:
+      return MakeReshape(layer, inputs[0], op);
   }
 }
 

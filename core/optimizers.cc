@@ -149,23 +149,25 @@ Optimizer AdamW(const LearningRate& learning_rate, float weight_decay,
 
 int Optimizer::num_slots() const {
   switch (kind) {
-    case Kind::kSgd: return momentum != 0 ? 1 : 0;
-    case Kind::kRmsprop: return 1 + (centered ? 1 : 0) + (momentum != 0);
-    case Kind::kAdam: return amsgrad ? 3 : 2;
+    case Kind::kSgd:
+      return momentum != 0 ? 1 : 0;
+    case Kind::kRmsprop:
+      return 1 + (centered ? 1 : 0) + (momentum != 0);
+    case Kind::kAdam:
+      return amsgrad ? 3 : 2;
   }
   return 0;
 }
 
 const char* Optimizer::slot_name(int slot) const {
   switch (kind) {
-    case Kind::kSgd: return "momentum";
+    case Kind::kSgd:
+      return "momentum";
     case Kind::kRmsprop:
       if (slot == 0) return "velocity";
       return slot == 1 && centered ? "average_gradient" : "momentum";
     case Kind::kAdam:
-      return slot == 0   ? "momentum"
-             : slot == 1 ? "velocity"
-                         : "velocity_hat";
+      return slot == 0 ? "momentum" : slot == 1 ? "velocity" : "velocity_hat";
   }
   return "slot";
 }
@@ -211,9 +213,8 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
   return s;
 }
 
-void UpdateRange(const Optimizer& o, const StepScalars& s,
-                 const Regularizer& r, int64_t n, float* w, const float* g,
-                 float* const* slots) {
+void UpdateRange(const Optimizer& o, const StepScalars& s, const Regularizer& r,
+                 int64_t n, float* w, const float* g, float* const* slots) {
   switch (o.kind) {
     case Optimizer::Kind::kSgd:
       return UpdateSgd(o, s, r, n, w, g, o.momentum != 0 ? slots[0] : nullptr);
@@ -282,10 +283,9 @@ void ClipGradients(const Optimizer& optimizer, const GradientSpan* gradients,
     double sum = 0;
     for (size_t k = 0; k < count; ++k) sum += SumOfSquares(gradients[k]);
     const double norm = std::sqrt(sum);
-    const float factor =
-        std::isfinite(norm)
-            ? static_cast<float>(c * std::min(1 / norm, 1 / c))
-            : std::numeric_limits<float>::quiet_NaN();
+    const float factor = std::isfinite(norm)
+                             ? static_cast<float>(c * std::min(1 / norm, 1 / c))
+                             : std::numeric_limits<float>::quiet_NaN();
     if (factor == 1) return;
     for (size_t k = 0; k < count; ++k) ScaleBy(factor, gradients[k]);
   }

@@ -144,8 +144,7 @@ Status MakePooling2D(const Layer& layer, const Shape& x,
         static_cast<long long>(layer.strides[0]),
         static_cast<long long>(layer.strides[1]), x.ToString().c_str());
   }
-  op->reset(
-      new Pooling2DOp(layer.kind == Layer::Kind::kMaxPooling2D, window));
+  op->reset(new Pooling2DOp(layer.kind == Layer::Kind::kMaxPooling2D, window));
   return Status();
 }
 

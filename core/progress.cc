@@ -51,8 +51,7 @@ void Progress::AppendBar(int64_t done) {
     Append("%7" PRId64 "/Unknown", done);
     return;
   }
-  const int64_t full =
-      std::min<int64_t>(kBarWidth, kBarWidth * done / target_);
+  const int64_t full = std::min<int64_t>(kBarWidth, kBarWidth * done / target_);
   line_ += "\x1b[1m";
   Append("%*" PRId64 "/%" PRId64, Digits(target_), done, target_);
   line_ += "\x1b[0m ";

@@ -69,8 +69,7 @@ Status LearningRate::Check() const {
       return InvalidArgument(
           "PiecewiseConstantDecay needs one more value than boundaries (%d "
           "and %d)",
-          static_cast<int>(values.size()),
-          static_cast<int>(boundaries.size()));
+          static_cast<int>(values.size()), static_cast<int>(boundaries.size()));
     }
     if (!std::is_sorted(boundaries.begin(), boundaries.end())) {
       return InvalidArgument("PiecewiseConstantDecay: boundaries must grow");
@@ -83,7 +82,8 @@ float LearningRate::At(int64_t iterations) const {
   const double step = static_cast<double>(iterations);
   const double steps = static_cast<double>(decay_steps);
   switch (kind) {
-    case Kind::kConstant: return initial;
+    case Kind::kConstant:
+      return initial;
     case Kind::kExponentialDecay: {
       const double p = staircase ? std::floor(step / steps) : step / steps;
       return static_cast<float>(initial * std::pow(double{decay_rate}, p));

@@ -1,7 +1,7 @@
 // Shapes and element types.
 //
-// Public. A Shape is a plain value of at most eight dimensions. Where a layer or
-// a data set speaks of the shape of one example, the batch dimension is left
+// Public. A Shape is a plain value of at most eight dimensions. Where a layer
+// or a data set speaks of the shape of one example, the batch dimension is left
 // out, as in Keras's Input(shape).
 
 #ifndef RINGLET_CORE_SHAPE_H_
@@ -19,9 +19,9 @@ namespace ringlet {
 enum class DType : uint8_t { kFloat32, kUint8, kInt32, kInt64, kFloat64 };
 
 constexpr size_t SizeOf(DType dtype) {
-  return dtype == DType::kUint8                                  ? 1
+  return dtype == DType::kUint8                               ? 1
          : dtype == DType::kInt64 || dtype == DType::kFloat64 ? 8
-                                                                 : 4;
+                                                              : 4;
 }
 
 class Shape {

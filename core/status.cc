@@ -21,19 +21,32 @@ struct Status::Record {
 
 const char* CodeName(Code code) {
   switch (code) {
-    case Code::kOk: return "OK";
-    case Code::kInvalidArgument: return "INVALID_ARGUMENT";
-    case Code::kNotFound: return "NOT_FOUND";
-    case Code::kAlreadyExists: return "ALREADY_EXISTS";
-    case Code::kCorruption: return "CORRUPTION";
-    case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
-    case Code::kUnavailable: return "UNAVAILABLE";
-    case Code::kPeerLost: return "PEER_LOST";
-    case Code::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
-    case Code::kCancelled: return "CANCELLED";
-    case Code::kUnimplemented: return "UNIMPLEMENTED";
-    case Code::kIo: return "IO";
-    case Code::kInternal: return "INTERNAL";
+    case Code::kOk:
+      return "OK";
+    case Code::kInvalidArgument:
+      return "INVALID_ARGUMENT";
+    case Code::kNotFound:
+      return "NOT_FOUND";
+    case Code::kAlreadyExists:
+      return "ALREADY_EXISTS";
+    case Code::kCorruption:
+      return "CORRUPTION";
+    case Code::kResourceExhausted:
+      return "RESOURCE_EXHAUSTED";
+    case Code::kUnavailable:
+      return "UNAVAILABLE";
+    case Code::kPeerLost:
+      return "PEER_LOST";
+    case Code::kDeadlineExceeded:
+      return "DEADLINE_EXCEEDED";
+    case Code::kCancelled:
+      return "CANCELLED";
+    case Code::kUnimplemented:
+      return "UNIMPLEMENTED";
+    case Code::kIo:
+      return "IO";
+    case Code::kInternal:
+      return "INTERNAL";
   }
   return "UNKNOWN";
 }
@@ -60,8 +73,7 @@ struct StatusBuilder {
     va_end(again);
     const size_t text_bytes = text < 0 ? 0 : static_cast<size_t>(text);
     const size_t suffix_bytes = std::strlen(suffix);
-    void* memory =
-        std::malloc(sizeof(Record) + text_bytes + suffix_bytes + 1);
+    void* memory = std::malloc(sizeof(Record) + text_bytes + suffix_bytes + 1);
     if (memory == nullptr) return Status(Static(code));
     char* message = static_cast<char*>(memory) + sizeof(Record);
     std::vsnprintf(message, text_bytes + 1, format, arguments);
@@ -104,8 +116,8 @@ Status Status::Annotate(const char* format, ...) const {
 #define RINGLET_MAKE(code, os_error, rank, suffix)                          \
   va_list arguments;                                                        \
   va_start(arguments, format);                                              \
-  Status status = StatusBuilder::Make(code, os_error, rank, suffix, format, \
-                                      arguments);                           \
+  Status status =                                                           \
+      StatusBuilder::Make(code, os_error, rank, suffix, format, arguments); \
   va_end(arguments);                                                        \
   return status
 
@@ -132,21 +144,28 @@ namespace {
 
 Code CodeOfErrno(int error_number) {
   switch (error_number) {
-    case ENOENT: return Code::kNotFound;
-    case EEXIST: return Code::kAlreadyExists;
+    case ENOENT:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kAlreadyExists;
     case EINVAL:
     case EISDIR:
     case ENOTDIR:
-    case ENAMETOOLONG: return Code::kInvalidArgument;
+    case ENAMETOOLONG:
+      return Code::kInvalidArgument;
     case ENOMEM:
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
-    case ENFILE: return Code::kResourceExhausted;
+    case ENFILE:
+      return Code::kResourceExhausted;
     case EAGAIN:
-    case EINTR: return Code::kUnavailable;
-    case ETIMEDOUT: return Code::kDeadlineExceeded;
-    default: return Code::kIo;
+    case EINTR:
+      return Code::kUnavailable;
+    case ETIMEDOUT:
+      return Code::kDeadlineExceeded;
+    default:
+      return Code::kIo;
   }
 }
 
@@ -163,10 +182,13 @@ int ExitCode(const Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "error: %s\n", status.message());
   switch (status.code()) {
-    case Code::kInvalidArgument: return 2;
+    case Code::kInvalidArgument:
+      return 2;
     case Code::kPeerLost:
-    case Code::kCancelled: return 75;
-    default: return 1;
+    case Code::kCancelled:
+      return 75;
+    default:
+      return 1;
   }
 }
 

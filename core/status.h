@@ -99,7 +99,7 @@ int ExitCode(const Status& status);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit
   Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit
     RINGLET_CHECK(!status_.ok());
   }
@@ -134,10 +134,10 @@ int ExitCode(const Result<T>& result) {
 #define RINGLET_CONCAT(a, b) RINGLET_CONCAT_(a, b)
 
 // Returns from the enclosing function where `expression` is not OK.
-#define RINGLET_RETURN_IF_ERROR(expression)              \
-  do {                                                   \
-    ::ringlet::Status ringlet_status_ = (expression);    \
-    if (!ringlet_status_.ok()) return ringlet_status_;   \
+#define RINGLET_RETURN_IF_ERROR(expression)            \
+  do {                                                 \
+    ::ringlet::Status ringlet_status_ = (expression);  \
+    if (!ringlet_status_.ok()) return ringlet_status_; \
   } while (0)
 
 #endif  // RINGLET_CORE_STATUS_H_

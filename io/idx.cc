@@ -20,19 +20,29 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
   RINGLET_RETURN_IF_ERROR(file->Read(magic, 4, "the IDX magic number"));
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
-    return Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "
-                      "number of an IDX file",
-                      path, magic[0], magic[1], magic[2], magic[3]);
+    return Corruption(
+        "%s: offset 0: %02x %02x %02x %02x is not the magic "
+        "number of an IDX file",
+        path, magic[0], magic[1], magic[2], magic[3]);
   }
   switch (magic[2]) {
-    case 0x08: *dtype = DType::kUint8; break;
-    case 0x0C: *dtype = DType::kInt32; break;
-    case 0x0D: *dtype = DType::kFloat32; break;
-    case 0x0E: *dtype = DType::kFloat64; break;
+    case 0x08:
+      *dtype = DType::kUint8;
+      break;
+    case 0x0C:
+      *dtype = DType::kInt32;
+      break;
+    case 0x0D:
+      *dtype = DType::kFloat32;
+      break;
+    case 0x0E:
+      *dtype = DType::kFloat64;
+      break;
     default:
-      return Corruption("%s: offset 2: elements of type 0x%02x; ringlet reads "
-                        "uint8 (08), int32 (0c), float32 (0d), float64 (0e)",
-                        path, magic[2]);
+      return Corruption(
+          "%s: offset 2: elements of type 0x%02x; ringlet reads "
+          "uint8 (08), int32 (0c), float32 (0d), float64 (0e)",
+          path, magic[2]);
   }
   if (magic[3] < 1 || magic[3] > Shape::kMaxRank) {
     return Corruption("%s: offset 3: %d dimensions; ringlet reads 1 to %d",
@@ -46,7 +56,8 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
     RINGLET_RETURN_IF_ERROR(file->Read(b, 4, "the IDX dimensions"));
     const int64_t dim = int64_t{b[0]} << 24 | b[1] << 16 | b[2] << 8 | b[3];
     if (dim == 0) {
-      return Corruption("%s: offset %" PRId64 ": dimension %d is 0; the file "
+      return Corruption("%s: offset %" PRId64
+                        ": dimension %d is 0; the file "
                         "holds no elements",
                         path, file->offset() - 4, i);
     }
@@ -79,9 +90,13 @@ void ToNative(DType dtype, std::vector<unsigned char>* data) {
 class IdxFileSource final : public Source {
  public:
   // Owns `file`; the images begin at `offset`.
-  IdxFileSource(const std::string& path, int file, int64_t offset,
-                int64_t size, const ExampleSpec& x, ExampleArray y)
-      : path_(path), file_(file), offset_(offset), size_(size), x_(x),
+  IdxFileSource(const std::string& path, int file, int64_t offset, int64_t size,
+                const ExampleSpec& x, ExampleArray y)
+      : path_(path),
+        file_(file),
+        offset_(offset),
+        size_(size),
+        x_(x),
         y_(std::move(y)) {}
   ~IdxFileSource() override { close(file_); }
 
@@ -130,8 +145,8 @@ class IdxFileSource final : public Source {
   const ExampleArray y_;
 };
 
-Status OpenOnDisk(const std::string& images, ExampleArray labels,
-                  int64_t size, std::shared_ptr<Source>* source) {
+Status OpenOnDisk(const std::string& images, ExampleArray labels, int64_t size,
+                  std::shared_ptr<Source>* source) {
   InputFile header;
   RINGLET_RETURN_IF_ERROR(header.Open(images));
   if (header.compressed()) {
@@ -148,11 +163,10 @@ Status OpenOnDisk(const std::string& images, ExampleArray labels,
                            images.c_str());
   }
   if (shape.elements() != header.MostLeft()) {
-    return Corruption("%s: offset %" PRId64 ": %" PRId64
-                      " bytes follow the header, but %" PRId64
-                      " elements were promised",
-                      images.c_str(), header.offset(), header.MostLeft(),
-                      shape.elements());
+    return Corruption(
+        "%s: offset %" PRId64 ": %" PRId64
+        " bytes follow the header, but %" PRId64 " elements were promised",
+        images.c_str(), header.offset(), header.MostLeft(), shape.elements());
   }
   RINGLET_RETURN_IF_ERROR(CheckPair(images, shape[0], labels.name, size));
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
@@ -180,20 +194,16 @@ Status OpenIdx(const std::string& images, const std::string& labels,
                const IdxOptions& options, std::shared_ptr<Source>* source) {
   IdxArray x, y;
   RINGLET_RETURN_IF_ERROR(ReadIdx(labels, &y));
-  ExampleArray targets = {labels,
-                          {y.dtype, ExampleShape(y.shape)},
-                          std::move(y.data)};
+  ExampleArray targets = {
+      labels, {y.dtype, ExampleShape(y.shape)}, std::move(y.data)};
   if (!options.in_memory) {
     return OpenOnDisk(images, std::move(targets), y.shape[0], source);
   }
   RINGLET_RETURN_IF_ERROR(ReadIdx(images, &x));
-  RINGLET_RETURN_IF_ERROR(
-      CheckPair(images, x.shape[0], labels, y.shape[0]));
+  RINGLET_RETURN_IF_ERROR(CheckPair(images, x.shape[0], labels, y.shape[0]));
   *source = std::make_shared<ArraySource>(
       x.shape[0],
-      ExampleArray{images,
-                   {x.dtype, ExampleShape(x.shape)},
-                   std::move(x.data)},
+      ExampleArray{images, {x.dtype, ExampleShape(x.shape)}, std::move(x.data)},
       std::move(targets));
   return Status();
 }

@@ -177,8 +177,8 @@ void FieldReader::Double(const char* key, double low, double high,
   const double number = json.number();
   if (json.kind() != Json::Kind::kNumber ||
       !(number >= low && number <= high)) {
-    return Refuse(key, "must be a number from " + Digits(low) + " to " +
-                           Digits(high));
+    return Refuse(
+        key, "must be a number from " + Digits(low) + " to " + Digits(high));
   }
   *value = number;
 }

@@ -6,8 +6,8 @@
 #define RINGLET_IO_SNAPSHOT_H_
 
 #include <cstring>
-#include <new>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "../core/saveable.h"

@@ -140,7 +140,7 @@ class Link final : private FrameReader::Sink {
   int count_ = 0;
   int borrowed_ = 0;
   uint32_t turn_bytes_ = 0;  // of bulk frames
-  size_t written_ = 0;  // bytes of the front frame, header first
+  size_t written_ = 0;       // bytes of the front frame, header first
   uint8_t wait_buffer_[1024];
   FrameReader reader_;
 };

@@ -17,9 +17,8 @@ int main(int argc, char** argv) {
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
 
-  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
-                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
-                    Dense(10)});
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
   CompileOptions compile = strategy;
   compile.threads = std::max(1, cores / strategy.num_workers());
   model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),

@@ -27,9 +27,8 @@ int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
   constexpr int kEpochs = 3, kStepsPerEpoch = 70;
 
-  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
-                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
-                    Dense(10)});
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
   model.Compile(RMSprop(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()});
 

@@ -14,17 +14,20 @@ int main(int argc, char** argv) {
   constexpr int kEpochs = 3, kStepsPerEpoch = 70, kPerWorkerBatch = 64;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
 
-  Sequential model(
-      {Input({28, 28}), Reshape({28, 28, 1}),
-       Conv2D(32, 3, kRelu).KernelRegularizer(L2(1e-5f)), Flatten(),
-       Dense(128, kRelu).KernelRegularizer(L2(1e-5f)), Dense(10)});
-  model.Compile(RMSprop(0.001f), SparseCategoricalCrossentropy(kFromLogits),
-                {}, strategy);
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
+                    Conv2D(32, 3, kRelu).KernelRegularizer(L2(1e-5f)),
+                    Flatten(), Dense(128, kRelu).KernelRegularizer(L2(1e-5f)),
+                    Dense(10)});
+  model.Compile(RMSprop(0.001f), SparseCategoricalCrossentropy(kFromLogits), {},
+                strategy);
 
   std::unique_ptr<BatchLoader> batches;
-  Status status = model.OpenLoader(
-      MnistDataset(folder, "train").Shuffle(/*seed=*/1).Repeat().Batch(
-          kPerWorkerBatch * strategy.num_workers()), {}, &batches);
+  Status status =
+      model.OpenLoader(MnistDataset(folder, "train")
+                           .Shuffle(/*seed=*/1)
+                           .Repeat()
+                           .Batch(kPerWorkerBatch * strategy.num_workers()),
+                       {}, &batches);
 
   for (int epoch = 0; epoch < kEpochs && status.ok(); ++epoch) {
     double sums[3] = {};  // loss, right answers, examples

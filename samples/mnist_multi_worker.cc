@@ -20,19 +20,18 @@ int main(int argc, char** argv) {
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
   constexpr int kPerWorkerBatch = 64;
 
-  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
-                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
-                    Dense(10)});
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
   model.Compile(SGD(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, strategy);
 
   FitOptions options;
   options.epochs = 3;
   options.steps_per_epoch = 70;
-  return ExitCode(model.Fit(MnistDataset(folder, "train")
-                                .Shuffle(/*seed=*/1)
-                                .Repeat()
-                                .Batch(kPerWorkerBatch *
-                                       strategy.num_workers()),
-                            options));
+  return ExitCode(
+      model.Fit(MnistDataset(folder, "train")
+                    .Shuffle(/*seed=*/1)
+                    .Repeat()
+                    .Batch(kPerWorkerBatch * strategy.num_workers()),
+                options));
 }

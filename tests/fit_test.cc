@@ -188,8 +188,8 @@ TEST(FitTest, PiecesOfAStepAreTheStep) {
   const Dataset data = Points(64).Shuffle(5).Batch(8);
   auto whole = TinyModel(RMSprop(), 0.2f);
   auto pieces = TinyModel(RMSprop(), 0.2f);
-  for (Model* model : {static_cast<Model*>(whole.get()),
-                       static_cast<Model*>(pieces.get())}) {
+  for (Model* model :
+       {static_cast<Model*>(whole.get()), static_cast<Model*>(pieces.get())}) {
     std::unique_ptr<BatchLoader> loader;
     ASSERT_TRUE(model->OpenLoader(data, {}, &loader).ok());
     Batch batch;
@@ -318,8 +318,7 @@ TEST(FitTest, AnErrorOfACallbackEndsTheFitAndNamesIt) {
   EXPECT_EQ(history.status().code(), Code::kNotFound);
   EXPECT_NE(std::string(history.status().message()).find("failing"),
             std::string::npos);
-  EXPECT_EQ(recorder->events.substr(recorder->events.rfind(' ') + 1),
-            "failed");
+  EXPECT_EQ(recorder->events.substr(recorder->events.rfind(' ') + 1), "failed");
 }
 
 // Rank 0 of 2 whose peer agrees to everything, is lost at the first sum, and
@@ -420,11 +419,10 @@ TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
   const float x[4] = {1, 2, 3, 4};
   const int32_t y[2] = {0, 3};
   auto model = TinyModel();
-  const auto label = model->Fit(
-      Dataset(MemorySource({DType::kFloat32, {2}}, x, {DType::kInt32, {}}, y,
-                           2))
-          .Batch(2),
-      Quiet(1));
+  const auto label = model->Fit(Dataset(MemorySource({DType::kFloat32, {2}}, x,
+                                                     {DType::kInt32, {}}, y, 2))
+                                    .Batch(2),
+                                Quiet(1));
   EXPECT_EQ(label.status().code(), Code::kCorruption);
   const std::string message = label.status().message();
   EXPECT_NE(message.find('3'), std::string::npos) << message;
@@ -432,13 +430,12 @@ TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
 
   const float nan[4] = {1, 2, std::nanf(""), 4};
   const int32_t fine[2] = {0, 1};
-  const auto bad = model->Fit(
-      Dataset(MemorySource({DType::kFloat32, {2}}, nan, {DType::kInt32, {}},
-                           fine, 2))
-          .Batch(2),
-      Quiet(1));
-  EXPECT_EQ(bad.status().code(), Code::kCorruption)
-      << bad.status().message();
+  const auto bad =
+      model->Fit(Dataset(MemorySource({DType::kFloat32, {2}}, nan,
+                                      {DType::kInt32, {}}, fine, 2))
+                     .Batch(2),
+                 Quiet(1));
+  EXPECT_EQ(bad.status().code(), Code::kCorruption) << bad.status().message();
   EXPECT_NE(std::string(bad.status().message()).find("example 1"),
             std::string::npos)
       << bad.status().message();
@@ -462,9 +459,8 @@ TEST(FitTest, EpochLineIsPrintedOnlyForMoreThanOneEpoch) {
 }
 
 TEST(ModelTest, SummaryIsKerasTable) {
-  Sequential model({Input({28, 28}), Reshape({28, 28, 1}),
-                    Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
-                    Dense(10)});
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
   model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
   const std::string summary = model.Summary();
   EXPECT_EQ(summary.find("Model: \"sequential\"\n"), 0u);
@@ -497,9 +493,9 @@ TEST(ModelTest, ShapesThatDoNotChainNameTheLayer) {
   EXPECT_NE(error({Input({4}), Reshape({3}).Name("r")}).find("r"),
             std::string::npos);
   EXPECT_NE(error({Dense(3)}), "");
-  EXPECT_NE(error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")})
-                .find("a"),
-            std::string::npos);
+  EXPECT_NE(
+      error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")}).find("a"),
+      std::string::npos);
   EXPECT_NE(error({}), "");
   EXPECT_EQ(error({Input({4}), Dense(3)}), "");
 }
@@ -539,8 +535,7 @@ TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {
   CompileOptions compile;
   compile.memory_bytes = 1 << 20;
   Sequential model({Input({1000}), Dense(1000), Dense(3)});
-  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {},
-                compile);
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {}, compile);
   Status status = model.status();
   if (status.ok()) status = model.Reserve(8, true);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
@@ -589,8 +584,8 @@ TEST(ModelTest, ResidualGradientsAgreeWithFiniteDifferences) {
   };
   loss();
   ASSERT_TRUE(model.Backward().ok());
-  const std::vector<float> gradients(
-      model.gradients(), model.gradients() + model.num_weights());
+  const std::vector<float> gradients(model.gradients(),
+                                     model.gradients() + model.num_weights());
   for (int64_t i = 0; i < model.num_weights(); i += 3) {
     const float kept = model.weights()[i], h = 1e-2f;
     model.weights()[i] = kept + h;

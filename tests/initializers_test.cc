@@ -18,9 +18,9 @@ TEST(PhiloxTest, KnownAnswers) {
   EXPECT_EQ(Philox(~uint64_t{0}, ~uint64_t{0}).At(~uint64_t{0}),
             (Philox::Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   // Counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0.
-  EXPECT_EQ(Philox(0x299f31d0a4093822u, 0x0370734413198a2eu)
-                .At(0x85a308d3243f6a88u),
-            (Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  EXPECT_EQ(
+      Philox(0x299f31d0a4093822u, 0x0370734413198a2eu).At(0x85a308d3243f6a88u),
+      (Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
 struct Moments {

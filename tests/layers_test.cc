@@ -44,8 +44,7 @@ void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
   const OpRun run = runner.Run(batch, x, w, dy, threads);
   if (!w.empty()) {
     EXPECT_EQ(run.ready.back(), 1000);
-    EXPECT_TRUE(
-        std::is_sorted(run.ready.rbegin(), run.ready.rend()));
+    EXPECT_TRUE(std::is_sorted(run.ready.rbegin(), run.ready.rend()));
   }
   const float h = 1e-2f;
   const auto check = [&](Floats* values, const Floats& gradient) {
@@ -76,10 +75,10 @@ TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
     }
     CheckGradients(Dense(4).UseBias(false), {{3, 6}}, 2, threads);
     CheckGradients(Conv2D(3, 3, kTanh), {{6, 7, 2}}, 4, threads);
-    CheckGradients(Conv2D(3, 2, 3).Strides(2, 1).Padding(kSame), {{5, 6, 2}},
-                   4, threads);
-    CheckGradients(Conv2D(2, 5, 5).Padding(kSame).UseBias(false),
-                   {{3, 4, 1}}, 2, threads);
+    CheckGradients(Conv2D(3, 2, 3).Strides(2, 1).Padding(kSame), {{5, 6, 2}}, 4,
+                   threads);
+    CheckGradients(Conv2D(2, 5, 5).Padding(kSame).UseBias(false), {{3, 4, 1}},
+                   2, threads);
     CheckGradients(AveragePooling2D(2), {{5, 6, 3}}, 3, threads);
     CheckGradients(AveragePooling2D(3, 2).Strides(2, 1).Padding(kSame),
                    {{5, 6, 3}}, 3, threads);
@@ -92,8 +91,8 @@ TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
 // Away from kinks: values are multiples of 1/4 plus an offset of their own.
 TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
   OpRunner relu(ReLU(), {{6}});
-  const OpRun run = relu.Run(1, {{-2, -1, 0, 0.5f, 1, 2}}, {},
-                             {1, 2, 3, 4, 5, 6});
+  const OpRun run =
+      relu.Run(1, {{-2, -1, 0, 0.5f, 1, 2}}, {}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(run.y, (Floats{0, 0, 0, 0.5f, 1, 2}));
   EXPECT_EQ(run.dx[0], (Floats{0, 0, 0, 4, 5, 6}));
 
@@ -104,8 +103,7 @@ TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
   EXPECT_EQ(max.y, (Floats{9, 9, 9, 9}));
   EXPECT_EQ(max.dx[0], (Floats{0, 0, 0, 0, 1111, 0, 0, 0, 0}));
   OpRunner tie(MaxPooling2D(2), {{2, 2, 1}});
-  EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0],
-            (Floats{3, 0, 0, 0}));
+  EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0], (Floats{3, 0, 0, 0}));
 }
 
 TEST(LayersTest, MaxPoolingPassesNaNOn) {
@@ -121,26 +119,27 @@ TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
     int64_t h, w, c, f, kh, kw, sh, sw, batch;
     PaddingMode padding;
   };
-  const Case cases[] = {
-      {28, 28, 1, 8, 3, 3, 1, 1, 5, kValid}, {7, 5, 3, 4, 3, 2, 2, 3, 4, kSame},
-      {1, 1, 5, 3, 1, 1, 1, 1, 3, kValid},   {4, 9, 2, 1, 4, 9, 1, 1, 2, kValid},
-      {5, 5, 1, 2, 7, 7, 1, 1, 3, kSame},    {6, 6, 2, 3, 1, 1, 2, 2, 3, kSame},
-      {9, 4, 3, 2, 2, 4, 3, 1, 3, kValid}};
+  const Case cases[] = {{28, 28, 1, 8, 3, 3, 1, 1, 5, kValid},
+                        {7, 5, 3, 4, 3, 2, 2, 3, 4, kSame},
+                        {1, 1, 5, 3, 1, 1, 1, 1, 3, kValid},
+                        {4, 9, 2, 1, 4, 9, 1, 1, 2, kValid},
+                        {5, 5, 1, 2, 7, 7, 1, 1, 3, kSame},
+                        {6, 6, 2, 3, 1, 1, 2, 2, 3, kSame},
+                        {9, 4, 3, 2, 2, 4, 3, 1, 3, kValid}};
   for (const Case& c : cases) {
     const Shape x_shape = {c.h, c.w, c.c};
-    Layer conv = Conv2D(c.f, c.kh, c.kw, kRelu)
-                     .Strides(c.sh, c.sw)
-                     .Padding(c.padding);
-    const Floats x = RandomFloats(
-        static_cast<size_t>(c.batch * x_shape.elements()), 1);
+    Layer conv =
+        Conv2D(c.f, c.kh, c.kw, kRelu).Strides(c.sh, c.sw).Padding(c.padding);
+    const Floats x =
+        RandomFloats(static_cast<size_t>(c.batch * x_shape.elements()), 1);
     for (int threads : {1, 2, 4}) {
       OpRunner runner(conv, {x_shape});
       const std::vector<Floats> w = runner.RandomWeights(2);
       ExpectClose(runner.Run(c.batch, {x}, w, {}, threads).y,
                   naive::Conv2DForward(conv, x_shape, c.batch, x, w[0], w[1]),
                   1e-5);
-      for (Layer pool : {MaxPooling2D(c.kh, c.kw),
-                         AveragePooling2D(c.kh, c.kw)}) {
+      for (Layer pool :
+           {MaxPooling2D(c.kh, c.kw), AveragePooling2D(c.kh, c.kw)}) {
         pool.Strides(c.sh, c.sw).Padding(c.padding);
         OpRunner pooled(pool, {x_shape});
         ExpectClose(pooled.Run(c.batch, {x}, {}, {}, threads).y,
@@ -185,16 +184,15 @@ TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
   for (Activation activation : {kLinear, kRelu, kSigmoid, kTanh}) {
     for (int64_t units : {1, 5, 16}) {
       for (int64_t inputs : {1, 3, 4, 50, 1003}) {
-        Sequential fused({Input({2}), Dense(inputs, activation),
-                          Dense(units)});
+        Sequential fused({Input({2}), Dense(inputs, activation), Dense(units)});
         Functional apart;  // the sum with a copy forbids it
         auto x = apart.Add(Dense(inputs, activation), {apart.Add(Input({2}))});
         auto y = apart.Add(Dense(units), {x});
         auto none = apart.Add(Dropout(0), {x});
         apart.Add(Add(), {y, apart.Add(Dense(units).KernelInitializer(Zeros()),
                                        {none})});
-        for (Model* model : {static_cast<Model*>(&fused),
-                             static_cast<Model*>(&apart)}) {
+        for (Model* model :
+             {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
           CompileOptions options;
           options.threads = 2;
           model->Compile(SGD(), MeanSquaredError(), {}, options);
@@ -207,8 +205,8 @@ TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
           b.count = b.global_count = batch;
           b.y = targets.data();
           double loss;
-          for (Model* model : {static_cast<Model*>(&fused),
-                               static_cast<Model*>(&apart)}) {
+          for (Model* model :
+               {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
             ASSERT_TRUE(model->Forward(inputs_x.data(), batch, true).ok());
             ASSERT_TRUE(model->ComputeLoss(b, &loss).ok());
             ASSERT_TRUE(model->Backward().ok());

@@ -40,8 +40,7 @@ TEST(MetricsTest, AccuracyResolvesAsKerasResolvesIt) {
   EXPECT_EQ(kind(CategoricalCrossentropy(), {10}),
             Metric::Kind::kCategoricalAccuracy);
   EXPECT_EQ(kind(BinaryCrossentropy(), {1}), Metric::Kind::kBinaryAccuracy);
-  EXPECT_EQ(kind(MeanSquaredError(), {4}),
-            Metric::Kind::kCategoricalAccuracy);
+  EXPECT_EQ(kind(MeanSquaredError(), {4}), Metric::Kind::kCategoricalAccuracy);
 }
 
 TEST(MetricsTest, TargetsOfTheWrongSortAreRefused) {
@@ -62,28 +61,24 @@ TEST(MetricsTest, ValuesAreKeras) {
   EXPECT_DOUBLE_EQ(SparseValue(SparseCategoricalAccuracy(), {2},
                                {0.5f, 0.5f, 0.5f, 0.5f}, {0, 1}),
                    0.5);
-  EXPECT_DOUBLE_EQ(Value(CategoricalAccuracy(), {3},
-                         {0.1f, 0.9f, 0.8f, 0.05f, 0.95f, 0},
-                         {0, 0, 1, 0, 1, 0}),
-                   0.5);
+  EXPECT_DOUBLE_EQ(
+      Value(CategoricalAccuracy(), {3}, {0.1f, 0.9f, 0.8f, 0.05f, 0.95f, 0},
+            {0, 0, 1, 0, 1, 0}),
+      0.5);
   // Strictly above the threshold.
   EXPECT_DOUBLE_EQ(
-      Value(BinaryAccuracy(), {1}, {0.98f, 0.5f, 0, 0.6f}, {1, 1, 0, 0}),
-      0.5);
-  EXPECT_DOUBLE_EQ(Value(MeanSquaredErrorMetric(), {2}, {1, 1, 0, 0},
-                         {0, 1, 0, 0}),
-                   0.25);
-  EXPECT_DOUBLE_EQ(Value(MeanAbsoluteErrorMetric(), {2}, {1, 1, 0, 3},
-                         {0, 1, 0, 0}),
-                   1);
+      Value(BinaryAccuracy(), {1}, {0.98f, 0.5f, 0, 0.6f}, {1, 1, 0, 0}), 0.5);
+  EXPECT_DOUBLE_EQ(
+      Value(MeanSquaredErrorMetric(), {2}, {1, 1, 0, 0}, {0, 1, 0, 0}), 0.25);
+  EXPECT_DOUBLE_EQ(
+      Value(MeanAbsoluteErrorMetric(), {2}, {1, 1, 0, 3}, {0, 1, 0, 0}), 1);
   const std::vector<float> p = {0.1f, 0.9f, 0.8f, 0.05f, 0.95f, 0};
   EXPECT_DOUBLE_EQ(
       SparseValue(SparseTopKCategoricalAccuracy(1), {3}, p, {2, 1}), 0.5);
   EXPECT_DOUBLE_EQ(
       SparseValue(SparseTopKCategoricalAccuracy(2), {3}, p, {2, 0}), 1);
-  EXPECT_DOUBLE_EQ(SparseValue(SparseTopKCategoricalAccuracy(5), {2},
-                               {NAN, 1}, {0}),
-                   0);
+  EXPECT_DOUBLE_EQ(
+      SparseValue(SparseTopKCategoricalAccuracy(5), {2}, {NAN, 1}, {0}), 0);
 }
 
 TEST(MetricsTest, NothingCountedIsZero) {

@@ -29,9 +29,9 @@ void BM_Gemm(benchmark::State& state) {
     Gemm(1, RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), 0,
          RowMajor(c.data(), m, n));
   }
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      2e-9 * static_cast<double>(m * k * n),
-      benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(2e-9 * static_cast<double>(m * k * n),
+                         benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_Gemm)->Apply(Shapes);
 
@@ -49,9 +49,9 @@ BENCHMARK(BM_NaiveGemm)->Args({128, 128, 128});
 void BM_Crc32c(benchmark::State& state) {
   const std::vector<char> bytes(1 << 20, 7);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        state.range(0) != 0 ? Crc32c(bytes.data(), bytes.size())
-                            : PortableCrc32c(bytes.data(), bytes.size()));
+    benchmark::DoNotOptimize(state.range(0) != 0
+                                 ? Crc32c(bytes.data(), bytes.size())
+                                 : PortableCrc32c(bytes.data(), bytes.size()));
   }
   state.SetBytesProcessed(state.iterations() << 20);
 }

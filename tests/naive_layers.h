@@ -18,10 +18,14 @@ using Floats = std::vector<float>;
 
 inline double Activate(Activation a, double z) {
   switch (a) {
-    case kRelu: return z > 0 ? z : 0;
-    case kSigmoid: return 1 / (1 + std::exp(-z));
-    case kTanh: return std::tanh(z);
-    default: return z;
+    case kRelu:
+      return z > 0 ? z : 0;
+    case kSigmoid:
+      return 1 / (1 + std::exp(-z));
+    case kTanh:
+      return std::tanh(z);
+    default:
+      return z;
   }
 }
 
@@ -36,9 +40,8 @@ inline Geometry Axis(int64_t in, int64_t window, int64_t stride,
   return {out, std::max<int64_t>((out - 1) * stride + window - in, 0) / 2};
 }
 
-inline Floats Conv2DForward(const Layer& l, const Shape& x_shape,
-                            int64_t batch, const Floats& x, const Floats& w,
-                            const Floats& b) {
+inline Floats Conv2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
+                            const Floats& x, const Floats& w, const Floats& b) {
   const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2], F = l.units;
   const Geometry gy = Axis(H, l.window[0], l.strides[0], l.padding);
   const Geometry gx = Axis(W, l.window[1], l.strides[1], l.padding);
@@ -67,8 +70,8 @@ inline Floats Conv2DForward(const Layer& l, const Shape& x_shape,
   return y;
 }
 
-inline Floats Pool2DForward(const Layer& l, const Shape& x_shape,
-                            int64_t batch, const Floats& x) {
+inline Floats Pool2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
+                            const Floats& x) {
   const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2];
   const Geometry gy = Axis(H, l.window[0], l.strides[0], l.padding);
   const Geometry gx = Axis(W, l.window[1], l.strides[1], l.padding);
@@ -100,8 +103,7 @@ inline Floats Pool2DForward(const Layer& l, const Shape& x_shape,
 }
 
 inline Floats DenseForward(const Layer& l, int64_t rows, int64_t inputs,
-                           const Floats& x, const Floats& w,
-                           const Floats& b) {
+                           const Floats& x, const Floats& w, const Floats& b) {
   Floats y;
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t u = 0; u < l.units; ++u) {

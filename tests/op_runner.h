@@ -47,8 +47,8 @@ class OpRunner : private GradientSink {
   std::vector<Floats> RandomWeights(uint64_t seed) const {
     std::vector<Floats> weights;
     for (const WeightSpec& w : op_->weights()) {
-      weights.push_back(RandomFloats(
-          static_cast<size_t>(w.shape.elements()), seed + weights.size()));
+      weights.push_back(RandomFloats(static_cast<size_t>(w.shape.elements()),
+                                     seed + weights.size()));
     }
     return weights;
   }

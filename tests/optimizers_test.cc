@@ -50,8 +50,8 @@ struct NaiveOptimizer {
           c[i] = std::max(c[i], b[i]);
           const double alpha = lr * std::sqrt(1 - std::pow(o.beta_2, t)) /
                                (1 - std::pow(o.beta_1, t));
-          w[i] -= alpha * a[i] /
-                  (std::sqrt(o.amsgrad ? c[i] : b[i]) + o.epsilon);
+          w[i] -=
+              alpha * a[i] / (std::sqrt(o.amsgrad ? c[i] : b[i]) + o.epsilon);
           break;
         }
       }
@@ -60,18 +60,28 @@ struct NaiveOptimizer {
 };
 
 TEST(OptimizersTest, UpdatesFollowTheirTwins) {
-  const Optimizer optimizers[] = {
-      SGD(), SGD(0.1f, 0.9f), SGD(0.1f, 0.9f, true), SGD().WeightDecay(0.1f),
-      RMSprop(), RMSprop(0.01f, 0.8f, 0.5f), RMSprop(0.01f, 0.9f, 0, 1e-5f, true),
-      RMSprop(0.01f, 0.9f, 0.3f, 1e-5f, true), Adam(), Adam(0.01f, 0.8f, 0.9f, 1e-4f, true),
-      AdamW(), AdamW(0.1f, 0.2f)};
+  const Optimizer optimizers[] = {SGD(),
+                                  SGD(0.1f, 0.9f),
+                                  SGD(0.1f, 0.9f, true),
+                                  SGD().WeightDecay(0.1f),
+                                  RMSprop(),
+                                  RMSprop(0.01f, 0.8f, 0.5f),
+                                  RMSprop(0.01f, 0.9f, 0, 1e-5f, true),
+                                  RMSprop(0.01f, 0.9f, 0.3f, 1e-5f, true),
+                                  Adam(),
+                                  Adam(0.01f, 0.8f, 0.9f, 1e-4f, true),
+                                  AdamW(),
+                                  AdamW(0.1f, 0.2f)};
   for (const Optimizer& o : optimizers) {
     for (const Regularizer& r :
          {Regularizer(), L2(0.1f), L1(0.01f), L1L2(0.02f, 0.03f)}) {
       for (size_t n : {size_t{1}, size_t{7}, size_t{133}}) {
         std::vector<float> w = RandomFloats(n, 1);
-        NaiveOptimizer twin = {o, r, {w.begin(), w.end()},
-                               std::vector<double>(n), std::vector<double>(n),
+        NaiveOptimizer twin = {o,
+                               r,
+                               {w.begin(), w.end()},
+                               std::vector<double>(n),
+                               std::vector<double>(n),
                                std::vector<double>(n)};
         std::vector<std::vector<float>> memory(3, std::vector<float>(n));
         float* slots[3] = {memory[0].data(), memory[1].data(),

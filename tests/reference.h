@@ -100,8 +100,7 @@ inline Reference LoadReference(const std::string& path) {
   }
   const Json json = Json::Parse(all.substr(8, header));
   Reference reference;
-  for (const cJSON* item = json.at->child; item != nullptr;
-       item = item->next) {
+  for (const cJSON* item = json.at->child; item != nullptr; item = item->next) {
     const Json entry = {json.root, item};
     if (std::string(item->string) == "__metadata__") {
       reference.about = Json::Parse(entry["case"].text());
@@ -112,15 +111,13 @@ inline Reference LoadReference(const std::string& path) {
       tensor.shape.Append(static_cast<int64_t>(entry["shape"][i].number()));
     }
     const size_t begin =
-        8 + header +
-        static_cast<size_t>(entry["data_offsets"][0].number());
+        8 + header + static_cast<size_t>(entry["data_offsets"][0].number());
     const size_t n = static_cast<size_t>(tensor.shape.elements());
     const bool is_int = entry["dtype"].text() == "I32";
     for (size_t i = 0; i < n; ++i) {
       uint32_t bits = 0;
       for (int b = 3; b >= 0; --b) {
-        bits = bits << 8 |
-               static_cast<unsigned char>(all[begin + 4 * i + b]);
+        bits = bits << 8 | static_cast<unsigned char>(all[begin + 4 * i + b]);
       }
       if (is_int) {
         tensor.ints.push_back(static_cast<int32_t>(bits));

@@ -48,9 +48,9 @@ void CheckLayer(const std::string& path, int threads) {
   for (int i = 1; i < x.rank(); ++i) example.Append(x[i]);
   OpRunner runner(LayerOf(r.about), {example});
   ASSERT_TRUE(runner.status().ok()) << runner.status().message();
-  const OpRun run = runner.Run(x[0], {r.floats("x")},
-                               {r.floats("kernel"), r.floats("bias")},
-                               r.floats("dy"), threads);
+  const OpRun run =
+      runner.Run(x[0], {r.floats("x")}, {r.floats("kernel"), r.floats("bias")},
+                 r.floats("dy"), threads);
   EXPECT_LT(RelativeError(run.y, r.floats("y")), kTolerance);
   EXPECT_LT(RelativeError(run.dx[0], r.floats("dx")), kTolerance);
   EXPECT_LT(RelativeError(run.d_weights[0], r.floats("d_kernel")), kTolerance);
@@ -106,8 +106,7 @@ Optimizer OptimizerOf(const Json& o) {
     return RMSprop(value("lr"), value("rho"), 0, value("epsilon"));
   }
   EXPECT_EQ(kind, "Adam");
-  return Adam(value("lr"), value("beta_1"), value("beta_2"),
-              value("epsilon"));
+  return Adam(value("lr"), value("beta_1"), value("beta_2"), value("epsilon"));
 }
 
 // One worker sees at each step the examples that all workers of the case see
@@ -133,13 +132,11 @@ void CheckTrajectory(const std::string& path, int threads) {
   }
   const std::string mnist =
       std::string(std::getenv("RINGLET_SHARED")) + "/data/mnist/t10k-";
-  const int64_t batch_size =
-      static_cast<int64_t>(r.about["batch_per_worker"].number() *
-                           r.about["workers"].number());
+  const int64_t batch_size = static_cast<int64_t>(
+      r.about["batch_per_worker"].number() * r.about["workers"].number());
   std::unique_ptr<BatchLoader> loader;
   const Status opened = model.OpenLoader(
-      IdxDataset(mnist + "images-idx3-ubyte.gz",
-                 mnist + "labels-idx1-ubyte.gz")
+      IdxDataset(mnist + "images-idx3-ubyte.gz", mnist + "labels-idx1-ubyte.gz")
           .Map(Scale(1 / 255.f))
           .Batch(batch_size),
       {}, &loader);

@@ -70,7 +70,8 @@ class Layers final : public StepObserver {
 class Trainer {
  public:
   Trainer(int threads, const MultiWorkerMirroredStrategy& strategy)
-      : images_(1024 * 784), labels_(1024),
+      : images_(1024 * 784),
+        labels_(1024),
         model_({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                 Flatten(), Dense(128, kRelu), Dense(10)}) {
     const Philox random(1, 0);
@@ -113,9 +114,8 @@ class Trainer {
     const Saveables state = {model_.weights_state(), model_.optimizer_state()};
     const size_t bytes = static_cast<size_t>(model_.num_weights()) * 4;
     copy_.resize(bytes);
-    const double memcpy_ms = Timed([&] {
-      std::memcpy(copy_.data(), model_.weights(), bytes);
-    });
+    const double memcpy_ms =
+        Timed([&] { std::memcpy(copy_.data(), model_.weights(), bytes); });
     const double pause = Timed([&] { Check(snapshot_.Take(state[0])); });
     const std::string path = folder + "/bench.safetensors";
     const double durable = Timed([&] { Check(SaveCheckpoint(path, state)); });

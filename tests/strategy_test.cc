@@ -13,8 +13,8 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 TEST(StrategyTest, WithoutAClusterItIsOneWorkerAlone) {
-  const auto strategy =
-      MultiWorkerMirroredStrategy::FromEnvironment({}, MapEnvironment(Variables{}));
+  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
+      {}, MapEnvironment(Variables{}));
   ASSERT_TRUE(strategy.status().ok()) << strategy.status().message();
   EXPECT_EQ(strategy.num_workers(), 1);
   EXPECT_TRUE(strategy.is_chief());
@@ -36,11 +36,11 @@ TEST(StrategyTest, WorkersThatDoNotComeAreNamed) {
   StrategyOptions options;
   options.start_timeout_seconds = 0.3;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(
-      options,
-      MapEnvironment(Variables{{"TF_CONFIG",
-                       "{\"cluster\": {\"worker\": [\"127.0.0.1:29871\", "
-                       "\"127.0.0.1:29872\"]}, \"task\": {\"type\": "
-                       "\"worker\", \"index\": 0}}"}}));
+      options, MapEnvironment(Variables{
+                   {"TF_CONFIG",
+                    "{\"cluster\": {\"worker\": [\"127.0.0.1:29871\", "
+                    "\"127.0.0.1:29872\"]}, \"task\": {\"type\": "
+                    "\"worker\", \"index\": 0}}"}}));
   EXPECT_EQ(strategy.status().code(), Code::kDeadlineExceeded);
   EXPECT_NE(std::string(strategy.status().message()).find("127.0.0.1:29872"),
             std::string::npos)
@@ -61,9 +61,8 @@ TEST(StrategyTest, CommunicationThatIsNotBuiltInIsRefusedWithTheReason) {
   EXPECT_FALSE(CommunicationImplementationFromName("smoke", &none).ok());
   options = {};
   options.communication.bytes_per_pack = -1;
-  EXPECT_FALSE(MultiWorkerMirroredStrategy::FromCluster(cluster, options)
-                   .status()
-                   .ok());
+  EXPECT_FALSE(
+      MultiWorkerMirroredStrategy::FromCluster(cluster, options).status().ok());
 }
 
 TEST(StrategyTest, MpiIsThereOrTheBuildThatHasItIsNamed) {

@@ -25,7 +25,7 @@ std::string Built(const std::string& name) {
 }
 
 struct Ran {
-  int code = -1;  // exit code; 128 + signal as a shell says it
+  int code = -1;     // exit code; 128 + signal as a shell says it
   std::string text;  // stdout and stderr
 };
 
@@ -42,8 +42,8 @@ Ran Execute(const std::string& command) {
   return ran;
 }
 
-// PyTorch with Keras's initialisers ends epoch 3 with a loss of 2.05-2.22 and an
-// accuracy of 0.40-0.65 over 12 seeds (means 2.147, 0.511); ringlet over 20
+// PyTorch with Keras's initialisers ends epoch 3 with a loss of 2.05-2.22 and
+// an accuracy of 0.40-0.65 over 12 seeds (means 2.147, 0.511); ringlet over 20
 // seeds with 2.06-2.18 and 0.39-0.69 (means 2.126, 0.531). So the mean of five
 // seeds is held to the narrow band and each seed to a wider one.
 TEST(TrainingTest, TutorialsRunLearnsAsItDoesElsewhere) {
@@ -84,8 +84,8 @@ TEST(TrainingTest, TutorialsRunLearnsAsItDoesElsewhere) {
 }
 
 TEST(SampleTest, MnistFitPrintsKerasLines) {
-  const Ran ran = Execute(Built("samples/mnist_fit ") +
-                      Source("data/fashion-mnist-mini"));
+  const Ran ran =
+      Execute(Built("samples/mnist_fit ") + Source("data/fashion-mnist-mini"));
   EXPECT_EQ(ran.code, 0) << ran.text;
   const std::regex line(
       "Epoch 3/3\n70/70 - [0-9]+s - [0-9]+ms/step - accuracy: 0\\.[0-9]{4} - "
@@ -95,7 +95,7 @@ TEST(SampleTest, MnistFitPrintsKerasLines) {
 
 TEST(SampleTest, MnistCustomLoopLearns) {
   const Ran ran = Execute(Built("samples/mnist_custom_loop ") +
-                      Source("data/fashion-mnist-mini"));
+                          Source("data/fashion-mnist-mini"));
   EXPECT_EQ(ran.code, 0) << ran.text;
   const std::regex line("Epoch: 2, accuracy: 0\\.[89][0-9]+, train_loss: ");
   EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
@@ -153,7 +153,7 @@ TEST(SampleTest, CustomLoopOfTwoWorkersLearns) {
 
 TEST(SampleTest, FashionMnistLearnsTheSmallSet) {
   const Ran ran = Execute(Built("samples/fashion_mnist ") +
-                      Source("data/fashion-mnist-mini"));
+                          Source("data/fashion-mnist-mini"));
   EXPECT_EQ(ran.code, 0) << ran.text;
   const std::regex line("test accuracy: 0\\.[89][0-9]+\n$");
   EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
@@ -173,7 +173,8 @@ Ran ExecuteAndKill(const std::string& command, const std::string& pattern,
                    const std::string& signal) {
   return Execute("(" + command + " & pid=$!; n=0; while ! ls " + pattern +
                  " >/dev/null 2>&1 && [ $n -lt 6000 ]; do sleep 0.01; "
-                 "n=$((n+1)); done; kill -" + signal + " $pid; wait $pid)");
+                 "n=$((n+1)); done; kill -" +
+                 signal + " $pid; wait $pid)");
 }
 
 TEST(SampleTest, MnistSaveLoadGoesOnBehindTheFile) {
@@ -214,7 +215,8 @@ TEST(SampleTest, MnistCheckpointGoesOnBehindTheNewestCheckpoint) {
   Ran ran = Execute(SampleIn(undisturbed, "mnist_checkpoint"));
   ASSERT_EQ(ran.code, 0) << ran.text;
   const std::string command = SampleIn(killed, "mnist_checkpoint");
-  ran = ExecuteAndKill(command, killed / "checkpoints/ckpt-1.safetensors", "KILL");
+  ran = ExecuteAndKill(command, killed / "checkpoints/ckpt-1.safetensors",
+                       "KILL");
   EXPECT_EQ(ran.code, 128 + 9) << ran.text;
   ran = Execute(command);
   EXPECT_EQ(ran.code, 0) << ran.text;
@@ -252,11 +254,14 @@ TEST(SampleTest, WrongInputEndsWithOneErrorThatNamesTheFile) {
     WriteWhole(folder / labels, wrong.labels);
     const Ran ran = Execute(Built("samples/mnist_fit ") + folder.path());
     EXPECT_TRUE(ran.code == 1 || ran.code == 2)
-        << wrong.what << ": " << ran.code << "\n" << ran.text;
+        << wrong.what << ": " << ran.code << "\n"
+        << ran.text;
     EXPECT_NE(ran.text.find(wrong.named), std::string::npos)
-        << wrong.what << "\n" << ran.text;
+        << wrong.what << "\n"
+        << ran.text;
     EXPECT_EQ(std::count(ran.text.begin(), ran.text.end(), '\n'), 1)
-        << wrong.what << "\n" << ran.text;
+        << wrong.what << "\n"
+        << ran.text;
   }
   const Ran missing = Execute(Built("samples/mnist_fit /nowhere"));
   EXPECT_EQ(missing.code, 1) << missing.text;

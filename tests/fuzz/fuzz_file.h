@@ -20,8 +20,7 @@ class FuzzFile {
   FuzzFile(const uint8_t* data, size_t size)
       : descriptor_(memfd_create("fuzz", 0)) {
     RINGLET_CHECK(descriptor_ >= 0);
-    RINGLET_CHECK(write(descriptor_, data, size) ==
-                  static_cast<ssize_t>(size));
+    RINGLET_CHECK(write(descriptor_, data, size) == static_cast<ssize_t>(size));
   }
   ~FuzzFile() { close(descriptor_); }
   std::string path() const {

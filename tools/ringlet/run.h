@@ -25,7 +25,7 @@ struct FitFlags {
 
 // The weights to begin with, and how they lie in their file.
 struct InitFlags {
-  std::string path;  // "": none
+  std::string path;    // "": none
   std::string layout;  // "": Keras's
   void Add(CommandLine* flags, const char* help);
 };
