@@ -53,6 +53,12 @@ class Collective {
   // Returns once every rank has called it.
   virtual Status Barrier() = 0;
 
+  // Tells every other rank that this one cannot go on, and why. Their calls
+  // under way, and every later one, return an error of the same code that names
+  // this rank and the reason. Afterwards only Reform and destruction are of
+  // use. May be called after an error, and then may do nothing.
+  virtual void Abort(const Status& /*reason*/) {}
+
   // Names the training step in messages from now on.
   virtual void SetStep(uint64_t /*step*/) {}
 
