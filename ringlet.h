@@ -5,14 +5,13 @@
 #ifndef RINGLET_RINGLET_H_
 #define RINGLET_RINGLET_H_
 
-#define RINGLET_VERSION "0.1.0"
-
 #include "core/callback.h"
 #include "core/callbacks.h"
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
 #include "core/step_logger.h"
+#include "core/version.h"
 #include "io/backup_and_restore.h"
 #include "io/checkpoint.h"
 #include "io/checkpoint_directory.h"

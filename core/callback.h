@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dataset.h"
+#include "metrics.h"
 #include "saveable.h"
 #include "status.h"
 
@@ -54,7 +55,8 @@ class Callback;
 enum class Validation : uint8_t { kNever, kAfterSomeEpochs, kAfterEveryEpoch };
 
 // A running fit: where it is, and all that a resume has to restore besides the
-// model. Its spans are the position and the running metrics.
+// model. Its spans are the position and the running metrics; between two steps
+// they are the same on every rank.
 struct FitState : public Saveable {
   Model* model = nullptr;
   const Dataset* dataset = nullptr;  // that it trains on
@@ -70,10 +72,22 @@ struct FitState : public Saveable {
   int64_t step = 0;
   DataPosition position;
 
+  // Sums of this epoch's steps so far, and of the last step alone, each over all
+  // ranks; in the order of Model::metric_name.
+  std::vector<MetricState> metrics;
+  const MetricState* step_metrics = nullptr;
+
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
   // on every rank, the fit ends with kCancelled.
   bool interrupted = false;
+
+  // After a worker was lost, in OnTrainBegin: the state is that of a worker that
+  // lived, and nothing is to be restored …
+  bool in_memory = false;
+  // … or none outlived the loss: unless a callback restores one and clears this,
+  // the fit ends with an error.
+  bool lost = false;
 
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
@@ -87,6 +101,9 @@ class Callback : public Saveable {
   // Before any other call, for all callbacks: takes what it needs of the model
   // and forgets an earlier fit. From here on AppendState gives its spans.
   virtual Status OnSetup(FitState&) { return Status(); }
+  // What of it the ranks of a job must have in common, in a line: its options,
+  // but no paths, which may be a machine's own.
+  virtual std::string Describe() const { return name(); }
   // May restore `fit` (and its model and callbacks) to where another fit was.
   virtual Status OnTrainBegin(FitState&) { return Status(); }
   virtual Status OnTrainEnd(FitState&, const Logs&) { return Status(); }
@@ -112,9 +129,9 @@ class Callback : public Saveable {
   // known beforehand.
   virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
-  // Where a rank is lost: true for a callback that will restore the fit in
-  // OnTrainBegin once the ranks are together again. Without one Fit returns
-  // kPeerLost.
+  // Where a rank is lost: true for a callback that makes the others wait until
+  // all are there again, and that restores the fit in OnTrainBegin where no
+  // rank's memory holds its state any more. Without one Fit returns kPeerLost.
   virtual bool RestoresAfterLoss() const { return false; }
 
   void AppendState(std::vector<StateSpan>*) override {}

@@ -22,6 +22,13 @@ StateSpan DoubleState(const char* name, double* value) {
   return {name, DType::kFloat64, {}, value};
 }
 
+std::string DescribeMonitor(const char* callback, const std::string& monitor,
+                            MonitorMode mode, double min_delta) {
+  return std::string(callback) + ", monitor " + monitor + ", mode " +
+         std::to_string(static_cast<int>(mode)) + ", min_delta " +
+         std::to_string(min_delta);
+}
+
 class EarlyStoppingCallback final : public Callback {
  public:
   explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
@@ -29,6 +36,16 @@ class EarlyStoppingCallback final : public Callback {
 
   const char* name() const override { return "early_stopping"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+
+  std::string Describe() const override {
+    return DescribeMonitor(name(), options_.monitor, options_.mode,
+                           options_.min_delta) +
+           ", patience " + std::to_string(options_.patience) + ", baseline " +
+           (options_.has_baseline ? std::to_string(options_.baseline) : "none") +
+           ", restore_best_weights " +
+           std::to_string(options_.restore_best_weights) +
+           ", start_from_epoch " + std::to_string(options_.start_from_epoch);
+  }
 
   Status OnSetup(FitState& fit) override {
     wait_ = best_epoch_ = 0;
@@ -137,6 +154,15 @@ class ReduceLROnPlateauCallback final : public Callback {
   bool NamesInLogs(std::vector<std::string>* names) const override {
     names->push_back("learning_rate");
     return true;
+  }
+
+  std::string Describe() const override {
+    return DescribeMonitor(name(), options_.monitor, options_.mode,
+                           options_.min_delta) +
+           ", factor " + std::to_string(options_.factor) + ", patience " +
+           std::to_string(options_.patience) + ", cooldown " +
+           std::to_string(options_.cooldown) + ", min_lr " +
+           std::to_string(options_.min_lr);
   }
 
   Status OnSetup(FitState& fit) override {

@@ -1,5 +1,7 @@
 #include "collective.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "byte_order.h"
@@ -27,6 +29,25 @@ Status GatherNumbers(Collective* collective, const void* in,
   SwapToLittle(out, element_bytes,
                count * static_cast<size_t>(collective->size()));
   return Status();
+}
+
+Status ShareStatus(Collective* collective, const Status& mine) {
+  if (collective->size() == 1) return mine;
+  std::vector<uint8_t> codes(static_cast<size_t>(collective->size()));
+  const auto code = static_cast<uint8_t>(mine.code());
+  RINGLET_RETURN_IF_ERROR(collective->AllGather(&code, 1, codes.data()));
+  const auto failed = std::find_if(codes.begin(), codes.end(),
+                                   [](uint8_t c) { return c != 0; });
+  if (failed == codes.end()) return Status();
+  const auto rank = static_cast<int>(failed - codes.begin());
+  char text[400] = "";
+  std::snprintf(text, sizeof(text), "%s", mine.message());
+  RINGLET_RETURN_IF_ERROR(collective->Broadcast(text, sizeof(text), rank));
+  if (!mine.ok()) return mine;
+  text[sizeof(text) - 1] = '\0';
+  const auto last = static_cast<uint8_t>(Code::kInternal);
+  return Error(static_cast<Code>(std::min(*failed, last)), "rank %d failed: %s",
+               rank, text);
 }
 
 Status SumOverRanks(Collective* collective, double* values, size_t count) {

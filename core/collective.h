@@ -50,6 +50,13 @@ class Collective {
   virtual Status Broadcast(void* data, size_t bytes, int root) = 0;
   // out[r * bytes ...] becomes rank r's in[0..bytes).
   virtual Status AllGather(const void* in, size_t bytes, void* out) = 0;
+  // The same, started: `in` is read before it returns, `out` belongs to the
+  // operation until Wait.
+  virtual Status StartAllGather(const void* in, size_t bytes, void* out,
+                                Ticket* ticket) {
+    *ticket = 0;
+    return AllGather(in, bytes, out);
+  }
   // Returns once every rank has called it.
   virtual Status Barrier() = 0;
 
@@ -76,6 +83,10 @@ Status BroadcastNumbers(Collective* collective, void* data,
                         size_t element_bytes, size_t count, int root);
 Status GatherNumbers(Collective* collective, const void* in,
                      size_t element_bytes, size_t count, void* out);
+
+// OK where every rank's `mine` is; else the same error on all others as on the
+// lowest rank that has one, whose message says which rank that is.
+Status ShareStatus(Collective* collective, const Status& mine);
 
 // values[0..count) become their sums over all ranks, added in the order of the
 // ranks: the same bits everywhere. For a few numbers, as losses and counts.

@@ -99,7 +99,14 @@ class Dataset {
   int64_t shuffle_seed() const {  // -1: not shuffled
     return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
   }
+  // Of the source's examples: the first, and from each to the next.
+  int64_t first() const { return first_; }
+  int64_t stride() const { return stride_; }
+  int64_t passes() const { return passes_; }  // < 0: endless
   bool endless() const { return passes_ < 0; }
+  // Batches run across the border of two passes.
+  bool crosses() const { return crosses_; }
+  bool drop_remainder() const { return drop_remainder_; }
   AutoShardPolicy policy() const { return policy_; }
   // Alike where the files of two sources hold as many examples each.
   int64_t files_checksum() const;

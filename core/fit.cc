@@ -5,9 +5,10 @@
 #include <cmath>
 #include <limits>
 
-#include "agreement.h"
-#include "model.h"
+#include "fingerprint.h"
+#include "model_impl.h"
 #include "progress.h"
+#include "run_state.h"
 
 namespace ringlet {
 namespace {
@@ -78,30 +79,65 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
   return Status();
 }
 
+// A rank that fails alone says so to the others, or they would wait for it.
+// `agreed`: all of them have this error already, or end together.
+void TellOthers(Collective* collective, const Status& status, bool agreed) {
+  if (status.ok() || agreed || collective->size() == 1 ||
+      status.code() == Code::kPeerLost || status.code() == Code::kCancelled) {
+    return;
+  }
+  collective->Abort(status);
+}
+
+// `of` tells the validation's fields from the training's.
+void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
+  const auto add = [&](const char* name, const auto& value) {
+    f->Add(std::string(name) + of, value);
+  };
+  add("the number of examples", dataset.size());
+  add("the first example", dataset.first());
+  add("the stride of examples", dataset.stride());
+  add("the batch size", dataset.batch_size());
+  add("drop_remainder", int64_t{dataset.drop_remainder()});
+  add("the number of passes", dataset.passes());
+  add("batches across passes", int64_t{dataset.crosses()});
+  add("the shuffle's seed", dataset.shuffle_seed());
+  add("the sharding policy", static_cast<int64_t>(dataset.policy()));
+  add("the scale's factor", dataset.scale().factor);
+  add("the scale's offset", dataset.scale().offset);
+  f->AddChecksum(std::string("the sizes of the files") + of,
+                 static_cast<uint64_t>(dataset.files_checksum()));
+}
+
 // One call of Fit.
 class Fitter {
  public:
-  Fitter(Model* model, const Dataset& dataset, const FitOptions& options)
-      : model_(model), dataset_(dataset), options_(options) {}
+  // `number` counts the fits of the model that have completed, and this one.
+  Fitter(Model* model, int64_t number, const Dataset& dataset,
+         const FitOptions& options)
+      : model_(model),
+        dataset_(dataset),
+        options_(options),
+        number_(number) {}
 
   Status Run(History* history) {
-    RINGLET_RETURN_IF_ERROR(Check());
+    const Status checked = Check();
+    TellOthers(model_->collective(), checked, /*agreed=*/false);
+    RINGLET_RETURN_IF_ERROR(checked);
     for (;;) {
       const Status status = TrainAll(history);
+      TellOthers(model_->collective(), status, agreed_);
+      const bool resumes = status.code() == Code::kPeerLost && Restores();
+      if (resumes) border_.Keep();  // before the callbacks let go of it
       for (const auto& callback : options_.callbacks) {
         callback->OnFitReturn(fit_, status);
       }
-      if (status.code() != Code::kPeerLost || !Restores()) return status;
+      if (!resumes) return status;
       std::fprintf(stderr,
                    "warning: %s; waiting for it to come back, to go on from "
-                   "the last backup\n",
+                   "the newest state\n",
                    status.message());
-      const Status rejoined = model_->RejoinReplicas();
-      if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
-        return PeerLost(status.rank(), "%s", rejoined.message());
-      }
-      RINGLET_RETURN_IF_ERROR(rejoined);
-      fit_ = FitState();
+      RINGLET_RETURN_IF_ERROR(Rejoin(status.rank()));
     }
   }
 
@@ -125,6 +161,26 @@ class Fitter {
                         "validation_steps");
   }
 
+  // Until all ranks are together again, however many are lost meanwhile.
+  Status Rejoin(int lost) {
+    const int64_t iterations = model_->iterations();
+    for (;;) {
+      const Status rejoined = model_->RejoinReplicas();
+      if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
+        return PeerLost(lost, "%s", rejoined.message());
+      }
+      if (rejoined.code() != Code::kPeerLost) {
+        if (rejoined.ok()) rejoins_ = true;
+        // The border does not go with another rank's weights.
+        if (model_->iterations() != iterations) border_.Forget();
+        return rejoined;
+      }
+      std::fprintf(stderr,
+                   "warning: %s, while the workers met again; waiting on\n",
+                   rejoined.message());
+    }
+  }
+
   bool Restores() const {
     for (const auto& callback : options_.callbacks) {
       if (callback->RestoresAfterLoss()) return true;
@@ -144,6 +200,7 @@ class Fitter {
   }
 
   Status TrainAll(History* history) {
+    fit_ = FitState();
     fit_.model = model_;
     fit_.dataset = &dataset_;
     fit_.callbacks = &options_.callbacks;
@@ -154,6 +211,8 @@ class Fitter {
                                : dataset_.steps(model_->collective()->size());
     fit_.validation = ValidationOfAll();
     fit_.chief = model_->collective()->rank() == 0;
+    fit_.step_metrics = model_->step_metrics();
+    agreed_ = false;
     // All the memory now, so that what is too large fails before it starts.
     const int world = model_->collective()->size();
     int64_t largest = dataset_.LargestPart(world);
@@ -167,9 +226,17 @@ class Fitter {
           TryData(options_.validation_data).Annotate("validation_data"));
     }
     RINGLET_RETURN_IF_ERROR(AgreeOnFit());
-    model_->ResetMetrics();
+    fit_.metrics.assign(model_->num_metrics(), MetricState());
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
+    RINGLET_RETURN_IF_ERROR(TakeUpState());
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
+    if (fit_.lost) {
+      return Error(Code::kInternal,
+                   "the workers are together again, but nobody holds the "
+                   "state of the run: no worker's memory and no backup; start "
+                   "all of them anew");
+    }
+    RINGLET_RETURN_IF_ERROR(FirstBorder());
     // What will be trained again is not history.
     while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
       history->epoch.pop_back();
@@ -184,7 +251,68 @@ class Fitter {
       history->logs.push_back(logs);
       last_ = logs;
     }
-    return Tell(&Callback::OnTrainEnd, last_);
+    if (options_.check_replicas_every > 0) {
+      RINGLET_RETURN_IF_ERROR(CheckReplicas());
+    }
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
+    // Nobody has completed the fit before all have: what fails on one rank in
+    // OnTrainEnd reaches the others here.
+    return model_->collective()->Barrier();
+  }
+
+  Status CheckReplicas() {
+    const Status status = model_->CheckReplicas();
+    agreed_ = status.code() == Code::kInvalidArgument;
+    return status;
+  }
+
+  bool alone() const { return model_->collective()->size() == 1; }
+
+  // All ranks take the state of the one that had gone furthest among those that
+  // were in this fit when a worker was lost.
+  Status TakeUpState() {
+    fit_.in_memory = fit_.lost = false;
+    if (alone()) return Status();
+    Collective* const collective = model_->collective();
+    // Lived through a loss; its state is whole; epoch; step.
+    const int64_t lived = rejoins_ ? 1 : 0, whole = border_.valid() ? 1 : 0;
+    rejoins_ = false;
+    RunState state(&fit_);
+    if (whole != 0) RINGLET_RETURN_IF_ERROR(border_.PutBack(&state));
+    const int64_t mine[4] = {lived, whole, fit_.epoch, fit_.step};
+    std::vector<int64_t> all(4 * static_cast<size_t>(collective->size()));
+    RINGLET_RETURN_IF_ERROR(
+        GatherNumbers(collective, mine, sizeof(int64_t), 4, all.data()));
+    int source = -1;
+    bool any_lived = false;
+    for (int r = 0; r < collective->size(); ++r) {
+      const int64_t* theirs = &all[4 * static_cast<size_t>(r)];
+      any_lived |= theirs[0] != 0;
+      if (theirs[1] == 0) continue;
+      const int64_t* best = source < 0 ? nullptr : &all[4 * size_t(source)];
+      if (best == nullptr || theirs[2] > best[2] ||
+          (theirs[2] == best[2] && theirs[3] > best[3])) {
+        source = r;
+      }
+    }
+    fit_.lost = any_lived && source < 0;
+    fit_.in_memory = source >= 0;
+    if (source < 0) return Status();
+    if (collective->rank() != source) border_.Forget();  // until all is here
+    return state.Spread(collective, source);
+  }
+
+  // From here on a lost worker does not cost the others what they have done.
+  Status FirstBorder() {
+    if (alone() || !Restores()) return Status();
+    RunState state(&fit_);
+    RINGLET_RETURN_IF_ERROR(border_.Plan(&state));
+    keeps_border_ = true;
+    TakeBorder();
+    return Status();
+  }
+  void TakeBorder() {
+    if (keeps_border_) border_.Take();
   }
 
   // Data that do not fit the model are refused before anything was printed,
@@ -197,26 +325,40 @@ class Fitter {
   }
 
   Status AgreeOnFit() {
-    const Dataset& validation = options_.validation_data;
-    return Agree(
-        model_->collective(), "Fit",
-        {{"the number of examples", dataset_.size()},
-         {"the batch size", dataset_.batch_size()},
-         {"the shuffle's seed", dataset_.shuffle_seed()},
-         {"the sharding policy", static_cast<int64_t>(dataset_.policy())},
-         {"the sizes of the files", dataset_.files_checksum(), true},
-         {"steps_per_epoch", fit_.steps_per_epoch},
-         {"epochs", options_.epochs},
-         {"the number of callbacks",
-          static_cast<int64_t>(options_.callbacks.size())},
-         {"the number of validation examples",
-          validation.empty() ? 0 : validation.size()}});
+    Fingerprint f;
+    f.Add("the number of this fit of the model", number_);
+    AddDataset(dataset_, "", &f);
+    f.Add("epochs", options_.epochs);
+    f.Add("initial_epoch", options_.initial_epoch);
+    f.Add("steps_per_epoch", fit_.steps_per_epoch);
+    f.Add("check_replicas_every", options_.check_replicas_every);
+    if (options_.validation_data.empty()) {
+      f.Add("validation", "none");
+    } else {
+      AddDataset(options_.validation_data, " of the validation data", &f);
+      f.Add("validation_steps", options_.validation_steps);
+      f.Add("validation_freq", options_.validation_freq);
+      std::string epochs;
+      for (const int64_t epoch : options_.validation_epochs) {
+        epochs += (epochs.empty() ? "" : " ") + std::to_string(epoch);
+      }
+      f.Add("validation_epochs", epochs);
+    }
+    f.Add("the number of callbacks",
+          static_cast<int64_t>(options_.callbacks.size()));
+    for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+      f.Add("callback " + std::to_string(i), options_.callbacks[i]->Describe());
+    }
+    const Status status = Agree(model_->collective(), "Fit", f);
+    agreed_ = status.code() == Code::kInvalidArgument;
+    return status;
   }
 
   Status Epoch(Logs* logs) {
     const bool prints = fit_.chief;
     if (fit_.step == 0) {
       model_->ResetMetrics();
+      for (MetricState& state : fit_.metrics) state = MetricState();
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
     }
     const Verbose verbose = prints ? options_.verbose : Verbose::kSilent;
@@ -228,20 +370,20 @@ class Fitter {
     Progress progress(verbose, options_.out, fit_.steps_per_epoch);
     RINGLET_RETURN_IF_ERROR(Steps(&progress));
 
-    std::vector<MetricState> totals(model_->num_metrics());
-    RINGLET_RETURN_IF_ERROR(model_->ReduceMetrics(totals.data()));
-    SetMetrics(*model_, totals.data(), "", logs);
+    SetMetrics(*model_, fit_.metrics.data(), "", logs);
     if (Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
     progress.Finish(fit_.step, *logs);
-    RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
     ++fit_.epoch;
     fit_.step = 0;
+    TakeBorder();
+    RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
     return SavePoint(/*epoch_ended=*/true);
   }
 
   Status SavePoint(bool epoch_ended) {
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
+    TakeBorder();
     if (!fit_.interrupted) return Status();
     // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
@@ -267,13 +409,18 @@ class Fitter {
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
       RINGLET_RETURN_IF_ERROR(Train(batch).Annotate(
           "epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1, fit_.step + 1));
-      SetMetrics(*model_, model_->metric_states(), "", &logs);
+      SetMetrics(*model_, fit_.metrics.data(), "", &logs);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs));
       progress->Update(fit_.step + 1, logs);
-      RINGLET_RETURN_IF_ERROR(
-          AgreeToStop(model_->collective(), &wishes_, &fit_));
       ++fit_.step;
       fit_.position = batch.next;
+      TakeBorder();
+      const int64_t every = options_.check_replicas_every;
+      if (every > 0 && model_->iterations() % every == 0) {
+        RINGLET_RETURN_IF_ERROR(CheckReplicas());
+      }
+      RINGLET_RETURN_IF_ERROR(
+          AgreeToStop(model_->collective(), &wishes_, &fit_));
       RINGLET_RETURN_IF_ERROR(SavePoint(/*epoch_ended=*/false));
     }
     return Status();
@@ -281,9 +428,12 @@ class Fitter {
 
   Status Train(const Batch& batch) {
     RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch));
-    const int64_t every = options_.check_replicas_every;
-    if (every <= 0 || model_->iterations() % every != 0) return Status();
-    return model_->CheckReplicas();
+    // The weights are a step ahead of what the border holds.
+    border_.Forget();
+    for (size_t i = 0; i < fit_.metrics.size(); ++i) {
+      fit_.metrics[i] += fit_.step_metrics[i];
+    }
+    return Status();
   }
 
   // With steps_per_epoch set, a dataset with an end is read once over all
@@ -352,6 +502,11 @@ class Fitter {
   FitState fit_;
   Logs last_;
   std::vector<unsigned char> wishes_;  // of all ranks; no allocation a step
+  const int64_t number_;
+  bool agreed_ = false;   // the error is the same on every rank
+  bool rejoins_ = false;  // this rank lived through a loss
+  Border border_;
+  bool keeps_border_ = false;
 };
 
 }  // namespace
@@ -364,11 +519,11 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/stop_training", DType::kUint8, {}, &stop_training});
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
-  for (int i = 0; i < model->num_metrics(); ++i) {
-    spans->push_back({"metric/" + model->metric_name(i),
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    spans->push_back({"metric/" + model->metric_name(static_cast<int>(i)),
                       DType::kFloat64,
                       {2},
-                      &model->metric_states()[i]});
+                      &metrics[i]});
   }
 }
 
@@ -394,34 +549,35 @@ std::vector<double> History::Values(const std::string& name) const {
 
 Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
   History history;
-  RINGLET_RETURN_IF_ERROR(Fitter(this, dataset, options).Run(&history));
+  Fitter fitter(this, impl_->fits + 1, dataset, options);
+  RINGLET_RETURN_IF_ERROR(fitter.Run(&history));
+  ++impl_->fits;
   return history;
 }
 
-Result<Logs> Model::Evaluate(const Dataset& dataset,
-                             const EvaluateOptions& options) {
-  RINGLET_RETURN_IF_ERROR(status());
+namespace {
+
+Status EvaluateAll(Model* model, const Dataset& dataset,
+                   const EvaluateOptions& options, Logs* logs) {
+  RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
+  const Collective& collective = *model->collective();
   const int64_t steps =
-      options.steps > 0 ? options.steps : dataset.steps(collective()->size());
-  const bool chief = collective()->rank() == 0;
+      options.steps > 0 ? options.steps : dataset.steps(collective.size());
+  const bool chief = collective.rank() == 0;
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
                     steps);
-  Logs logs;
   int64_t done = 0;
-  RINGLET_RETURN_IF_ERROR(RunEvaluation(this, dataset, steps, options.prefetch,
-                                        &progress, "", &logs, &done));
-  progress.Finish(done, logs);
-  return logs;
+  RINGLET_RETURN_IF_ERROR(RunEvaluation(model, dataset, steps, options.prefetch,
+                                        &progress, "", logs, &done));
+  progress.Finish(done, *logs);
+  return Status();
 }
 
-Result<Logs> Model::Evaluate(const Dataset& dataset) {
-  return Evaluate(dataset, EvaluateOptions());
-}
-
-Result<std::vector<float>> Model::Predict(const Dataset& data) {
-  RINGLET_RETURN_IF_ERROR(status());
+Status PredictAll(Model* model, const Dataset& data,
+                  std::vector<float>* outputs) {
+  RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(data.status());
   // Each example once, in order, whatever the policy.
   const Dataset dataset = data.AutoShard(AutoShardPolicy::kData);
@@ -432,28 +588,52 @@ Result<std::vector<float>> Model::Predict(const Dataset& data) {
   LoaderOptions loading;
   loading.targets = false;
   loading.training = false;
-  RINGLET_RETURN_IF_ERROR(OpenLoader(dataset, loading, &loader));
-  const int world = collective()->size();
-  const int64_t width = output_shape().elements();
-  std::vector<float> outputs;
+  RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
+  Collective* const collective = model->collective();
+  const int world = collective->size();
+  const int64_t width = model->output_shape().elements();
   std::vector<float> mine(dataset.LargestPart(world) * width);
   std::vector<float> all(mine.size() * world);
   Batch batch;
   while (!batch.last) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, /*training=*/false));
-    std::copy_n(output(), batch.count * width, mine.data());
+    RINGLET_RETURN_IF_ERROR(
+        model->Forward(batch.x, batch.count, /*training=*/false));
+    std::copy_n(model->output(), batch.count * width, mine.data());
     RINGLET_RETURN_IF_ERROR(GatherNumbers(
-        collective(), mine.data(), sizeof(float), mine.size(), all.data()));
+        collective, mine.data(), sizeof(float), mine.size(), all.data()));
     // Rank after rank, in the pieces that Dataset::Plan cuts.
     const int64_t piece = (batch.global_count + world - 1) / world;
     for (int r = 0; r < world; ++r) {
       const int64_t first = std::min(batch.global_count, piece * r);
       const int64_t count = std::min(piece, batch.global_count - first);
       const float* from = all.data() + mine.size() * r;
-      outputs.insert(outputs.end(), from, from + count * width);
+      outputs->insert(outputs->end(), from, from + count * width);
     }
   }
+  return Status();
+}
+
+}  // namespace
+
+Result<Logs> Model::Evaluate(const Dataset& dataset,
+                             const EvaluateOptions& options) {
+  Logs logs;
+  const Status status = EvaluateAll(this, dataset, options, &logs);
+  TellOthers(collective(), status, /*agreed=*/false);
+  RINGLET_RETURN_IF_ERROR(status);
+  return logs;
+}
+
+Result<Logs> Model::Evaluate(const Dataset& dataset) {
+  return Evaluate(dataset, EvaluateOptions());
+}
+
+Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
+  std::vector<float> outputs;
+  const Status status = PredictAll(this, dataset, &outputs);
+  TellOthers(collective(), status, /*agreed=*/false);
+  RINGLET_RETURN_IF_ERROR(status);
   return outputs;
 }
 

@@ -61,6 +61,11 @@ struct MetricState {
     total += value * weight;
     count += weight;
   }
+  MetricState& operator+=(const MetricState& other) {
+    total += other.total;
+    count += other.count;
+    return *this;
+  }
 };
 using Mean = MetricState;
 

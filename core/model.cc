@@ -4,8 +4,6 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "agreement.h"
-#include "crc32c.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -159,6 +157,8 @@ void Model::Impl::ResolveMetrics(const std::vector<Metric>& asked) {
     metric_names.push_back(unique);
   }
   metric_states.assign(metric_names.size(), MetricState());
+  step_states = step_metrics = metric_states;
+  rank_states.assign(metric_names.size() * collective()->size(), MetricState());
 }
 
 // Every layer's output is taken, and the loss fits the last one's.
@@ -296,26 +296,6 @@ void Model::Impl::Compile() {
   compiled = true;
 }
 
-// All ranks have the same model, and begin with the chief's weights.
-Status Model::Impl::JoinReplicas() {
-  if (collective()->size() == 1) return Status();
-  uint32_t layers = 0;
-  for (const Variable& v : variables) {
-    const std::string text = v.path + v.shape.ToString();
-    layers = Crc32c(text.data(), text.size(), layers);
-  }
-  const std::string what = "model '" + name + "'";
-  RINGLET_RETURN_IF_ERROR(
-      Agree(collective(), what.c_str(),
-            {{"the number of weights", num_weights},
-             {"layers", layers, true},
-             {"the number of metrics", static_cast<int64_t>(metrics.size())},
-             {"the loss", static_cast<int64_t>(loss.kind)},
-             {"the optimizer", static_cast<int64_t>(optimizer.kind)}}));
-  return BroadcastNumbers(collective(), kept.weights, sizeof(float),
-                          static_cast<size_t>(num_weights), 0);
-}
-
 // --- saveable views -------------------------------------------------------
 
 void Model::Impl::WeightsState::AppendState(std::vector<StateSpan>* spans) {
@@ -376,7 +356,7 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
   m.options = options;
   m.Compile();
   if (m.status.ok()) m.ResolveMetrics(metrics);
-  if (m.status.ok()) m.Fail(m.JoinReplicas());
+  if (m.status.ok()) m.Fail(m.JoinReplicas(/*lived=*/false));
 }
 
 bool Model::compiled() const { return impl_->compiled; }
@@ -419,6 +399,10 @@ double Model::metric_value(int i) const {
   return impl_->metric_states[i].Result();
 }
 
+const MetricState* Model::step_metrics() const {
+  return impl_->step_metrics.data();
+}
+
 Status Model::ReduceMetrics(MetricState* totals) {
   Impl& m = *impl_;
   const size_t n = m.metric_states.size();
@@ -426,21 +410,6 @@ Status Model::ReduceMetrics(MetricState* totals) {
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   std::copy(m.metric_states.begin(), m.metric_states.end(), totals);
   return SumOverRanks(m.collective(), &totals[0].total, 2 * n);
-}
-
-Status Model::RejoinReplicas() {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
-  RINGLET_RETURN_IF_ERROR(collective()->Reform());
-  return impl_->JoinReplicas();
-}
-
-Status Model::CheckReplicas() {
-  Impl& m = *impl_;
-  if (m.collective()->size() == 1) return Status();
-  const std::string what =
-      "model '" + m.name + "' after " + std::to_string(m.iterations) + " steps";
-  const uint32_t digest = Crc32c(m.kept.weights, m.num_weights * sizeof(float));
-  return Agree(m.collective(), what.c_str(), {{"weights", digest, true}});
 }
 
 const std::vector<Variable>& Model::variables() const {

@@ -194,11 +194,16 @@ class Model {
   // Sums the states over all ranks, in order, and leaves the sums in
   // `totals[num_metrics()]`; the running states stay.
   Status ReduceMetrics(MetricState* totals);
-  // After kPeerLost: waits for all ranks (Collective::Reform), and begins anew
-  // as Compile does, with the chief's weights; the optimizer's state stays.
+  // Sums of the last TrainStep alone over all ranks, added in their order;
+  // num_metrics() of them.
+  const MetricState* step_metrics() const;
+  // After kPeerLost: waits for all ranks (Collective::Reform), and compares the
+  // models as Compile does. All take weights, slots, iterations and learning
+  // rate of the rank that had gone furthest among those that called this; a
+  // restarted one takes part by its Compile.
   Status RejoinReplicas();
-  // An error, on every rank, where a rank's weights are not those of rank 0,
-  // bit for bit.
+  // An error, on every rank, where a rank's weights, optimizer slots, iterations
+  // or learning rate are not those of rank 0, bit for bit.
   Status CheckReplicas();
 
   const std::vector<Variable>& variables() const;

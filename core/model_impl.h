@@ -14,6 +14,7 @@
 
 #include "arena.h"
 #include "clock.h"
+#include "fingerprint.h"
 #include "model.h"
 #include "op.h"
 #include "thread_pool.h"
@@ -93,6 +94,9 @@ struct Model::Impl final : public GradientSink {
   std::vector<Metric> metrics;
   std::vector<std::string> metric_names;
   std::vector<MetricState> metric_states;
+  std::vector<MetricState> step_states;   // this rank's part of a step
+  std::vector<MetricState> rank_states;   // the same of all ranks
+  std::vector<MetricState> step_metrics;  // their sums
   CompileOptions options;
   SoloCollective solo;
   std::unique_ptr<ThreadPool> pool;
@@ -109,7 +113,9 @@ struct Model::Impl final : public GradientSink {
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
   int64_t iterations = 0;
+  int64_t fits = 0;  // completed
   float learning_rate = -1;  // < 0: the schedule's
+  bool torn = false;         // another rank's state has arrived in part only
 
   // The step under way.
   int64_t count = 0;
@@ -123,6 +129,7 @@ struct Model::Impl final : public GradientSink {
   int64_t ready = 0;    // gradients from here on are final
   int64_t started = 0;  // and from here on on their way to the others
   std::vector<Collective::Ticket> tickets;
+  Collective::Ticket metrics_ticket = 0;  // of the step's metrics
   Status collective_status;
 
   Collective* collective() {
@@ -150,7 +157,12 @@ struct Model::Impl final : public GradientSink {
   void PlaceWeights();
   void DrawWeights(float* weights) const;
   void ResolveMetrics(const std::vector<Metric>& asked);
-  Status JoinReplicas();
+
+  // --- replicas (model_replicas.cc) --------------------------------------
+  Fingerprint MakeFingerprint();
+  int64_t Age(bool lived) const;
+  // Compares the ranks' models, and gives all of them the state of one.
+  Status JoinReplicas(bool lived);
 
   // --- memory -----------------------------------------------------------
   KeptMemory PlaceKept(Arena* arena) const;
@@ -178,6 +190,8 @@ struct Model::Impl final : public GradientSink {
   void BackwardNode(int node);
   Status FinishReduction();
   void UpdateMetrics(const Batch& batch, double loss_sum);
+  Status StartStepMetrics();
+  Status FinishStepMetrics();
   OpCall CallOf(int node);
   void Ready(int64_t begin) override;
   void Take(int64_t begin, const float* gradients) override;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include "byte_order.h"
 #include "flush_denormals.h"
 #include "kernels.h"
 #include "model_impl.h"
@@ -267,12 +268,41 @@ Status Model::ApplyGradients() {
 
 void Model::Impl::UpdateMetrics(const Batch& batch, double loss_sum) {
   const double examples = static_cast<double>(count);
-  metric_states[0].total += loss_sum + Penalty() * examples;
-  metric_states[0].count += examples;
+  step_states[0] = {loss_sum + Penalty() * examples, examples};
   for (size_t i = 0; i < metrics.size(); ++i) {
+    step_states[i + 1] = MetricState();
     UpdateMetric(metrics[i], output_node().output, count, output_node().y,
-                 batch.y, &metric_states[i + 1]);
+                 batch.y, &step_states[i + 1]);
   }
+  for (size_t i = 0; i < step_states.size(); ++i) {
+    metric_states[i] += step_states[i];
+  }
+}
+
+// The other ranks' metrics of the step come while the gradients are computed.
+Status Model::Impl::StartStepMetrics() {
+  // A MetricState is two doubles.
+  static_assert(sizeof(MetricState) == 2 * sizeof(double));
+  const size_t n = 2 * step_states.size();
+  SwapToLittle(step_states.data(), sizeof(double), n);
+  const Status status = collective()->StartAllGather(
+      step_states.data(), n * sizeof(double), rank_states.data(),
+      &metrics_ticket);
+  SwapToLittle(step_states.data(), sizeof(double), n);
+  return status;
+}
+
+Status Model::Impl::FinishStepMetrics() {
+  RINGLET_RETURN_IF_ERROR(collective()->Wait(metrics_ticket));
+  SwapToLittle(rank_states.data(), sizeof(double), 2 * rank_states.size());
+  const size_t n = step_metrics.size();
+  for (size_t i = 0; i < n; ++i) {
+    step_metrics[i] = MetricState();
+    for (size_t at = i; at < rank_states.size(); at += n) {
+      step_metrics[i] += rank_states[at];
+    }
+  }
+  return Status();
 }
 
 Status Model::TrainStep(const Batch& batch) {
@@ -282,6 +312,7 @@ Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(m.Forward(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, true, &loss_sum));
   m.UpdateMetrics(batch, loss_sum);
+  RINGLET_RETURN_IF_ERROR(m.StartStepMetrics());
   // Alone and without a look at the whole gradient, each range of weights is
   // updated while it is in cache.
   const bool at_once = m.collective()->size() == 1 && !m.optimizer.clips();
@@ -289,6 +320,7 @@ Status Model::TrainStep(const Batch& batch) {
     m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
   }
   RINGLET_RETURN_IF_ERROR(m.Backward(at_once));
+  RINGLET_RETURN_IF_ERROR(m.FinishStepMetrics());
   return ApplyGradients();
 }
 

@@ -11,10 +11,11 @@
 
 #include "../core/collective.h"
 #include "../core/model.h"
+#include "../core/run_state.h"
 #include "background_saver.h"
 #include "checkpoint_directory.h"
 #include "json.h"
-#include "run_state.h"
+#include "run_description.h"
 #include "safetensors.h"
 
 namespace ringlet {
@@ -91,7 +92,7 @@ class BackupAndRestoreCallback final : public Callback {
     signals_.reset();
     Status opened;
     if (fit.chief) opened = Open();
-    RINGLET_RETURN_IF_ERROR(Share(fit, opened));
+    RINGLET_RETURN_IF_ERROR(ShareStatus(fit.model->collective(), opened));
     if (options_.save_before_preemption) {
       signals_ = std::make_unique<SignalGuard>();
     }
@@ -103,15 +104,18 @@ class BackupAndRestoreCallback final : public Callback {
         checkpoints_ != nullptr && !checkpoints_->latest().empty() ? 1 : 0;
     Collective* collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&found, 1, 0));
-    if (found == 0) {
-      // So that the others can go back to it when one is lost.
-      return collective->size() > 1 ? Save(fit) : Status();
+    if (fit.in_memory || found == 0) {
+      // So that the others can go back to it where all are lost.
+      return collective->size() > 1 && !fit.lost ? Save(fit) : Status();
     }
     RunState state(&fit);
     Status loaded;
     if (fit.chief) loaded = Load(fit, &state);
-    RINGLET_RETURN_IF_ERROR(Share(fit, loaded));
-    if (collective->size() > 1) RINGLET_RETURN_IF_ERROR(Spread(fit, &state));
+    RINGLET_RETURN_IF_ERROR(ShareStatus(collective, loaded));
+    if (collective->size() > 1) {
+      RINGLET_RETURN_IF_ERROR(state.Spread(collective, 0));
+    }
+    fit.lost = false;
     return Status();
   }
 
@@ -148,6 +152,11 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   bool RestoresAfterLoss() const override { return true; }
+  std::string Describe() const override {
+    return std::string(name()) + ", save_freq " +
+           (options_.save_freq == 0 ? "epoch"
+                                    : std::to_string(options_.save_freq));
+  }
 
   void AppendState(std::vector<StateSpan>* spans) override {
     spans->push_back({"callback/backup_and_restore/steps_since",
@@ -249,53 +258,8 @@ class BackupAndRestoreCallback final : public Callback {
                            fit.epochs);
   }
 
-  // The chief's error becomes everybody's.
-  static Status Share(const FitState& fit, const Status& chiefs) {
-    auto failed = static_cast<unsigned char>(chiefs.ok() ? 0 : 1);
-    RINGLET_RETURN_IF_ERROR(fit.model->collective()->Broadcast(&failed, 1, 0));
-    if (failed == 0 || !chiefs.ok()) return chiefs;
-    return Error(Code::kInternal,
-                 "the chief could not use its backup; see its message");
-  }
-
-  // The chief's state becomes everybody's. The running metrics are the whole
-  // job's, so the others begin with none.
-  static Status Spread(FitState& fit, RunState* state) {
-    Collective* collective = fit.model->collective();
-    std::vector<StateSpan> spans;
-    state->AppendState(&spans);
-    for (const StateSpan& span : spans) {
-      RINGLET_RETURN_IF_ERROR(
-          BroadcastNumbers(collective, span.data, SizeOf(span.dtype),
-                           static_cast<size_t>(span.shape.elements()), 0));
-    }
-    if (fit.chief) return Status();
-    ClearMetrics(fit);
-    return state->StateLoaded();
-  }
-
-  static void ClearMetrics(FitState& fit) {
-    for (int i = 0; i < fit.model->num_metrics(); ++i) {
-      fit.model->metric_states()[i] = MetricState();
-    }
-  }
-
-  // The running metrics of all ranks move to the chief, in the disturbed and
-  // the undisturbed run alike, so that both go on with the same sums.
-  static Status GatherMetrics(FitState& fit) {
-    Model* model = fit.model;
-    if (model->collective()->size() == 1) return Status();
-    std::vector<MetricState> totals(model->num_metrics());
-    RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
-    ClearMetrics(fit);
-    if (fit.chief) {
-      std::copy(totals.begin(), totals.end(), model->metric_states());
-    }
-    return Status();
-  }
-
   Status Save(FitState& fit) {
-    RINGLET_RETURN_IF_ERROR(GatherMetrics(fit));
+    RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     if (!fit.chief) return Status();
     if (fit.interrupted) {
       if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_

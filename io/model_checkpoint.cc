@@ -68,6 +68,15 @@ class ModelCheckpointCallback final : public Callback {
     return Save(fit, *logs, /*on_batch=*/false);
   }
 
+  std::string Describe() const override {
+    std::string text = std::string(name()) + ", save_freq ";
+    text += options_.save_freq == 0 ? "epoch"
+                                    : std::to_string(options_.save_freq);
+    if (!options_.save_best_only) return text;
+    return text + ", save_best_only by " + options_.monitor + ", mode " +
+           std::to_string(static_cast<int>(options_.mode));
+  }
+
   void AppendState(std::vector<StateSpan>* spans) override {
     spans->push_back(
         {"callback/model_checkpoint/best", DType::kFloat64, {}, &best_});
@@ -193,6 +202,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
     double best = kNone;
     if (!Due(fit, logs, path, &best)) return Status();
+    RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     if (fit.chief) {
       const Status written = Write(fit.model, path);
       if (!written.ok()) return Failed(written, path);

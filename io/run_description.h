@@ -1,32 +1,16 @@
-// RunState: all that a resumed fit needs, as one Saveable.
+// What a backup's metadata say of the run that made it, as text.
 //
 // Internal to io/.
 
-#ifndef RINGLET_IO_RUN_STATE_H_
-#define RINGLET_IO_RUN_STATE_H_
+#ifndef RINGLET_IO_RUN_DESCRIPTION_H_
+#define RINGLET_IO_RUN_DESCRIPTION_H_
 
 #include <string>
-#include <vector>
 
 #include "../core/callback.h"
-#include "../core/saveable.h"
 #include "../core/status.h"
 
 namespace ringlet {
-
-// Model, optimizer, position, running metrics, and every callback's state. A
-// second callback of one kind is saved as "callback/<name>_1/...".
-class RunState final : public Saveable {
- public:
-  explicit RunState(FitState* fit) : fit_(fit) {}
-  void AppendState(std::vector<StateSpan>* spans) override;
-  Status StateLoaded() override;
-
- private:
-  std::vector<Saveable*> Parts() const;
-
-  FitState* const fit_;
-};
 
 // A line for each layer of the model: its class, its input where that is not
 // the layer before, and what the shapes of weights do not tell, "Dense relu".
@@ -44,4 +28,4 @@ std::string DescribeData(const FitState& fit);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_IO_RUN_STATE_H_
+#endif  // RINGLET_IO_RUN_DESCRIPTION_H_

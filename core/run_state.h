@@ -1,0 +1,72 @@
+// RunState: all that a resumed fit needs, as one Saveable. Border: what a fit
+// goes on from in memory after a worker was lost.
+//
+// Internal to ringlet. A border is the moment between two steps at which every
+// rank holds the same state, running metrics included.
+
+#ifndef RINGLET_CORE_RUN_STATE_H_
+#define RINGLET_CORE_RUN_STATE_H_
+
+#include <memory>
+#include <vector>
+
+#include "callback.h"
+#include "collective.h"
+#include "saveable.h"
+#include "status.h"
+
+namespace ringlet {
+
+// Model, optimizer, position, running metrics, and every callback's state. A
+// second callback of one kind is named "callback/<name>_1/...".
+class RunState final : public Saveable {
+ public:
+  explicit RunState(FitState* fit) : fit_(fit) {}
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+  // All ranks take rank `root`'s. Where it fails this rank's state may be torn.
+  Status Spread(Collective* collective, int root);
+
+ private:
+  std::vector<Saveable*> Parts() const;
+
+  FitState* const fit_;
+};
+
+// Everything of a RunState but the weights and the optimizer's slots, which
+// change only once a step is complete on this rank. Spans of up to kSmall bytes
+// are copied at every border. A callback's larger spans are taken as they are
+// when a worker is lost: an epoch's end that is done again must give them the
+// same values again.
+class Border {
+ public:
+  static constexpr size_t kSmall = 4096;
+
+  // Before the first Take of a fit, and whenever callbacks were set up anew.
+  Status Plan(RunState* state);
+  // Copies; allocates nothing.
+  void Take();
+  bool valid() const { return valid_; }
+  void Forget() { valid_ = false; }
+  // Copies the large spans too: callbacks may be set up anew after it. Once for
+  // a Plan, for then the spans are no longer what they were.
+  void Keep();
+  // Writes what was kept into `state`, whose spans are as they were at Plan.
+  Status PutBack(RunState* state) const;
+
+ private:
+  struct Piece {
+    StateSpan span;
+    size_t at = 0;  // in copy_
+  };
+  void Copy(bool large);
+
+  std::vector<Piece> pieces_;
+  std::vector<unsigned char> copy_;
+  bool valid_ = false;
+  bool kept_ = false;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_RUN_STATE_H_
