@@ -72,8 +72,8 @@ struct FitState : public Saveable {
   int64_t step = 0;
   DataPosition position;
 
-  // Sums of this epoch's steps so far, and of the last step alone, each over all
-  // ranks; in the order of Model::metric_name.
+  // Sums of this epoch's steps so far, and of the last step alone, each over
+  // all ranks; in the order of Model::metric_name.
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
@@ -82,11 +82,11 @@ struct FitState : public Saveable {
   // on every rank, the fit ends with kCancelled.
   bool interrupted = false;
 
-  // After a worker was lost, in OnTrainBegin: the state is that of a worker that
-  // lived, and nothing is to be restored …
+  // After a worker was lost, in OnTrainBegin: the state is that of a worker
+  // that lived, and nothing is to be restored …
   bool in_memory = false;
-  // … or none outlived the loss: unless a callback restores one and clears this,
-  // the fit ends with an error.
+  // … or none outlived the loss: unless a callback restores one and clears
+  // this, the fit ends with an error.
   bool lost = false;
 
   void AppendState(std::vector<StateSpan>* spans) override;

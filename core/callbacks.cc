@@ -41,7 +41,8 @@ class EarlyStoppingCallback final : public Callback {
     return DescribeMonitor(name(), options_.monitor, options_.mode,
                            options_.min_delta) +
            ", patience " + std::to_string(options_.patience) + ", baseline " +
-           (options_.has_baseline ? std::to_string(options_.baseline) : "none") +
+           (options_.has_baseline ? std::to_string(options_.baseline)
+                                  : "none") +
            ", restore_best_weights " +
            std::to_string(options_.restore_best_weights) +
            ", start_from_epoch " + std::to_string(options_.start_from_epoch);

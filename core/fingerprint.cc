@@ -25,8 +25,8 @@ std::string Pair(const int64_t pair[2]) {
 
 void AddRegularizer(const char* name, const Regularizer& r, std::string* text) {
   if (r.empty()) return;
-  *text += std::string(", ") + name + " l1 " + Number(r.l1) + " l2 " +
-           Number(r.l2);
+  *text +=
+      std::string(", ") + name + " l1 " + Number(r.l1) + " l2 " + Number(r.l2);
 }
 
 const char* ScheduleName(LearningRate::Kind kind) {

@@ -1,8 +1,8 @@
 // Fingerprint: what decides a run's numbers, as named values in words.
 //
-// Internal to core/. The ranks of a job compare theirs when they meet; where two
-// differ, every rank's error names the field, the rank and both values. The text
-// is canonical: the same on every machine, whatever its byte order.
+// Internal to core/. The ranks of a job compare theirs when they meet; where
+// two differ, every rank's error names the field, the rank and both values. The
+// text is canonical: the same on every machine, whatever its byte order.
 
 #ifndef RINGLET_CORE_FINGERPRINT_H_
 #define RINGLET_CORE_FINGERPRINT_H_

@@ -115,10 +115,7 @@ class Fitter {
   // `number` counts the fits of the model that have completed, and this one.
   Fitter(Model* model, int64_t number, const Dataset& dataset,
          const FitOptions& options)
-      : model_(model),
-        dataset_(dataset),
-        options_(options),
-        number_(number) {}
+      : model_(model), dataset_(dataset), options_(options), number_(number) {}
 
   Status Run(History* history) {
     const Status checked = Check();

@@ -113,7 +113,7 @@ struct Model::Impl final : public GradientSink {
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
   int64_t iterations = 0;
-  int64_t fits = 0;  // completed
+  int64_t fits = 0;          // completed
   float learning_rate = -1;  // < 0: the schedule's
   bool torn = false;         // another rank's state has arrived in part only
 

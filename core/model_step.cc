@@ -285,9 +285,9 @@ Status Model::Impl::StartStepMetrics() {
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   const size_t n = 2 * step_states.size();
   SwapToLittle(step_states.data(), sizeof(double), n);
-  const Status status = collective()->StartAllGather(
-      step_states.data(), n * sizeof(double), rank_states.data(),
-      &metrics_ticket);
+  const Status status =
+      collective()->StartAllGather(step_states.data(), n * sizeof(double),
+                                   rank_states.data(), &metrics_ticket);
   SwapToLittle(step_states.data(), sizeof(double), n);
   return status;
 }

@@ -70,8 +70,8 @@ class ModelCheckpointCallback final : public Callback {
 
   std::string Describe() const override {
     std::string text = std::string(name()) + ", save_freq ";
-    text += options_.save_freq == 0 ? "epoch"
-                                    : std::to_string(options_.save_freq);
+    text +=
+        options_.save_freq == 0 ? "epoch" : std::to_string(options_.save_freq);
     if (!options_.save_best_only) return text;
     return text + ", save_best_only by " + options_.monitor + ", mode " +
            std::to_string(static_cast<int>(options_.mode));
