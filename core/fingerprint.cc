@@ -1,6 +1,7 @@
 #include "fingerprint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 
@@ -13,10 +14,11 @@ namespace {
 constexpr size_t kMostText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
 
+// As few digits as it takes to read the same value back.
 std::string Number(float value) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.9g", static_cast<double>(value));
-  return text;
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end.ptr);
 }
 
 std::string Pair(const int64_t pair[2]) {

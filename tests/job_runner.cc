@@ -1,12 +1,20 @@
 // A worker of a small job, for job_test to kill.
 //
-//   job_runner FOLDER [backup] [timeout=SECONDS]  TF_CONFIG says which worker
+//   job_runner FOLDER [backup] [OPTION=VALUE]...  TF_CONFIG says which worker
+//
+//   timeout=SECONDS   of the ring
+//   full=1            no backup can be written: the disk is full
+//   error=R@S         a callback of rank R returns an error at its step S
+//   record=R@S        rank R cannot read its examples from its step S on
+//   save=R            rank R cannot save its model at the end
+//   rate=R            rank R has another learning rate
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
 // FOLDER/final.<rank>.safetensors.
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,22 +24,127 @@
 
 using namespace ringlet;
 
+namespace {
+
+// The rank and the step of "error=1@20"; rank -1 where the option is another.
+struct At {
+  At(const char* argument, const std::string& option) {
+    if (std::strncmp(argument, (option + "=").c_str(), option.size() + 1) != 0)
+      return;
+    rank = std::atoi(argument + option.size() + 1);
+    const char* at = std::strchr(argument, '@');
+    if (at != nullptr) step = std::atoi(at + 1);
+  }
+  int rank = -1;
+  int64_t step = 0;
+};
+
+// A disk without room for another file.
+class FullDisk final : public FileSystem {
+ public:
+  Status Create(const std::string& path, std::unique_ptr<File>*) override {
+    return OsError(ENOSPC, "%s: creating", path.c_str());
+  }
+  Status Open(const std::string& path, std::unique_ptr<File>* file) override {
+    return disk_->Open(path, file);
+  }
+  Status Rename(const std::string& from, const std::string& to) override {
+    return disk_->Rename(from, to);
+  }
+  Status Remove(const std::string& path) override {
+    return disk_->Remove(path);
+  }
+  Status SyncDirectory(const std::string& path) override {
+    return disk_->SyncDirectory(path);
+  }
+  Status List(const std::string& path,
+              std::vector<std::string>* names) override {
+    return disk_->List(path, names);
+  }
+  Status MakeDirectory(const std::string& path) override {
+    return disk_->MakeDirectory(path);
+  }
+  Status LockDirectory(const std::string& path,
+                       std::unique_ptr<HeldLock>* lock) override {
+    return disk_->LockDirectory(path, lock);
+  }
+  Status LockFile(const std::string& path,
+                  std::unique_ptr<HeldLock>* lock) override {
+    return disk_->LockFile(path, lock);
+  }
+
+ private:
+  FileSystem* const disk_ = FileSystem::Posix();
+};
+
+// Points that cannot be read after so many steps of the model.
+class Damaged final : public Source {
+ public:
+  Damaged(std::shared_ptr<Source> whole, Model* model, int64_t step)
+      : whole_(std::move(whole)), model_(model), step_(step) {}
+  int64_t size() const override { return whole_->size(); }
+  ExampleSpec x() const override { return whole_->x(); }
+  ExampleSpec y() const override { return whole_->y(); }
+  std::string name() const override { return "points"; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    if (model_->iterations() >= step_)
+      return Corruption("points: example %d is damaged",
+                        static_cast<int>(*index));
+    return whole_->Read(index, count, x, y);
+  }
+
+ private:
+  const std::shared_ptr<Source> whole_;
+  Model* const model_;
+  const int64_t step_;
+};
+
+class Fails final : public Callback {
+ public:
+  Fails(int64_t step, bool at_end) : step_(step), at_end_(at_end) {}
+  const char* name() const override { return "fails"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    if (at_end_ || step_ == 0 || fit.model->iterations() < step_)
+      return Status();
+    return Error(Code::kIo, "the sensor is gone");
+  }
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    if (!at_end_) return Status();
+    return OsError(ENOSPC, "model.safetensors: writing");
+  }
+
+ private:
+  const int64_t step_;
+  const bool at_end_;
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::string folder = argv[1];
   StrategyOptions cluster;
   cluster.timeout_seconds = 1;
   bool backup = false;
+  At full("", ""), error("", ""), record("", ""), save("", ""), rate("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
+    if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
+    if (At(argv[i], "error").rank >= 0) error = At(argv[i], "error");
+    if (At(argv[i], "record").rank >= 0) record = At(argv[i], "record");
+    if (At(argv[i], "save").rank >= 0) save = At(argv[i], "save");
+    if (At(argv[i], "rate").rank >= 0) rate = At(argv[i], "rate");
   }
   cluster.start_timeout_seconds = 60;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
   const std::string rank = std::to_string(strategy.rank());
   WriteWhole(folder + "/pid." + rank, std::to_string(getpid()));
+  const int own = strategy.rank();
   auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
+  // What a program of its own might do, unseen by Compile.
+  if (rate.rank == own) model->SetLearningRate(0.02f);
 
   FitOptions options;
   options.epochs = 4;
@@ -42,11 +155,20 @@ int main(int argc, char** argv) {
     usleep(5000);
   };
   options.callbacks = {LambdaCallback(lambda), CSVLogger(folder + "/log.csv")};
-  if (backup)
-    options.callbacks.push_back(
-        BackupAndRestore(folder + "/backup", SaveEvery(7)));
+  FullDisk full_disk;
+  if (backup) {
+    BackupAndRestoreOptions saving = SaveEvery(7);
+    if (full.rank >= 0) saving.files = &full_disk;
+    options.callbacks.push_back(BackupAndRestore(folder + "/backup", saving));
+  }
+  options.callbacks.push_back(std::make_shared<Fails>(
+      error.rank == own ? error.step : 0, save.rank == own));
+  Dataset points = Points(300);
+  if (record.rank == own)
+    points = Dataset(
+        std::make_shared<Damaged>(points.source(), model.get(), record.step));
   const auto history =
-      model->Fit(Points(300).Shuffle(4).Repeat().Batch(13), options);
+      model->Fit(points.Shuffle(4).Repeat().Batch(13), options);
   if (!history.ok()) return ExitCode(history);
   return ExitCode(
       SaveCheckpoint(folder + "/final." + rank + ".safetensors",

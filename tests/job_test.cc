@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <vector>
 
+#include "core/random.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -32,8 +34,9 @@ double Now() {
 // A job of workers started one by one, each with its own standard error.
 class Job {
  public:
-  Job(const TempFolder& folder, int size, bool backup)
-      : folder_(folder), backup_(backup) {
+  Job(const TempFolder& folder, int size, bool backup,
+      const std::string& option = "")
+      : folder_(folder), backup_(backup), option_(option) {
     // An address of this process's own: nobody else has these ports while a
     // worker is down.
     const unsigned id = static_cast<unsigned>(getpid());
@@ -71,7 +74,7 @@ class Job {
         _exit(126);
       }
       execl(runner.c_str(), "job_runner", folder_.path().c_str(),
-            backup_ ? "backup" : "", nullptr);
+            backup_ ? "backup" : "", option_.c_str(), nullptr);
       _exit(127);
     }
     pids_[index] = pid;
@@ -104,6 +107,7 @@ class Job {
 
   const TempFolder& folder_;
   const bool backup_;
+  const std::string option_;
   std::string addresses_;
   std::map<int, pid_t> pids_;
 };
@@ -186,6 +190,133 @@ TEST(JobTest, AStoppedWorkerWakesUpAndGoesOnFromTheBackupWithTheOthers) {
     EXPECT_NE(job.Said(2).find("rank " + std::to_string(victim)),
               std::string::npos)
         << job.Said(2);
+  }
+}
+
+// How often the tests below lose a worker; `make losses` asks for more.
+int Losses() { return std::atoi(EnvironmentOr("RINGLET_LOSSES", "3").c_str()); }
+
+// A step at which to disturb a job of 160, different every time.
+int RandomStep(int number, int most) {
+  const Philox random(/*seed=*/11, /*stream=*/0);
+  return 1 + static_cast<int>(random.At(static_cast<uint64_t>(number))[0] %
+                              static_cast<uint32_t>(most));
+}
+
+void Undisturbed(const TempFolder& folder, int size) {
+  Job job(folder, size, /*backup=*/true);
+  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+}
+
+// No backup ever reaches the disk: what the survivors have goes on.
+TEST(JobTest, WithoutAWrittenBackupTheSurvivorsStateGoesOn) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  Undisturbed(undisturbed, kSize);
+  for (int n = 0; n < Losses(); ++n) {
+    const int victim = n % kSize;
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true, "full=1");
+    for (const int step : {RandomStep(n, 60), 70 + RandomStep(n, 60)}) {
+      job.WaitForStep(victim, step);
+      job.Signal(victim, SIGKILL);
+      EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+      job.Start(victim);
+    }
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
+TEST(JobTest, WhereTheBackupWasRemovedTheSurvivorsStateGoesOn) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  Undisturbed(undisturbed, kSize);
+  for (int n = 0; n < Losses(); ++n) {
+    const int victim = n % kSize;
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true);
+    job.WaitForStep(victim, RandomStep(n, 100));
+    std::filesystem::remove_all(folder / "backup");
+    job.Signal(victim, SIGKILL);
+    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+    job.Start(victim);
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
+// Also while the ring forms again: the victims come back one after the other.
+TEST(JobTest, ASecondLossWhileTheRingFormsAgainIsWaitedForToo) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  Undisturbed(undisturbed, kSize);
+  for (int n = 0; n < Losses(); ++n) {
+    const int first = n % kSize, second = (n + 1) % kSize;
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true);
+    job.WaitForStep(first, RandomStep(n, 100));
+    job.Signal(first, SIGKILL);
+    EXPECT_EQ(job.End(first), 128 + SIGKILL);
+    job.Start(first);
+    Sleep(0.001 * RandomStep(n, 400));
+    job.Signal(second, SIGKILL);
+    EXPECT_EQ(job.End(second), 128 + SIGKILL);
+    job.Start(second);
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
+// One rank fails while its process lives on to the end of main: the others end
+// too, within two timeouts, and say who it was and why.
+TEST(JobTest, OneRanksFailureEndsAllWithItsRankAndCause) {
+  constexpr int kSize = 3;
+  const struct {
+    const char* option;
+    const char* cause;
+  } kinds[] = {{"error", "the sensor is gone"},
+               {"record", "is damaged"},
+               {"save", "No space left on device"}};
+  for (int n = 0; n < Losses(); ++n) {
+    for (const auto& kind : kinds) {
+      const int culprit = n % kSize;
+      TempFolder folder;
+      Job job(folder, kSize, /*backup=*/n % 2 == 0,
+              std::string(kind.option) + "=" + std::to_string(culprit) + "@" +
+                  std::to_string(RandomStep(n, 100)));
+      EXPECT_NE(job.End(culprit), 0);
+      const double failed = Now();
+      for (int i = 0; i < kSize; ++i) {
+        if (i != culprit) {
+          const int code = job.End(i);
+          EXPECT_TRUE(code == 1 || code == 2) << code << job.Said(i);
+          EXPECT_NE(job.Said(i).find("rank " + std::to_string(culprit)),
+                    std::string::npos)
+              << job.Said(i);
+        }
+        EXPECT_NE(job.Said(i).find(kind.cause), std::string::npos)
+            << kind.option << " " << i << ": " << job.Said(i);
+      }
+      EXPECT_LT(Now() - failed, 20);  // never for ever
+    }
+  }
+}
+
+TEST(JobTest, AnotherLearningRateOnOneRankIsNamedBeforeAnythingIsSaved) {
+  for (const bool backup : {false, true}) {
+    TempFolder folder;
+    Job job(folder, 2, backup, "rate=1");
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_NE(job.End(i), 0);
+      EXPECT_NE(job.Said(i).find("the learning rate is 0.02"),
+                std::string::npos)
+          << job.Said(i);
+      EXPECT_EQ(
+          ReadWhole(folder / ("final." + std::to_string(i) + ".safetensors")),
+          "");
+    }
+    EXPECT_EQ(ReadWhole(folder / "backup/checkpoint"), "");
   }
 }
 
