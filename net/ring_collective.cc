@@ -1,6 +1,7 @@
 #include "ring_collective.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -78,7 +79,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     taken_.clear();
     swapped_.clear();
     issued_ = completed_ = 0;
-    running_ = closed_ = false;
+    running_ = closed_ = told_ = false;
     failure_ = Status();
     return Begin();
   }
@@ -165,6 +166,26 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return Run({FrameType::kBarrier, nullptr, 0, 0});
   }
 
+  void Abort(const Status& reason) override {
+    const Status why =
+        reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return;
+    if (node_ == nullptr) {  // a ring of one
+      failure_ = why;
+      return;
+    }
+    lock.unlock();
+    loop_->Post([this, why] { node_->Abort(why); });
+    lock.lock();
+    changed_.wait(lock, [this] { return !failure_.ok(); });
+    // This may be the last that the process does, so the frames should be with
+    // the kernel; not for ever, where some other rank does not read.
+    changed_.wait_for(
+        lock, std::chrono::duration<double>(options_.timeout_seconds / 4),
+        [this] { return told_; });
+  }
+
   void SetStep(uint64_t step) override {
     if (node_ == nullptr) return;
     std::lock_guard<std::mutex> lock(mutex_);
@@ -236,6 +257,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
   void OnFailed(const Status& status) override {
     Tell([&] { failure_ = status; });
   }
+  void OnTold() override {
+    Tell([this] { told_ = true; });
+  }
   void OnClosed() override {
     Tell([this] { closed_ = true; });
   }
@@ -272,6 +296,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   Status failure_;
   bool running_ = false;
   bool closed_ = false;
+  bool told_ = false;
 };
 
 }  // namespace
