@@ -591,6 +591,12 @@ void RingNode::UpdateActivity() {
   membership_.SetActivity(activity, operations_.moved_bytes(), Now());
 }
 
+Waiting RingNode::WaitsFor() {
+  loop_->AssertInLoop();
+  UpdateActivity();
+  return membership_.WaitsFor(Now());
+}
+
 // Ends.
 
 void RingNode::Abort(const Status& reason) {

@@ -60,6 +60,7 @@ class RingNode final : private Link::Owner,
   // after an error.
   void Abort(const Status& reason);
   void SetStep(uint64_t step) { step_ = step; }
+  Waiting WaitsFor();
   // Of the ring; 0 until it has formed.
   uint32_t generation() const { return generation_; }
   // Says goodbye, waits for the others to hear it, and closes everything.

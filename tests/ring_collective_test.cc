@@ -206,6 +206,59 @@ TEST(RingCollectiveTest, AFastRankWaitsForASlowOne) {
       [](RingOptions* options) { options->timeout_seconds = 0.5; });
 }
 
+TEST(RingCollectiveTest, AWaitIsToldUntilItEnds) {
+  testing::internal::CaptureStderr();
+  RunRing(
+      3,
+      [](Collective* ring) {
+        ring->SetStep(17);
+        ExpectSums(ring, 50000);
+        if (ring->rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        }
+        ExpectSums(ring, 50000);
+      },
+      [](RingOptions* options) { options->timeout_seconds = 0.2; });
+  const std::string told = testing::internal::GetCapturedStderr();
+  for (const char* part :
+       {"warning: rank 0 has waited 0.", "warning: rank 2 has waited 0.",
+        " s in operation 4 (all-reduce), step 17, for rank ",
+        "rank 1 (127.0.0.1:", "which has computed for ",
+        " s, step 17, after operation 3\n", "rank 0 has waited 1.",
+        "rank 2 has waited 1.", " s, and goes on\n"}) {
+    EXPECT_NE(told.find(part), std::string::npos) << part << "\n" << told;
+  }
+  EXPECT_EQ(told.find("rank 1 has waited"), std::string::npos) << told;
+}
+
+TEST(RingCollectiveTest, PatienceHasAnEndForAll) {
+  testing::internal::CaptureStderr();
+  std::atomic<bool> ended{false};
+  RunRing(
+      3,
+      [&](Collective* ring) {
+        ExpectSums(ring, 50000);
+        // One computes until the others have lost their patience.
+        while (ring->rank() == 1 && !ended) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        const Status status = ring->Barrier();
+        ended = true;
+        EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+        const std::string message = status.message();
+        for (const char* part :
+             {"failed: rank ", "has waited 0.", "operation 4 (barrier)",
+              "rank 1 (127.0.0.1:", "which has computed for ", "patience"}) {
+          EXPECT_NE(message.find(part), std::string::npos) << message;
+        }
+      },
+      [](RingOptions* options) {
+        options->timeout_seconds = 0.2;
+        options->patience_seconds = 0.7;
+      });
+  testing::internal::GetCapturedStderr();
+}
+
 // What every rank gets where rank 1 calls something else.
 std::vector<Status> RunDifferent(
     int size, const std::function<Status(Collective*)>& most,
@@ -756,6 +809,8 @@ TEST(RingCollectiveTest, SenselessOptionsAreRefused) {
       refused({a, b}, 0, [](RingOptions* o) { o->timeout_seconds = 0; }));
   EXPECT_TRUE(refused(
       {a, b}, 0, [](RingOptions* o) { o->timeout_seconds = std::nan(""); }));
+  EXPECT_TRUE(
+      refused({a, b}, 0, [](RingOptions* o) { o->patience_seconds = -1; }));
   EXPECT_TRUE(refused({a, b}, 0,
                       [](RingOptions* o) { o->job = std::string(257, 'x'); }));
 }
