@@ -61,9 +61,13 @@ class Collective {
   virtual Status Barrier() = 0;
 
   // Tells every other rank that this one cannot go on, and why. Their calls
-  // under way, and every later one, return an error of the same code that names
-  // this rank and the reason. Afterwards only Reform and destruction are of
-  // use. May be called after an error, and then may do nothing.
+  // under way, and every later one, return an error of the same code, for
+  // kPeerLost with the same rank(), that names this rank and the reason:
+  // "rank 2 (10.0.0.3:7000) failed: <reason>"; so do this rank's own. A wait
+  // for an operation that had completed still succeeds. Returns once the others
+  // will hear of it, even where this process ends at once. Afterwards only
+  // Reform and destruction are of use. May be called after an error, and then
+  // may do nothing. Where several abort, each rank takes what it hears first.
   virtual void Abort(const Status& /*reason*/) {}
 
   // Names the training step in messages from now on.

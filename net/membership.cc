@@ -39,6 +39,56 @@ const char* CauseName(Cause cause) {
   return "unknown";
 }
 
+namespace {
+
+std::string OperationText(const Activity& activity) {
+  char text[96];
+  std::snprintf(text, sizeof(text), "in operation %llu (%s), step %llu",
+                static_cast<unsigned long long>(activity.sequence),
+                FrameTypeName(activity.type),
+                static_cast<unsigned long long>(activity.step));
+  return text;
+}
+
+std::string OtherText(const Waiting::Other& other,
+                      const std::vector<std::string>& addresses) {
+  char text[128];
+  if (other.activity.computing()) {
+    std::snprintf(text, sizeof(text),
+                  ", which has computed for %.0f s, step %llu, after operation "
+                  "%llu",
+                  other.seconds,
+                  static_cast<unsigned long long>(other.activity.step),
+                  static_cast<unsigned long long>(other.activity.sequence));
+  } else {
+    std::snprintf(text, sizeof(text), ", which has been %s, for %.0f s",
+                  OperationText(other.activity).c_str(), other.seconds);
+  }
+  std::string out = "rank " + std::to_string(other.rank) + " (" +
+                    addresses[other.rank] + ")" + text;
+  if (other.activity.waiting_on >= 0) {
+    out += ", waiting for rank " + std::to_string(other.activity.waiting_on);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string WaitText(const Waiting& waiting, double seconds,
+                     const std::vector<std::string>& addresses) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "rank %d has waited %.*f s ", waiting.rank,
+                seconds < 10 ? 1 : 0, seconds);
+  std::string out = text + OperationText(waiting.activity) + ", for ";
+  if (waiting.chain.empty()) {
+    return out + "the network to take what it sends";
+  }
+  out += OtherText(waiting.chain.front(), addresses);
+  if (waiting.chain.size() == 1) return out;
+  return out + "; at the end of that is " +
+         OtherText(waiting.chain.back(), addresses);
+}
+
 void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
                      uint8_t* payload) {
   header->type = FrameType::kHeartbeat;
@@ -163,6 +213,20 @@ Membership::Suspect Membership::FindStalled(int64_t now) const {
   const int64_t still = now - std::max(progress_, peers_[at].changed);
   if (still <= limit) return Suspect();
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
+}
+
+Waiting Membership::WaitsFor(int64_t now) const {
+  Waiting out;
+  out.rank = options_.rank;
+  out.activity = activity_;
+  int at = activity_.waiting_on;
+  while (at >= 0 && at != options_.rank && out.chain.size() < peers_.size()) {
+    const Peer& peer = peers_[at];
+    out.chain.push_back(
+        {at, peer.activity, static_cast<double>(now - peer.changed) / 1e9});
+    at = peer.activity.waiting_on;
+  }
+  return out;
 }
 
 Status Membership::Lost(const Suspect& suspect, const char* detail) const {

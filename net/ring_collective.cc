@@ -1,7 +1,9 @@
 #include "ring_collective.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -38,6 +40,11 @@ Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
         options.start_timeout_seconds <= 1e6)) {
     return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
                            options.start_timeout_seconds);
+  }
+  if (!(options.patience_seconds >= 0)) {
+    return InvalidArgument(
+        "a patience of %g s: give 0, which is for ever, or more",
+        options.patience_seconds);
   }
   if (options.wire_dtype != WireDtype::kFloat32 &&
       options.implementation == RingImplementation::kTree) {
@@ -78,7 +85,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     taken_.clear();
     swapped_.clear();
     issued_ = completed_ = 0;
-    running_ = closed_ = false;
+    running_ = closed_ = told_ = false;
     failure_ = Status();
     return Begin();
   }
@@ -135,8 +142,11 @@ class Ring final : public RingCollective, private RingNode::Owner {
           static_cast<unsigned long long>(issued_));
     }
     // The node's heartbeats and timers end this: by completion, or by the loss
-    // of whoever it waits for.
-    changed_.wait(lock, [&] { return completed_ >= ticket || !failure_.ok(); });
+    // of whoever it waits for. One that lives and does not come: see below.
+    const Steady::time_point begin = Steady::now();
+    if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
+      WaitOn(&lock, begin, ticket);
+    }
     if (completed_ < ticket) return failure_;
     lock.unlock();
     while (!swapped_.empty() && swapped_.front().ticket <= ticket) {
@@ -165,6 +175,26 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return Run({FrameType::kBarrier, nullptr, 0, 0});
   }
 
+  void Abort(const Status& reason) override {
+    const Status why =
+        reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return;
+    if (node_ == nullptr) {  // a ring of one
+      failure_ = why;
+      return;
+    }
+    lock.unlock();
+    loop_->Post([this, why] { node_->Abort(why); });
+    lock.lock();
+    changed_.wait(lock, [this] { return !failure_.ok(); });
+    // This may be the last that the process does, so the frames should be with
+    // the kernel; not for ever, where some other rank does not read.
+    changed_.wait_for(
+        lock, std::chrono::duration<double>(options_.timeout_seconds / 4),
+        [this] { return told_; });
+  }
+
   void SetStep(uint64_t step) override {
     if (node_ == nullptr) return;
     std::lock_guard<std::mutex> lock(mutex_);
@@ -172,6 +202,66 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
  private:
+  using Steady = std::chrono::steady_clock;
+
+  // Until `seconds` after `begin`; false where the ticket's operation is then
+  // still under way.
+  bool WaitUntil(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
+                 double seconds, Ticket ticket) {
+    const auto ended = [&] { return completed_ >= ticket || !failure_.ok(); };
+    const double patience = options_.patience_seconds;
+    if (patience > 0) seconds = std::min(seconds, patience);
+    const std::chrono::duration<double> time(seconds);
+    return changed_.wait_until(
+        *lock, begin + std::chrono::duration_cast<Steady::duration>(time),
+        ended);
+  }
+
+  // Goes on waiting, and says so; gives up in the end. The lock is not held
+  // while it speaks: whoever reads stderr may be slow.
+  void WaitOn(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
+              Ticket ticket) {
+    const double patience = options_.patience_seconds;
+    Reminder reminder(options_.timeout_seconds);
+    bool said = false;
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(Steady::now() - begin).count();
+    };
+    do {
+      loop_->Post([this] {
+        const Waiting now = node_->WaitsFor();
+        Tell([&] { waiting_ = now, asked_ = false; });
+      });
+      asked_ = true;
+      changed_.wait(*lock, [this] { return !asked_; });
+      if (completed_ >= ticket || !failure_.ok()) break;
+      const std::string text =
+          WaitText(waiting_, seconds(), options_.addresses);
+      lock->unlock();
+      if (patience > 0 && seconds() >= patience) {
+        Abort(Error(Code::kDeadlineExceeded, "%s; its patience of %g s is over",
+                    text.c_str(), patience));
+      } else {
+        Say("warning: " + text);
+        said = true;
+        reminder.Said();
+      }
+      lock->lock();
+    } while (!WaitUntil(lock, begin, reminder.next(), ticket));
+    if (!said || completed_ < ticket) return;
+    lock->unlock();
+    char text[96];
+    std::snprintf(text, sizeof(text), "rank %d has waited %.*f s, and goes on",
+                  rank(), seconds() < 10 ? 1 : 0, seconds());
+    Say(text);
+    lock->lock();
+  }
+
+  static void Say(const std::string& text) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::fflush(stderr);
+  }
+
   Status OwnAddress(const Address& host, sockaddr_storage* out) const {
     const NameLookup lookup(host);
     if (lookup.Wait(options_.start_timeout_seconds)) {
@@ -236,6 +326,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
   void OnFailed(const Status& status) override {
     Tell([&] { failure_ = status; });
   }
+  void OnTold() override {
+    Tell([this] { told_ = true; });
+  }
   void OnClosed() override {
     Tell([this] { closed_ = true; });
   }
@@ -272,6 +365,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
   Status failure_;
   bool running_ = false;
   bool closed_ = false;
+  bool told_ = false;
+  Waiting waiting_;     // as of the last question
+  bool asked_ = false;  // and no answer yet
 };
 
 }  // namespace

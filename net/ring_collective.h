@@ -9,8 +9,9 @@
 // A worker that is lost makes every call under way, and every later one, return
 // kPeerLost on all the others; the message names rank, address, generation,
 // step, phase and cause. A slow worker is waited for. Ranks that make different
-// calls get kInvalidArgument, naming both. After any error only destruction is
-// of use.
+// calls get kInvalidArgument, naming both; a rank that loses its patience
+// (RingOptions::patience_seconds) aborts with kDeadlineExceeded, naming whom it
+// waited for. After any error only Reform and destruction are of use.
 //
 // The calls of Collective come from one thread at a time. The destructor says
 // goodbye, waits for the others to hear it (at most the timeout), and stops the
@@ -46,6 +47,10 @@ struct RingOptions {
   double timeout_seconds = 5;
   // How long Open waits for the others.
   double start_timeout_seconds = 120;
+  // How long a call waits for a rank that is there and does not come, say for
+  // its callback to return. A wait of more than timeout_seconds is told on
+  // stderr, with what that rank does, again and again. 0: for ever.
+  double patience_seconds = 3600;
   // All-reduce by; the same on every worker.
   RingImplementation implementation = RingImplementation::kAuto;
   // Collective::bucket_bytes(); the same on every worker.

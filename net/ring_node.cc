@@ -13,7 +13,8 @@ constexpr int64_t kFirstBackoff = kSecond / 50;
 constexpr int64_t kLongestBackoff = kSecond;
 constexpr uint64_t kStartTickMs = 20;
 constexpr size_t kMaxStrangers = 16;
-constexpr size_t kAbortFixedBytes = 4;
+constexpr size_t kAbortFixedBytes = 6;
+constexpr size_t kAbortTextBytes = 400;
 constexpr uint16_t kNobody = 0xffff;
 
 Algorithm AlgorithmOf(RingImplementation implementation) {
@@ -34,6 +35,12 @@ Membership::Options MembershipOptions(const RingOptions& options) {
   out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
   out.addresses = options.addresses;
   return out;
+}
+
+// What a code byte from the wire stands for.
+Code CodeOf(uint8_t byte) {
+  const bool known = byte > 0 && byte <= static_cast<uint8_t>(Code::kInternal);
+  return known ? static_cast<Code>(byte) : Code::kInternal;
 }
 
 }  // namespace
@@ -486,17 +493,24 @@ void RingNode::OnGoodbye(Link* link) {
 }
 
 void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
+  Advance();  // what it sent before
   if (!live() || bytes < kAbortFixedBytes) return;
-  const Code code = static_cast<Code>(payload[0]);
+  const Code code = CodeOf(payload[0]);
   const uint16_t rank = LoadLittle<uint16_t>(payload + 2);
+  const uint16_t from = LoadLittle<uint16_t>(payload + 4);
   const std::string text =
       Printable(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
-  if (code == Code::kInvalidArgument) {
-    return Fail(
-        InvalidArgument("%s (told by rank %d)", text.c_str(), link->peer));
-  }
   const int lost = rank < size_ ? rank : link->peer;
-  Fail(PeerLost(lost, "%s (told by rank %d)", text.c_str(), link->peer));
+  const Status reason = code == Code::kPeerLost
+                            ? PeerLost(lost, "%s", text.c_str())
+                            : Error(code, "%s", text.c_str());
+  if (from != kNobody) {
+    return Fail(reason, from < size_ ? from : link->peer);
+  }
+  const std::string told =
+      text + " (told by rank " + std::to_string(link->peer) + ")";
+  Fail(code == Code::kPeerLost ? PeerLost(lost, "%s", told.c_str())
+                               : Error(code, "%s", told.c_str()));
 }
 
 void RingNode::OnTurn(Link* link) {
@@ -504,6 +518,7 @@ void RingNode::OnTurn(Link* link) {
     DropLink(&peers_[link->peer].link);
   }
   Advance();
+  CheckTold();
 }
 
 void RingNode::OnSent(Link*, uint64_t sequence) {
@@ -532,6 +547,7 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
     Fail(self.rank >= 0 ? membership_.Lost(self, "")
                         : membership_.Lost({peer, cause, 0}, why.message()));
   }
+  CheckTold();
   CheckClosed();
 }
 
@@ -575,19 +591,49 @@ void RingNode::UpdateActivity() {
   membership_.SetActivity(activity, operations_.moved_bytes(), Now());
 }
 
+Waiting RingNode::WaitsFor() {
+  loop_->AssertInLoop();
+  UpdateActivity();
+  return membership_.WaitsFor(Now());
+}
+
 // Ends.
 
-void RingNode::Fail(const Status& status) {
+void RingNode::Abort(const Status& reason) {
+  loop_->AssertInLoop();
+  Fail(reason, rank_);
+  telling_ = true;
+  CheckTold();
+}
+
+void RingNode::CheckTold() {
+  if (!telling_) return;
+  for (const Peer& p : peers_) {
+    if (p.link != nullptr && !p.link->drained()) return;
+  }
+  telling_ = false;
+  owner_->OnTold();
+}
+
+Status RingNode::FailedAt(int origin, const Status& reason) const {
+  return reason.Annotate("rank %d (%s) failed", origin,
+                         options_.addresses[origin].c_str());
+}
+
+void RingNode::Fail(const Status& status, int origin) {
   if (!live()) return;
   const bool tell = state_ == State::kRunning;
   state_ = State::kFailed;
   operations_.Clear();
-  uint8_t payload[kAbortFixedBytes + 400] = {
+  uint8_t payload[kAbortFixedBytes + kAbortTextBytes] = {
       static_cast<uint8_t>(status.code())};
   StoreLittle(
       status.rank() < 0 ? kNobody : static_cast<uint16_t>(status.rank()),
       payload + 2);
-  const size_t text = std::min<size_t>(std::strlen(status.message()), 400);
+  StoreLittle(origin < 0 ? kNobody : static_cast<uint16_t>(origin),
+              payload + 4);
+  const size_t text =
+      std::min<size_t>(std::strlen(status.message()), kAbortTextBytes);
   std::memcpy(payload + kAbortFixedBytes, status.message(), text);
   FrameHeader header;
   header.type = FrameType::kAbort;
@@ -601,11 +647,11 @@ void RingNode::Fail(const Status& status) {
       continue;
     }
     if (tell) SendTo(link, header, payload, false);
-    if (r != status.rank()) continue;
+    if (r != status.rank() || origin >= 0) continue;
     membership_.Gone(r);
     DropLink(&peers_[r].link);
   }
-  owner_->OnFailed(status);
+  owner_->OnFailed(origin < 0 ? status : FailedAt(origin, status));
 }
 
 void RingNode::Leave() {

@@ -36,6 +36,8 @@ class RingNode final : private Link::Owner,
     virtual void OnCompleted(uint64_t sequence) = 0;
     // Once. No memory of a call is touched from now on.
     virtual void OnFailed(const Status& status) = 0;
+    // After Abort: what the others are told is with the kernel.
+    virtual void OnTold() = 0;
     // All handles are closed.
     virtual void OnClosed() = 0;
 
@@ -54,7 +56,11 @@ class RingNode final : private Link::Owner,
   // Listens and begins to connect; an error is also given to OnFailed.
   void Begin();
   void Start(const Call* calls, size_t count);
+  // Fails with `reason`, as of this rank, and tells every other rank. Nothing
+  // after an error.
+  void Abort(const Status& reason);
   void SetStep(uint64_t step) { step_ = step; }
+  Waiting WaitsFor();
   // Of the ring; 0 until it has formed.
   uint32_t generation() const { return generation_; }
   // Says goodbye, waits for the others to hear it, and closes everything.
@@ -114,7 +120,11 @@ class RingNode final : private Link::Owner,
   void Advance();
   void NextTurn();
   void UpdateActivity();
-  void Fail(const Status& status);
+  // Tells the others, where the ring had formed. `origin` is the rank that
+  // gave up of its own accord, -1 where it is nobody's decision.
+  void Fail(const Status& status, int origin = -1);
+  Status FailedAt(int origin, const Status& reason) const;
+  void CheckTold();
   void CheckClosed();
   int64_t Now() const { return static_cast<int64_t>(uv_hrtime()); }
   // Of another ring. Where one end's ring has formed already and the other's
@@ -154,6 +164,7 @@ class RingNode final : private Link::Owner,
   uv_idle_t turn_;
   int open_handles_ = 0;  // of the two
   bool ended_ = false;    // they are closing
+  bool telling_ = false;  // after Abort, until OnTold
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
   Membership membership_;

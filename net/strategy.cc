@@ -161,6 +161,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   ring.job = options.job;
   ring.timeout_seconds = options.timeout_seconds;
   ring.start_timeout_seconds = options.start_timeout_seconds;
+  ring.patience_seconds = options.patience_seconds;
   ring.implementation = RingOf(options.communication.implementation);
   ring.bytes_per_pack = PackOf(options.communication);
   ring.wire_dtype = options.communication.wire_dtype;

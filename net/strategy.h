@@ -51,6 +51,10 @@ struct StrategyOptions {
   double timeout_seconds = 5;
   // How long the workers wait for each other at the start.
   double start_timeout_seconds = 120;
+  // How long a worker waits for one that is there and does not come, before it
+  // gives up with kDeadlineExceeded and all end; 0: for ever. What it waits for
+  // is told on stderr from timeout_seconds on. Not over MPI.
+  double patience_seconds = 3600;
   // Workers of another job are refused.
   std::string job = "ringlet";
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace ringlet {
 namespace {
@@ -264,6 +265,65 @@ TEST(HeartbeatTest, NonsenseIsRejected) {
   header.payload_bytes = 3;
   payload[0] = 4;
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
+}
+
+TEST_F(MembershipTest, AWaitIsToldWithWhatTheOtherDoes) {
+  const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
+  Activity computes;
+  computes.step = 16;
+  computes.sequence = 4;
+  WaitOn(2);
+  members_.Beat(2, computes, now_);
+  now_ += 7000 * kMs;
+  EXPECT_EQ(
+      WaitText(members_.WaitsFor(now_), 5, addresses),
+      "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
+      "rank 2 (c:3), which has computed for 7 s, step 16, after operation "
+      "4");
+}
+
+TEST_F(MembershipTest, OfAChainOfWaitsTheEndIsTold) {
+  const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
+  WaitOn(3);
+  Says(3, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 1);
+  Says(1, 4, FrameType::kHeartbeat, -1);
+  now_ += 60000 * kMs;
+  EXPECT_EQ(
+      WaitText(members_.WaitsFor(now_), 61.4, addresses),
+      "rank 0 has waited 61 s in operation 5 (all-reduce), step 17, for rank 3 "
+      "(d:4), which has been in operation 5 (all-reduce), step 0, for 60 s, "
+      "waiting for rank 2; at the end of that is rank 1 (b:2), which has "
+      "computed for 60 s, step 0, after operation 4");
+}
+
+TEST_F(MembershipTest, AWaitForOneAnotherIsToldToo) {
+  WaitOn(1);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 1);  // a peer that lies makes no endless
+  const Waiting waiting = members_.WaitsFor(now_);
+  EXPECT_LE(waiting.chain.size(), 4u);
+  Says(2, 5, FrameType::kAllReduce, 0);
+  EXPECT_EQ(members_.WaitsFor(now_).chain.size(), 2u);
+  WaitOn(-1);
+  EXPECT_EQ(WaitText(members_.WaitsFor(now_), 2, {"a:1"}),
+            "rank 0 has waited 2.0 s in operation 5 (all-reduce), step 17, for "
+            "the network to take what it sends");
+}
+
+TEST(ReminderTest, ComesAfterTheTimeoutAndThenLessAndLessOften) {
+  const auto times = [](double timeout) {
+    std::vector<double> all;
+    Reminder reminder(timeout);
+    for (int i = 0; i < 8; ++i) {
+      all.push_back(reminder.next());
+      reminder.Said();
+    }
+    return all;
+  };
+  EXPECT_EQ(times(5), (std::vector<double>{5, 10, 20, 40, 80, 140, 200, 260}));
+  EXPECT_EQ(times(100),
+            (std::vector<double>{100, 200, 300, 400, 500, 600, 700, 800}));
 }
 
 }  // namespace

@@ -206,6 +206,59 @@ TEST(RingCollectiveTest, AFastRankWaitsForASlowOne) {
       [](RingOptions* options) { options->timeout_seconds = 0.5; });
 }
 
+TEST(RingCollectiveTest, AWaitIsToldUntilItEnds) {
+  testing::internal::CaptureStderr();
+  RunRing(
+      3,
+      [](Collective* ring) {
+        ring->SetStep(17);
+        ExpectSums(ring, 50000);
+        if (ring->rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        }
+        ExpectSums(ring, 50000);
+      },
+      [](RingOptions* options) { options->timeout_seconds = 0.2; });
+  const std::string told = testing::internal::GetCapturedStderr();
+  for (const char* part :
+       {"warning: rank 0 has waited 0.", "warning: rank 2 has waited 0.",
+        " s in operation 4 (all-reduce), step 17, for rank ",
+        "rank 1 (127.0.0.1:", "which has computed for ",
+        " s, step 17, after operation 3\n", "rank 0 has waited 1.",
+        "rank 2 has waited 1.", " s, and goes on\n"}) {
+    EXPECT_NE(told.find(part), std::string::npos) << part << "\n" << told;
+  }
+  EXPECT_EQ(told.find("rank 1 has waited"), std::string::npos) << told;
+}
+
+TEST(RingCollectiveTest, PatienceHasAnEndForAll) {
+  testing::internal::CaptureStderr();
+  std::atomic<bool> ended{false};
+  RunRing(
+      3,
+      [&](Collective* ring) {
+        ExpectSums(ring, 50000);
+        // One computes until the others have lost their patience.
+        while (ring->rank() == 1 && !ended) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        const Status status = ring->Barrier();
+        ended = true;
+        EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+        const std::string message = status.message();
+        for (const char* part :
+             {"failed: rank ", "has waited 0.", "operation 4 (barrier)",
+              "rank 1 (127.0.0.1:", "which has computed for ", "patience"}) {
+          EXPECT_NE(message.find(part), std::string::npos) << message;
+        }
+      },
+      [](RingOptions* options) {
+        options->timeout_seconds = 0.2;
+        options->patience_seconds = 0.7;
+      });
+  testing::internal::GetCapturedStderr();
+}
+
 // What every rank gets where rank 1 calls something else.
 std::vector<Status> RunDifferent(
     int size, const std::function<Status(Collective*)>& most,
@@ -304,6 +357,163 @@ TEST_P(DifferentCallsTest, RootsAreNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, DifferentCallsTest,
                          testing::Values(2, 3, 4, 5));
+
+// Threads meet here without a ring: where the others' barrier has ended too.
+class MeetingPoint {
+ public:
+  void Meet(int size) {
+    const int round = came_++ / size;
+    while (came_ < (round + 1) * size) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> came_{0};
+};
+
+// What rank `failing` of `size` says reaches all, whatever they are doing.
+void ExpectAbortReaches(int size, int failing, const Status& reason,
+                        const std::function<Status(Collective*)>& others,
+                        const std::function<void(Collective*)>& before,
+                        const std::function<void(RingOptions*)>& change) {
+  std::vector<std::string> address(static_cast<size_t>(size));  // as each has
+  MeetingPoint formed;
+  RunRing(
+      size,
+      [&](Collective* ring) {
+        formed.Meet(size);
+        if (ring->rank() == failing) {
+          if (before) before(ring);
+          ring->Abort(reason);
+        }
+        const Status told =
+            ring->rank() == failing ? ring->Barrier() : others(ring);
+        const std::string message = told.message();
+        EXPECT_EQ(told.code(), reason.code()) << message;
+        EXPECT_EQ(told.rank(), reason.rank()) << message;
+        const std::string name = "rank " + std::to_string(failing) + " (" +
+                                 address[static_cast<size_t>(ring->rank())] +
+                                 ") failed: " + reason.message();
+        EXPECT_NE(message.find(name), std::string::npos) << message;
+        EXPECT_EQ(ring->Barrier().code(), reason.code());
+        float value = 1;
+        EXPECT_EQ(ring->AllReduce(&value, 1).code(), reason.code());
+      },
+      [&](RingOptions* options) {
+        options->timeout_seconds = 20;  // nobody waits for it to pass
+        address[static_cast<size_t>(options->rank)] =
+            options->addresses[static_cast<size_t>(failing)];
+        if (change) change(options);
+      });
+}
+
+Status SumLong(Collective* ring) {
+  std::vector<float> v(3000000);
+  Status status;
+  while (status.ok()) status = ring->AllReduce(v.data(), v.size());
+  return status;
+}
+
+class AbortTest : public testing::TestWithParam<int> {};
+
+TEST_P(AbortTest, ReachesThoseInABarrier) {
+  ExpectAbortReaches(
+      GetParam(), 1, Corruption("example 17 is damaged"),
+      [](Collective* ring) { return ring->Barrier(); }, nullptr, nullptr);
+}
+
+TEST_P(AbortTest, ReachesThoseThatCompute) {
+  ExpectAbortReaches(
+      GetParam(), 0, ResourceExhausted("the disk is full"),
+      [](Collective* ring) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return ring->Barrier();
+      },
+      nullptr, nullptr);
+}
+
+TEST_P(AbortTest, ReachesThoseThatSendMuch) {
+  for (const bool local : {true, false}) {
+    ExpectAbortReaches(
+        GetParam(), 1, Error(Code::kInternal, "a bug"), SumLong,
+        [](Collective* ring) {
+          std::vector<float> v(3000000);
+          ASSERT_OK(ring->AllReduce(v.data(), v.size()));
+          Collective::Ticket ticket;
+          ASSERT_OK(ring->StartAllReduce(v.data(), v.size(), &ticket));
+          std::this_thread::sleep_for(std::chrono::milliseconds(3));
+          ring->Abort(Error(Code::kInternal, "a bug"));
+        },
+        [&](RingOptions* options) { options->local_sockets = local; });
+  }
+}
+
+TEST_P(AbortTest, OfALossKeepsItsRank) {
+  ExpectAbortReaches(
+      GetParam(), 1, PeerLost(0, "rank 0 speaks in riddles"),
+      [](Collective* ring) { return ring->Barrier(); }, nullptr, nullptr);
+}
+
+TEST_P(AbortTest, OfEveryCodeKeepsIt) {
+  for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
+    if (static_cast<Code>(code) == Code::kPeerLost) continue;
+    ExpectAbortReaches(
+        GetParam(), 1, Error(static_cast<Code>(code), "why"),
+        [](Collective* ring) { return ring->Barrier(); }, nullptr, nullptr);
+  }
+}
+
+TEST_P(AbortTest, OfSeveralReachesEveryone) {
+  MeetingPoint formed;
+  RunRing(GetParam(), [&](Collective* ring) {
+    formed.Meet(ring->size());
+    if (ring->rank() != 0) ring->Abort(InvalidArgument("one of several"));
+    const Status told = ring->Barrier();
+    EXPECT_EQ(told.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(told.message()).find("failed: one of several"),
+              std::string::npos)
+        << told.message();
+  });
+}
+
+TEST_P(AbortTest, OfLongAndOddTextIsShortAndPrintable) {
+  MeetingPoint formed;
+  RunRing(GetParam(), [&](Collective* ring) {
+    formed.Meet(ring->size());
+    const std::string odd = "\xc3\xa9\n\t" + std::string(5000, 'x');
+    if (ring->rank() == 1) ring->Abort(Corruption("%s", odd.c_str()));
+    const std::string told = ring->Barrier().message();
+    EXPECT_LT(told.size(), ring->rank() == 1 ? 6000u : 500u);
+    if (ring->rank() != 1) {
+      EXPECT_NE(told.find("failed: ????xxx"), std::string::npos) << told;
+    }
+  });
+}
+
+TEST_P(AbortTest, IsFollowedByReform) {
+  MeetingPoint summed;
+  RunRing(GetParam(), [&](Collective* ring) {
+    for (int round = 0; round < 3; ++round) {
+      ExpectSums(ring, 30011);
+      summed.Meet(ring->size());
+      if (ring->rank() == round % ring->size()) {
+        ring->Abort(Corruption("round %d", round));
+      }
+      EXPECT_EQ(ring->Barrier().code(), Code::kCorruption);
+      ASSERT_OK(ring->Reform());
+    }
+    ExpectSums(ring, 30011);
+    summed.Meet(ring->size());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, AbortTest, testing::Values(2, 3, 5));
+
+TEST(RingCollectiveTest, AnAbortAloneFailsWhatFollows) {
+  RunRing(1, [&](Collective* ring) {
+    ring->Abort(Corruption("example 17"));
+    EXPECT_EQ(ring->Barrier().code(), Code::kCorruption);
+  });
+}
 
 // Whatever may connect to a port: comes back with what it was told.
 class Stranger {
@@ -599,6 +809,8 @@ TEST(RingCollectiveTest, SenselessOptionsAreRefused) {
       refused({a, b}, 0, [](RingOptions* o) { o->timeout_seconds = 0; }));
   EXPECT_TRUE(refused(
       {a, b}, 0, [](RingOptions* o) { o->timeout_seconds = std::nan(""); }));
+  EXPECT_TRUE(
+      refused({a, b}, 0, [](RingOptions* o) { o->patience_seconds = -1; }));
   EXPECT_TRUE(refused({a, b}, 0,
                       [](RingOptions* o) { o->job = std::string(257, 'x'); }));
 }

@@ -221,6 +221,34 @@ TEST_F(RingProcessTest, AWorkerKilledWhileOthersComputeIsNamedToo) {
   ExpectAllName(2, "exited");
 }
 
+TEST_F(RingProcessTest, AnAbortIsHeardOfAProcessThatEndsAtOnce) {
+  for (const char* way : {"tcp=1", "local=1"}) {
+    for (const char* end : {"quit=1", "leave=1"}) {
+      std::string joined;
+      for (const std::string& a : FreeAddresses(4)) {
+        joined += (joined.empty() ? "" : ",") + a;
+      }
+      workers_.clear();
+      for (int r = 0; r < 4; ++r) {
+        std::vector<std::string> more = {"1000000", "0", "timeout=50", way};
+        if (r == 2) more.insert(more.end(), {"abort=5", end});
+        Spawn(r, joined, more);
+      }
+      for (int r = 0; r < 4; ++r) {
+        const bool quits = r == 2 && std::string(end) == "quit=1";
+        EXPECT_EQ(workers_[r]->Wait(30), quits ? 9 : 1);
+        if (quits) continue;
+        const std::string output = workers_[r]->Output();
+        EXPECT_NE(output.find("rank 2 (127.0.0.1:"), std::string::npos)
+            << output;
+        EXPECT_NE(output.find(") failed: record 17 is damaged"),
+                  std::string::npos)
+            << output;
+      }
+    }
+  }
+}
+
 TEST_F(RingProcessTest, ANormalEndIsNoFailure) {
   StartRing(3, {"30011", "20", "timeout=1"});
   std::string digest;

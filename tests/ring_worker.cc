@@ -9,7 +9,8 @@
 // (milliseconds between two rounds), bench=1 (prints the seconds of each of
 // ROUNDS in a line; then COUNT and ROUNDS are read from stdin, line by line),
 // soak=1 (sums of random lengths up to COUNT, several at once, each checked;
-// prints how far it is and what it holds), dtype.
+// prints how far it is and what it holds), dtype, abort (the round in which
+// this rank gives up), quit=1 (and its process ends there and then).
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -45,7 +46,13 @@ std::vector<std::string> SplitAt(const std::string& text, char mark) {
   return parts;
 }
 
-Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms) {
+struct Ends {
+  long abort_round = -1;
+  bool quit = false;
+};
+
+Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
+              const Ends& ends) {
   std::vector<float> v(count);
   uint32_t digest = 0;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
@@ -53,6 +60,12 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
     ring->SetStep(round);
+    if (round == ends.abort_round) {
+      Collective::Ticket ticket;  // so that much is under way
+      RINGLET_RETURN_IF_ERROR(ring->StartAllReduce(v.data(), count, &ticket));
+      ring->Abort(Corruption("record 17 is damaged"));
+      if (ends.quit) _exit(9);
+    }
     RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
     digest = Crc32c(v.data(), count * sizeof(float), digest);
     if (pause_ms > 0) {
@@ -172,11 +185,14 @@ Status Main(int argc, char** argv) {
   std::fflush(stdout);
   const size_t count = std::strtoul(argv[3], nullptr, 10);
   const long rounds = std::atol(argv[4]);
-  const Status status =
-      keys.count("bench") ? Bench(ring.get(), count, rounds)
-      : keys.count("soak")
-          ? Soak(ring.get(), count, rounds)
-          : Rounds(ring.get(), count, rounds, std::atoi(keys["pause"].c_str()));
+  Ends ends;
+  if (keys.count("abort")) ends.abort_round = std::atol(keys["abort"].c_str());
+  ends.quit = keys.count("quit") > 0;
+  const Status status = keys.count("bench") ? Bench(ring.get(), count, rounds)
+                        : keys.count("soak")
+                            ? Soak(ring.get(), count, rounds)
+                            : Rounds(ring.get(), count, rounds,
+                                     std::atoi(keys["pause"].c_str()), ends);
   if (!status.ok()) {  // now, not after the ring's goodbyes
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);

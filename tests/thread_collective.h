@@ -16,7 +16,8 @@
 
 namespace ringlet {
 
-// What the ranks share. A rank that has left makes every call kPeerLost.
+// What the ranks share. A rank that has left makes every call kPeerLost, one
+// that aborted makes it what that rank said.
 class ThreadJob {
  public:
   explicit ThreadJob(int size) : size_(size), spans_(size) {}
@@ -24,7 +25,13 @@ class ThreadJob {
   int size() const { return size_; }
   void Leave() {
     std::lock_guard<std::mutex> lock(mutex_);
-    left_ = true;
+    if (end_.ok()) end_ = Error(Code::kPeerLost, "a rank has left");
+    changed_.notify_all();
+  }
+  void Abort(int rank, const Status& reason) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!aborted_) end_ = reason.Annotate("rank %d (a thread) failed", rank);
+    aborted_ = true;
     changed_.notify_all();
   }
 
@@ -32,6 +39,8 @@ class ThreadJob {
   Status Meet(int rank, void* span,
               const std::function<void(const std::vector<void*>&)>& combine) {
     std::unique_lock<std::mutex> lock(mutex_);
+    // The spans of those who were here before may be gone.
+    if (!end_.ok()) return end_;
     spans_[rank] = span;
     if (++arrived_ == size_) {
       combine(spans_);
@@ -41,9 +50,8 @@ class ThreadJob {
       return Status();
     }
     const int round = round_;
-    changed_.wait(lock, [&] { return round_ != round || left_; });
-    return round_ != round ? Status()
-                           : Error(Code::kPeerLost, "a rank has left");
+    changed_.wait(lock, [&] { return round_ != round || !end_.ok(); });
+    return round_ != round ? Status() : end_;
   }
 
  private:
@@ -52,7 +60,8 @@ class ThreadJob {
   std::condition_variable changed_;
   std::vector<void*> spans_;
   int arrived_ = 0, round_ = 0;
-  bool left_ = false;
+  Status end_;  // why no call will succeed any more
+  bool aborted_ = false;
 };
 
 class ThreadCollective final : public Collective {
@@ -96,6 +105,7 @@ class ThreadCollective final : public Collective {
   Status Barrier() override {
     return job_->Meet(rank_, nullptr, [](const std::vector<void*>&) {});
   }
+  void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
  private:
   ThreadJob* const job_;
