@@ -609,6 +609,55 @@ TEST(ModelTest, SoftmaxBeforeTheLossEqualsLogits) {
   EXPECT_EQ(weights(true), weights(false));
 }
 
+// Weights after some steps, and losses by every way to one.
+std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
+  Sequential model({Input({2}), Dense(8, kTanh), last});
+  model.Compile(SGD(0.5f), loss);
+  std::vector<float> numbers;
+  const Dataset data = Points(30).Batch(10);
+  EXPECT_TRUE(model.Fit(data, Quiet(3)).ok());
+  numbers = WeightsOf(&model);
+  std::unique_ptr<BatchLoader> loader;
+  EXPECT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  Batch batch;
+  EXPECT_TRUE(loader->Next(&batch).ok());
+  model.ResetMetrics();
+  EXPECT_TRUE(model.TestStep(batch).ok());
+  const float tested = static_cast<float>(model.metric_value(0));
+  numbers.push_back(tested);
+  for (const bool training : {true, false}) {
+    double alone = 0;
+    EXPECT_TRUE(model.Forward(batch.x, batch.count, training).ok());
+    EXPECT_TRUE(model.ComputeLoss(batch, &alone).ok());
+    EXPECT_NEAR(alone, tested, 1e-5) << training;
+  }
+  return numbers;
+}
+
+TEST(ModelTest, LogitsAreTheInputOfASoftmaxOrSigmoidAndThatIsSaidOnce) {
+  const Loss sparse = SparseCategoricalCrossentropy(kFromLogits);
+  const Loss binary = BinaryCrossentropy(kFromLogits);
+  testing::internal::CaptureStderr();
+  const auto softmax = TrainedWithLogits(Dense(3, kSoftmax), sparse);
+  const auto sigmoid = TrainedWithLogits(Dense(1, kSigmoid), binary);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(softmax, TrainedWithLogits(Dense(3), sparse));
+  EXPECT_EQ(sigmoid, TrainedWithLogits(Dense(1), binary));
+  EXPECT_EQ(said,
+            "warning: `sparse_categorical_crossentropy` received "
+            "`from_logits=True`, but the output of model 'sequential' was "
+            "produced by the softmax activation of layer 'dense_1' and thus "
+            "does not represent logits. Was this intended? The loss takes that "
+            "activation's input\n");
+  // Predictions stay probabilities.
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), sparse);
+  const auto outputs = model.Predict(Points(4).Batch(4));
+  ASSERT_TRUE(outputs.ok());
+  const std::vector<float>& p = outputs.value();
+  EXPECT_NEAR(p[0] + p[1] + p[2], 1, 1e-6);
+}
+
 TEST(ModelTest, SecondCompileKeepsTheWeightsAndForgetsTheOptimizer) {
   auto model = TinyModel(Adam());
   ASSERT_TRUE(model->Fit(Points(30).Batch(10), Quiet(1)).ok());
