@@ -159,27 +159,32 @@ Status BatchLoader::ConvertX(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const float factor = scale.factor, offset = scale.offset;
   const int64_t size = x_spec_.shape.elements(), n = count * size;
-  if (x_spec_.dtype == DType::kUint8) {  // the common one: images
+  // The common one: images. A scale is monotone, so its ends tell of all.
+  if (x_spec_.dtype == DType::kUint8 && std::isfinite(0 * factor + offset) &&
+      std::isfinite(255 * factor + offset)) {
     const unsigned char* raw = raw_x_.data();
     for (int64_t i = 0; i < n; ++i) {
       x[i] = static_cast<float>(raw[i]) * factor + offset;
     }
     return Status();
   }
-  if (!raw_x_.empty()) {
-    for (int64_t i = 0; i < n; ++i) {
-      x[i] = static_cast<float>(ValueAt(x_spec_.dtype, raw_x_.data(), i));
-    }
-  }
+  const unsigned char* raw = raw_x_.data();
   for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(x[i])) {
+    const double value =
+        raw_x_.empty() ? double{x[i]} : ValueAt(x_spec_.dtype, raw, i);
+    x[i] = static_cast<float>(value) * factor + offset;
+    if (std::isfinite(x[i])) continue;
+    const std::string name = options_.dataset.source()->name();
+    if (!std::isfinite(value)) {
       return Corruption("%s: example %" PRId64 ", value %" PRId64
                         " is %f; remove or replace it",
-                        options_.dataset.source()->name().c_str(),
-                        indices_[i / size], i % size,
-                        static_cast<double>(x[i]));
+                        name.c_str(), indices_[i / size], i % size, value);
     }
-    x[i] = x[i] * factor + offset;
+    return Corruption("%s: example %" PRId64 ", value %" PRId64
+                      " is %g, which times %g plus %g is no float32; remove "
+                      "or replace it, or mend the scale",
+                      name.c_str(), indices_[i / size], i % size, value,
+                      double{factor}, double{offset});
   }
   return Status();
 }
@@ -193,11 +198,13 @@ Status BatchLoader::ConvertTargets(int64_t count, void* y) {
   for (int64_t i = 0; i < count * size; ++i) {
     const double value = ValueAt(y_spec_.dtype, raw_y_.data(), i);
     if (!options_.classes) {
-      if (!std::isfinite(value)) {
-        return Corruption("%s: target %f is not a number; remove or replace it",
-                          where(i).c_str(), value);
+      const float target = static_cast<float>(value);
+      if (!std::isfinite(target)) {
+        return Corruption("%s, target %" PRId64
+                          " is %g, which is no float32; remove or replace it",
+                          where(i).c_str(), i % size, value);
       }
-      static_cast<float*>(y)[i] = static_cast<float>(value);
+      static_cast<float*>(y)[i] = target;
       continue;
     }
     const double limit = options_.num_classes > 0

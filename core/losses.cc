@@ -8,144 +8,194 @@ namespace {
 
 constexpr float kEpsilon = 1e-7f;  // Keras's backend epsilon
 
-// One row of K values. `d` may be null; it is scaled by `scale`.
+// One row of K values. `d` may be null; it is scaled by `scale`. What differs
+// by little of something large is never taken as a difference of floats: sums
+// are of terms of one sign, in double, and only their result is rounded.
 struct Row {
   int64_t width;
   const float* p;
   float* d;
   float scale;
+
+  void Set(int64_t j, double gradient) const {
+    d[j] = static_cast<float>(scale * gradient);
+  }
 };
 
-float LogSumExp(int64_t width, const float* z) {
-  const float largest = *std::max_element(z, z + width);
-  if (!std::isfinite(largest)) return largest;
-  float sum = 0;
-  for (int64_t j = 0; j < width; ++j) sum += std::exp(z[j] - largest);
-  return largest + std::log(sum);
+double Clip(double p) {
+  const double low = kEpsilon, high = 1 - kEpsilon;
+  return std::min(std::max(p, low), high);
+}
+bool Clipped(double p) { return !(p >= kEpsilon && p <= 1 - kEpsilon); }
+
+double Log1p(double x) { return std::log1p(static_cast<float>(x)); }
+
+// -log q of a probability, exact also where q is nearly 1.
+double MinusLog(double q) { return Log1p((1 - q) / q); }
+
+// exp(x) of x <= 0; what rounding x to float32 takes away is put back.
+double Exp(double x) {
+  if (x < -110) return 0;  // less than any float32
+  const float rounded = static_cast<float>(x);
+  return std::exp(rounded) * (1 + (x - rounded));
 }
 
-float Clip(float p) { return std::min(std::max(p, kEpsilon), 1 - kEpsilon); }
-bool Clipped(float p) { return !(p >= kEpsilon && p <= 1 - kEpsilon); }
+// softmax(z)[j] is Of(j) / sum().
+class Softmax {
+ public:
+  Softmax(int64_t width, const float* z)
+      : z_(z), top_(std::max_element(z, z + width) - z) {
+    for (int64_t j = 0; j < width; ++j) {
+      if (j != top_) rest_ += Of(j);
+    }
+    // As TensorFlow's: an infinite or no largest value has no softmax.
+    if (!std::isfinite(z[top_])) rest_ = std::nan("");
+  }
+  double Of(int64_t j) const { return j == top_ ? 1 : Exp(-Below(j)); }
+  double sum() const { return 1 + rest_; }
+  // The sum without number j, whose value is `of_j`.
+  double Others(int64_t j, double of_j) const {
+    return j == top_ ? rest_ : 1 + (rest_ - of_j);
+  }
+  // -log softmax(z)[j].
+  double Loss(int64_t j) const { return Below(j) + Log1p(rest_); }
 
-float SparseFromLogits(const Row& row, int32_t label) {
-  const float* z = row.p;
-  const float total = LogSumExp(row.width, z);
+ private:
+  double Below(int64_t j) const { return double{z_[top_]} - z_[j]; }
+
+  const float* const z_;
+  const int64_t top_;  // the first of the largest
+  double rest_ = 0;    // the sum without it
+};
+
+double SparseFromLogits(const Row& row, int32_t label) {
+  const Softmax softmax(row.width, row.p);
   if (row.d != nullptr) {
+    const double sum = softmax.sum();
     for (int64_t j = 0; j < row.width; ++j) {
-      const float softmax = std::exp(z[j] - total);
-      row.d[j] = row.scale * (softmax - (j == label ? 1.0f : 0.0f));
+      const double e = softmax.Of(j);
+      row.Set(j, (j == label ? -softmax.Others(j, e) : e) / sum);
     }
   }
-  return total - z[label];
+  return softmax.Loss(label);
 }
 
 // TensorFlow clips, takes logarithms and applies the loss from logits to them:
 // log(sum of clipped p) - log(p[label]).
-float SparseFromProbabilities(const Row& row, int32_t label) {
-  float sum = 0;
-  for (int64_t j = 0; j < row.width; ++j) sum += Clip(row.p[j]);
-  const float chosen = Clip(row.p[label]);
+double SparseFromProbabilities(const Row& row, int32_t label) {
+  double others = 0;
+  for (int64_t j = 0; j < row.width; ++j) {
+    if (j != label) others += Clip(row.p[j]);
+  }
+  const double chosen = Clip(row.p[label]), sum = others + chosen;
   if (row.d != nullptr) {
     for (int64_t j = 0; j < row.width; ++j) {
-      const float g = 1 / sum - (j == label ? 1 / chosen : 0.0f);
-      row.d[j] = Clipped(row.p[j]) ? 0 : row.scale * g;
+      const double g = (j == label ? -others / chosen : 1) / sum;
+      row.Set(j, Clipped(row.p[j]) ? 0 : g);
     }
   }
-  return std::log(sum) - std::log(chosen);
+  return Log1p(others / chosen);
 }
 
-float CategoricalFromLogits(const Row& row, const float* t, float smooth) {
-  const float* z = row.p;
-  const float uniform = smooth / static_cast<float>(row.width);
-  const float total = LogSumExp(row.width, z);
-  float loss = 0, weight = 0;
+double Smoothed(float t, float smoothing, int64_t classes) {
+  return t * (1 - double{smoothing}) +
+         double{smoothing} / static_cast<double>(classes);
+}
+
+double CategoricalFromLogits(const Row& row, const float* t, float smooth) {
+  const Softmax softmax(row.width, row.p);
+  double loss = 0, weight = 0;
   for (int64_t j = 0; j < row.width; ++j) {
-    const float target = t[j] * (1 - smooth) + uniform;
-    // 0 * inf counts as 0.
-    if (target != 0) loss += target * (total - z[j]);
+    const double target = Smoothed(t[j], smooth, row.width);
+    // 0 * inf counts as 0, but not 0 * NaN.
+    const double of_j = softmax.Loss(j);
+    if (target != 0 || std::isnan(of_j)) loss += target * of_j;
     weight += target;
   }
   if (row.d != nullptr) {
+    // softmax * weight - target.
+    const double sum = softmax.sum();
     for (int64_t j = 0; j < row.width; ++j) {
-      const float target = t[j] * (1 - smooth) + uniform;
-      row.d[j] = row.scale * (std::exp(z[j] - total) * weight - target);
+      const double target = Smoothed(t[j], smooth, row.width);
+      const double e = softmax.Of(j);
+      row.Set(j, (e * (weight - target) - target * softmax.Others(j, e)) / sum);
     }
   }
   return loss;
 }
 
-float CategoricalFromProbabilities(const Row& row, const float* t,
-                                   float smooth) {
-  const float uniform = smooth / static_cast<float>(row.width);
-  float sum = 0;
+double CategoricalFromProbabilities(const Row& row, const float* t,
+                                    float smooth) {
+  double sum = 0;
   for (int64_t j = 0; j < row.width; ++j) sum += row.p[j];
-  float loss = 0, dot = 0;  // dot = sum of dL/dq q, with q = p / sum
+  double loss = 0, dot = 0;  // dot = sum of dL/dq q, with q = p / sum
   for (int64_t j = 0; j < row.width; ++j) {
-    const float q = row.p[j] / sum;
-    const float target = t[j] * (1 - smooth) + uniform;
-    loss -= target * std::log(Clip(q));
+    const double q = row.p[j] / sum;
+    const double target = Smoothed(t[j], smooth, row.width);
+    loss += target * MinusLog(Clip(q));
     if (!Clipped(q)) dot -= target;
   }
   if (row.d != nullptr) {
     for (int64_t j = 0; j < row.width; ++j) {
-      const float q = row.p[j] / sum;
-      const float target = t[j] * (1 - smooth) + uniform;
-      const float dq = Clipped(q) ? 0 : -target / q;
-      row.d[j] = row.scale * (dq - dot) / sum;
+      const double q = row.p[j] / sum;
+      const double target = Smoothed(t[j], smooth, row.width);
+      const double dq = Clipped(q) ? 0 : -target / q;
+      row.Set(j, (dq - dot) / sum);
     }
   }
   return loss;
 }
 
-float BinaryFromLogits(float x, float t, float* d) {
-  const float e = std::exp(-std::fabs(x));
-  *d = (x >= 0 ? 1 / (1 + e) : e / (1 + e)) - t;
-  return std::max(x, 0.0f) - x * t + std::log1p(e);
+double BinaryFromLogits(float x, double t, double* d) {
+  const double e = std::exp(-std::fabs(x));
+  *d = (x >= 0 ? (1 - t) - t * e : e * (1 - t) - t) / (1 + e);
+  return (x >= 0 ? x * (1 - t) : -x * t) + Log1p(e);
 }
 
-float BinaryFromProbabilities(float p, float t, float* d) {
-  const float q = Clip(p);
+double BinaryFromProbabilities(float p, double t, double* d) {
+  const double q = Clip(p);
   *d = Clipped(p) ? 0 : (q - t) / (q * (1 - q));
-  return -(t * std::log(q) + (1 - t) * std::log(1 - q));
+  return t * MinusLog(q) + (1 - t) * -Log1p(-q);
 }
 
 // The loss of one value and its derivative.
-float Elementwise(const Loss& loss, float p, float t, float* d) {
-  const float e = p - t;
+double Elementwise(const Loss& loss, float p, float t, double* d) {
+  const double e = double{p} - t, delta = loss.delta;
   switch (loss.kind) {
     case Loss::Kind::kMeanSquaredError:
       *d = 2 * e;
       return e * e;
     case Loss::Kind::kMeanAbsoluteError:
-      *d = e > 0 ? 1.0f : e < 0 ? -1.0f : 0.0f;
+      *d = e > 0 ? 1.0 : e < 0 ? -1.0 : 0.0;
       return std::fabs(e);
     case Loss::Kind::kHuber:
-      if (std::fabs(e) <= loss.delta) {
+      if (std::fabs(e) <= delta) {
         *d = e;
-        return 0.5f * e * e;
+        return 0.5 * e * e;
       }
-      *d = e > 0 ? loss.delta : -loss.delta;
-      return loss.delta * std::fabs(e) - 0.5f * loss.delta * loss.delta;
-    default:  // binary crossentropy
-      t = t * (1 - loss.label_smoothing) + loss.label_smoothing / 2;
-      return loss.from_logits ? BinaryFromLogits(p, t, d)
-                              : BinaryFromProbabilities(p, t, d);
+      *d = e > 0 ? delta : -delta;
+      return delta * (std::fabs(e) - 0.5 * delta);
+    default: {  // binary crossentropy
+      const double target = Smoothed(t, loss.label_smoothing, 2);
+      return loss.from_logits ? BinaryFromLogits(p, target, d)
+                              : BinaryFromProbabilities(p, target, d);
+    }
   }
 }
 
-float MeanOverRow(const Loss& loss, const Row& row, const float* t) {
-  const float share = 1.0f / static_cast<float>(row.width);
-  float sum = 0;
+double MeanOverRow(const Loss& loss, const Row& row, const float* t) {
+  const double width = static_cast<double>(row.width);
+  double sum = 0;
   for (int64_t j = 0; j < row.width; ++j) {
-    float d;
+    double d;
     sum += Elementwise(loss, row.p[j], t[j], &d);
-    if (row.d != nullptr) row.d[j] = row.scale * share * d;
+    if (row.d != nullptr) row.Set(j, d / width);
   }
-  return sum * share;
+  return sum / width;
 }
 
-float RowLoss(const Loss& loss, const Row& row, const void* targets,
-              int64_t number) {
+double RowLoss(const Loss& loss, const Row& row, const void* targets,
+               int64_t number) {
   const float* t = static_cast<const float*>(targets) + number * row.width;
   switch (loss.kind) {
     case Loss::Kind::kSparseCategoricalCrossentropy: {
@@ -265,7 +315,7 @@ void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
   const int64_t rows = output.elements() / width;
   const float share = 1.0f / static_cast<float>(rows);
   for (int64_t i = 0; i < count; ++i) {
-    float sum = 0;
+    double sum = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t number = i * rows + r;
       const Row row = {
@@ -274,7 +324,7 @@ void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
           scale * share};
       sum += RowLoss(loss, row, targets, number);
     }
-    per_example[i] = sum * share;
+    per_example[i] = static_cast<float>(sum / static_cast<double>(rows));
   }
 }
 

@@ -1,7 +1,9 @@
 #include "model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "model_impl.h"
@@ -182,17 +184,29 @@ void Model::Impl::CheckGraph() {
   Fail(CheckLossShape(loss, output_node().output));
 }
 
-// As TensorFlow does in a compiled step: where the output is a softmax or a
-// sigmoid, the loss takes its input, which is exact for any value.
+// As Keras does over TensorFlow: where the output is a softmax or a sigmoid,
+// the loss takes its input, which is exact for any value; so it does where it
+// was told to take logits, which such an output is not, and it warns.
 void Model::Impl::ChooseStepLoss() {
   const Op* last = output_node().op.get();
   const Activation activation =
       last != nullptr ? last->fused_activation() : kLinear;
-  step_loss = loss;
-  loss_takes_logits = !loss.from_logits &&
-                      loss.logits_activation() == activation &&
-                      activation != kLinear;
-  if (loss_takes_logits) step_loss.from_logits = true;
+  step_loss = output_loss = loss;
+  loss_takes_logits =
+      loss.logits_activation() == activation && activation != kLinear;
+  if (!loss_takes_logits) return;
+  step_loss.from_logits = true;
+  output_loss.from_logits = false;
+  static std::atomic<bool> warned{false};
+  if (!loss.from_logits || warned.exchange(true)) return;
+  std::fprintf(stderr,
+               "warning: `%s` received `from_logits=True`, but the output of "
+               "model '%s' was produced by the %s activation of layer '%s' and "
+               "thus does not represent logits. Was this intended? The loss "
+               "takes that activation's input\n",
+               loss.name(), name.c_str(),
+               activation == kSoftmax ? "softmax" : "sigmoid",
+               output_node().layer.name.c_str());
 }
 
 void Model::Impl::MakePool() {

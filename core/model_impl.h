@@ -90,6 +90,7 @@ struct Model::Impl final : public GradientSink {
   Optimizer optimizer;
   Loss loss;       // as asked for
   Loss step_loss;  // as computed: on logits where the last activation allows
+  Loss output_loss;  // of what output() holds
   bool loss_takes_logits = false;
   std::vector<Metric> metrics;
   std::vector<std::string> metric_names;

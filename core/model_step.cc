@@ -96,8 +96,8 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
   float* gradient = with_gradient && last.needs_gradient ? last.dy : nullptr;
   *loss_sum = 0;
   if (count > 0) {
-    ringlet::ComputeLoss(without_activation ? step_loss : loss, last.output,
-                         count, last.y, batch.y,
+    ringlet::ComputeLoss(without_activation ? step_loss : output_loss,
+                         last.output, count, last.y, batch.y,
                          1.0f / static_cast<float>(batch.global_count),
                          step.per_example, gradient);
     for (int64_t i = 0; i < count; ++i) *loss_sum += step.per_example[i];

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "decimal.h"
+
 namespace ringlet {
 namespace {
 
@@ -42,25 +44,27 @@ void UpdateSgd(const Optimizer& o, const StepScalars& s, const Regularizer& r,
   }
 }
 
-// `a` and `m` are null where not centered and without momentum.
+// `a` and `m` are null where not centered and without momentum. Moments move by
+// a share of their distance, so that only 1 - rho is rounded: a rounded rho of
+// nearly 1 would be another moment in the long run.
 void UpdateRmsprop(const Optimizer& o, const StepScalars& s,
                    const Regularizer& r, int64_t n, float* __restrict w,
                    const float* __restrict g, float* __restrict v,
                    float* __restrict a, float* __restrict m) {
-  const float lr = s.learning_rate, rho = o.rho, rest = 1 - o.rho;
+  const float lr = s.learning_rate, rest = s.rest_1;
   const float epsilon = o.epsilon, mu = o.momentum;
   if (a == nullptr && m == nullptr) {
     ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-      v[i] = rho * v[i] + rest * (gi * gi);
+      v[i] += (gi * gi - v[i]) * rest;
       w[i] = wi - lr * gi / std::sqrt(v[i] + epsilon);
     });
     return;
   }
   ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-    v[i] = rho * v[i] + rest * (gi * gi);
+    v[i] += (gi * gi - v[i]) * rest;
     float d = v[i];
     if (a != nullptr) {
-      a[i] = rho * a[i] + rest * gi;
+      a[i] += (gi - a[i]) * rest;
       d -= a[i] * a[i];
     }
     float increment = lr * gi / std::sqrt(d + epsilon);
@@ -74,7 +78,7 @@ void UpdateAdam(const Optimizer& o, const StepScalars& s, const Regularizer& r,
                 int64_t n, float* __restrict w, const float* __restrict g,
                 float* __restrict m, float* __restrict v,
                 float* __restrict v_max) {
-  const float rest_1 = 1 - o.beta_1, rest_2 = 1 - o.beta_2;
+  const float rest_1 = s.rest_1, rest_2 = s.rest_2;
   const float alpha = s.alpha, epsilon = o.epsilon;
   if (v_max == nullptr) {
     ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
@@ -204,11 +208,18 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
   StepScalars s;
   s.learning_rate = learning_rate;
   s.decay = optimizer.weight_decay * learning_rate;
+  if (optimizer.kind == Optimizer::Kind::kRmsprop) {
+    s.rest_1 = static_cast<float>(1 - Decimal(optimizer.rho));
+  }
   if (optimizer.kind == Optimizer::Kind::kAdam) {
     const double t = static_cast<double>(iterations) + 1;
-    s.alpha = static_cast<float>(
-        learning_rate * std::sqrt(1 - std::pow(double{optimizer.beta_2}, t)) /
-        (1 - std::pow(double{optimizer.beta_1}, t)));
+    const double beta_1 = Decimal(optimizer.beta_1);
+    const double beta_2 = Decimal(optimizer.beta_2);
+    s.rest_1 = static_cast<float>(1 - beta_1);
+    s.rest_2 = static_cast<float>(1 - beta_2);
+    s.alpha =
+        static_cast<float>(learning_rate * std::sqrt(1 - std::pow(beta_2, t)) /
+                           (1 - std::pow(beta_1, t)));
   }
   return s;
 }

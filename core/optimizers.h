@@ -64,7 +64,7 @@ struct Optimizer {
 // m = momentum m - lr g;  w += m, or with nesterov w += momentum m - lr g.
 Optimizer SGD(const LearningRate& learning_rate = 0.01f, float momentum = 0,
               bool nesterov = false);
-// v = rho v + (1 - rho) g^2;  w -= lr g / sqrt(v [- a^2] + epsilon), where a is
+// v += (g^2 - v)(1 - rho);  w -= lr g / sqrt(v [- a^2] + epsilon), where a is
 // the running mean of g if centered; with momentum the increments are.
 Optimizer RMSprop(const LearningRate& learning_rate = 0.001f, float rho = 0.9f,
                   float momentum = 0, float epsilon = 1e-7f,
@@ -85,6 +85,10 @@ struct StepScalars {
   float learning_rate = 0;
   float alpha = 0;  // Adam's rate with both bias corrections
   float decay = 0;  // weight_decay * learning_rate
+  // 1 - rho, or 1 - beta_1 and 1 - beta_2: of the decimals that these were
+  // written as (0.9999 and not its float32), rounded once.
+  float rest_1 = 0;
+  float rest_2 = 0;
 };
 StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
                         int64_t iterations);

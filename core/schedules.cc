@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "decimal.h"
+
 namespace ringlet {
 
 LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
@@ -86,7 +88,7 @@ float LearningRate::At(int64_t iterations) const {
       return initial;
     case Kind::kExponentialDecay: {
       const double p = staircase ? std::floor(step / steps) : step / steps;
-      return static_cast<float>(initial * std::pow(double{decay_rate}, p));
+      return static_cast<float>(initial * std::pow(Decimal(decay_rate), p));
     }
     case Kind::kCosineDecay: {
       double from = initial, at = step;
@@ -102,7 +104,7 @@ float LearningRate::At(int64_t iterations) const {
       constexpr double kPi = 3.141592653589793;
       const double cosine =
           0.5 * (1 + std::cos(kPi * std::min(at, steps) / steps));
-      return static_cast<float>(from * ((1 - alpha) * cosine + alpha));
+      return static_cast<float>(from * ((1 - double{alpha}) * cosine + alpha));
     }
     case Kind::kPiecewiseConstantDecay:
       for (size_t i = 0; i < boundaries.size(); ++i) {

@@ -441,6 +441,48 @@ TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
       << bad.status().message();
 }
 
+// The error that one pass over x and y, in examples of one value, ends with.
+template <typename X, typename Y>
+std::string ErrorOfData(DType x_type, const std::vector<X>& x, DType y_type,
+                        const std::vector<Y>& y, const Scale& scale) {
+  Sequential model({Input({1}), Dense(1)});
+  model.Compile(SGD(), MeanSquaredError());
+  const Dataset data(MemorySource({x_type, {1}}, x.data(), {y_type, {1}},
+                                  y.data(), static_cast<int64_t>(x.size())));
+  const auto fitted = model.Fit(data.Map(scale).Batch(2), Quiet(1));
+  if (!fitted.ok()) {
+    EXPECT_EQ(fitted.status().code(), Code::kCorruption);
+  }
+  return fitted.status().message();
+}
+
+TEST(FitTest, ValuesThatFloat32DoesNotHoldAreNamed) {
+  const std::vector<float> one = {1, 1, 1};
+  const std::string target = ErrorOfData<float, double>(
+      DType::kFloat32, one, DType::kFloat64, {0, 0, -1e300}, Scale());
+  EXPECT_NE(target.find("example 2, target 0 is -1e+300"), std::string::npos)
+      << target;
+  const std::string converted = ErrorOfData<double, float>(
+      DType::kFloat64, {1, 1e39, 1}, DType::kFloat32, one, Scale());
+  EXPECT_NE(converted.find("example 1, value 0 is 1e+39"), std::string::npos)
+      << converted;
+  const std::string scaled = ErrorOfData<float, float>(
+      DType::kFloat32, {1, 1, 3e38f}, DType::kFloat32, one, Scale(10));
+  EXPECT_NE(scaled.find("example 2, value 0 is 3e+38, which times 10"),
+            std::string::npos)
+      << scaled;
+  const std::string bytes = ErrorOfData<unsigned char, float>(
+      DType::kUint8, {0, 2, 0}, DType::kFloat32, one, Scale(3e38f));
+  EXPECT_NE(bytes.find("example 1, value 0 is 2, which times 3e+38"),
+            std::string::npos)
+      << bytes;
+  // What fits after scaling is fine, though a larger byte would not be.
+  EXPECT_EQ((ErrorOfData<unsigned char, float>(DType::kUint8, {1, 0, 1},
+                                               DType::kFloat32, one,
+                                               Scale(3e38f, -3e38f))),
+            "");
+}
+
 TEST(FitTest, EpochLineIsPrintedOnlyForMoreThanOneEpoch) {
   for (int epochs : {1, 2}) {
     FILE* out = std::tmpfile();
@@ -607,6 +649,55 @@ TEST(ModelTest, SoftmaxBeforeTheLossEqualsLogits) {
     return WeightsOf(&model);
   };
   EXPECT_EQ(weights(true), weights(false));
+}
+
+// Weights after some steps, and losses by every way to one.
+std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
+  Sequential model({Input({2}), Dense(8, kTanh), last});
+  model.Compile(SGD(0.5f), loss);
+  std::vector<float> numbers;
+  const Dataset data = Points(30).Batch(10);
+  EXPECT_TRUE(model.Fit(data, Quiet(3)).ok());
+  numbers = WeightsOf(&model);
+  std::unique_ptr<BatchLoader> loader;
+  EXPECT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  Batch batch;
+  EXPECT_TRUE(loader->Next(&batch).ok());
+  model.ResetMetrics();
+  EXPECT_TRUE(model.TestStep(batch).ok());
+  const float tested = static_cast<float>(model.metric_value(0));
+  numbers.push_back(tested);
+  for (const bool training : {true, false}) {
+    double alone = 0;
+    EXPECT_TRUE(model.Forward(batch.x, batch.count, training).ok());
+    EXPECT_TRUE(model.ComputeLoss(batch, &alone).ok());
+    EXPECT_NEAR(alone, tested, 1e-5) << training;
+  }
+  return numbers;
+}
+
+TEST(ModelTest, LogitsAreTheInputOfASoftmaxOrSigmoidAndThatIsSaidOnce) {
+  const Loss sparse = SparseCategoricalCrossentropy(kFromLogits);
+  const Loss binary = BinaryCrossentropy(kFromLogits);
+  testing::internal::CaptureStderr();
+  const auto softmax = TrainedWithLogits(Dense(3, kSoftmax), sparse);
+  const auto sigmoid = TrainedWithLogits(Dense(1, kSigmoid), binary);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(softmax, TrainedWithLogits(Dense(3), sparse));
+  EXPECT_EQ(sigmoid, TrainedWithLogits(Dense(1), binary));
+  EXPECT_EQ(said,
+            "warning: `sparse_categorical_crossentropy` received "
+            "`from_logits=True`, but the output of model 'sequential' was "
+            "produced by the softmax activation of layer 'dense_1' and thus "
+            "does not represent logits. Was this intended? The loss takes that "
+            "activation's input\n");
+  // Predictions stay probabilities.
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), sparse);
+  const auto outputs = model.Predict(Points(4).Batch(4));
+  ASSERT_TRUE(outputs.ok());
+  const std::vector<float>& p = outputs.value();
+  EXPECT_NEAR(p[0] + p[1] + p[2], 1, 1e-6);
 }
 
 TEST(ModelTest, SecondCompileKeepsTheWeightsAndForgetsTheOptimizer) {

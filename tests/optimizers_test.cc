@@ -108,6 +108,43 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
   }
 }
 
+// 1 - rho of a rho of nearly 1, in the first steps and after many.
+TEST(OptimizersTest, LongMemoriesAreThoseOfTheirDecimals) {
+  constexpr double kRho = 0.9999;
+  const Optimizer optimizers[] = {
+      RMSprop(0.01f, 0.9999f),
+      RMSprop(0.01f, 0.9999f, 0, 1e-7f, /*centered=*/true),
+      Adam(0.01f, 0.9f, 0.9999f)};
+  for (const Optimizer& o : optimizers) {
+    const bool adam = o.kind == Optimizer::Kind::kAdam;
+    float memory[3] = {};
+    float* slots[] = {&memory[0], &memory[1], &memory[2]};
+    double mean = 0, square = 0, largest = 0;
+    const std::vector<float> g = RandomFloats(30000, 3);
+    for (size_t i = 0; i < g.size(); ++i) {
+      // From 0, so that the weight is the step.
+      float w = 0;
+      const int64_t step = static_cast<int64_t>(i);
+      UpdateRange(o, PrepareStep(o, 0.01f, step), {}, 1, &w, &g[i], slots);
+      const double beta_1 = adam ? 0.9 : kRho;
+      mean = beta_1 * mean + (1 - beta_1) * g[i];
+      square = kRho * square + (1 - kRho) * g[i] * g[i];
+      const double t = static_cast<double>(i) + 1;
+      const double want =
+          adam ? -0.01 * std::sqrt(1 - std::pow(kRho, t)) /
+                     (1 - std::pow(beta_1, t)) * mean /
+                     (std::sqrt(square) + 1e-7)
+               : -0.01 * g[i] /
+                     std::sqrt(square - (o.centered ? mean * mean : 0) + 1e-7);
+      // Adam's mean may nearly cancel.
+      const double room =
+          adam ? std::max(std::fabs(want), 1e-3) : std::fabs(want);
+      largest = std::max(largest, std::fabs(w - want) / room);
+    }
+    EXPECT_LT(largest, 1.5e-5) << o.name << (o.centered ? ", centered" : "");
+  }
+}
+
 TEST(OptimizersTest, DefaultsAndSlotNamesAreKeras) {
   EXPECT_FLOAT_EQ(SGD().learning_rate.At(0), 0.01f);
   EXPECT_EQ(SGD().num_slots(), 0);
@@ -188,6 +225,9 @@ TEST(SchedulesTest, ValuesAreKeras) {
   EXPECT_FLOAT_EQ(steps.At(10), 1);
   EXPECT_FLOAT_EQ(steps.At(11), 0.5f);
   EXPECT_FLOAT_EQ(steps.At(21), 0.1f);
+  // The float32 0.9999 to the power of 10000 is off by 1.7e-4, relatively.
+  EXPECT_NEAR(ExponentialDecay(1, 1, 0.9999f).At(10000),
+              std::pow(0.9999, 10000), 1e-7);
   EXPECT_FALSE(PiecewiseConstantDecay({10}, {1}).Check().ok());
   EXPECT_FALSE(PiecewiseConstantDecay({10, 5}, {1, 1, 1}).Check().ok());
   EXPECT_FALSE(ExponentialDecay(1, 0, 1).Check().ok());
