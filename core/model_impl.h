@@ -25,6 +25,7 @@ struct Model::Impl final : public GradientSink {
     void operator()(void* p) const { std::free(p); }
   };
   using Block = std::unique_ptr<void, FreeDeleter>;
+  ~Impl() override { DropGradients(); }
   // Aligned memory from the heap; null where there is none.
   static Block AllocateBlock(size_t bytes);
 
@@ -78,6 +79,7 @@ struct Model::Impl final : public GradientSink {
 
   std::string class_name, name;
   Status status;
+  Status refused;  // the last Compile, if the model stayed as it was
   std::vector<Node> nodes;
   std::set<std::string> names;         // of the nodes
   std::map<std::string, int> numbers;  // the last that a default name took
@@ -101,7 +103,7 @@ struct Model::Impl final : public GradientSink {
   Block kept_block;
   KeptMemory kept;
   size_t kept_bytes = 0;
-  Block step_block;
+  std::shared_ptr<void> step_block;  // shared with an open loader
   StepMemory step;
   size_t step_bytes = 0;
   int64_t step_batch = 0;
@@ -114,6 +116,7 @@ struct Model::Impl final : public GradientSink {
   // The step under way.
   int64_t count = 0;
   bool forward_trains = false;
+  bool have_output = false;  // for a loss to be computed of
   bool have_gradient_of_loss = false;
   bool have_gradients = false;
   bool apply_when_ready = false;
@@ -122,8 +125,8 @@ struct Model::Impl final : public GradientSink {
   std::vector<GradientSpan> clip_spans;
   int64_t ready = 0;    // gradients from here on are final
   int64_t started = 0;  // and from here on on their way to the others
-  std::vector<Collective::Ticket> tickets;
-  Status collective_status;
+  std::vector<Collective::Ticket> tickets;  // the gradients are not ours yet
+  Status collective_status;                 // of this step's reductions
 
   Collective* collective() {
     return options.collective != nullptr ? options.collective : &solo;
@@ -169,6 +172,7 @@ struct Model::Impl final : public GradientSink {
   int ReplacedBy(int root) const;
   size_t LabelBytes() const;
   Status CheckLimit(size_t bytes, const char* what) const;
+  Status CheckNotLent(const char* call) const;
 
   // --- the step ---------------------------------------------------------
   Status Forward(const float* x, int64_t examples, bool training,
@@ -177,6 +181,7 @@ struct Model::Impl final : public GradientSink {
   Status Backward(bool update);
   void BackwardNode(int node);
   Status FinishReduction();
+  void DropGradients();
   void UpdateMetrics(const Batch& batch, double loss_sum);
   OpCall CallOf(int node);
   void Ready(int64_t begin) override;

@@ -43,11 +43,12 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
     return InvalidArgument("a batch of %" PRId64 " examples", examples);
   }
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
+  DropGradients();
   const FlushDenormals flush;
   count = examples;
   forward_trains = training;
   without_activation = for_loss && loss_takes_logits;
-  have_gradient_of_loss = have_gradients = false;
+  have_output = true;
   // The input and views of it are the caller's bytes; nothing writes to them.
   for (Node& node : nodes) {
     if (node.root == 0) node.y = const_cast<float*>(x);
@@ -107,6 +108,7 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
     }
   }
   have_gradient_of_loss = with_gradient;
+  have_output = !with_gradient && !without_activation;
   Observe("loss", "forward", begin);
   return Status();
 }
@@ -114,7 +116,7 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  if (m.have_gradient_of_loss) {
+  if (!m.have_output) {
     return InvalidArgument("ComputeLoss needs a Forward before it");
   }
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.forward_trains, loss));
@@ -148,12 +150,11 @@ Status Model::Impl::Backward(bool update) {
     return InvalidArgument(
         "Backward needs Forward(training) and ComputeLoss before it");
   }
+  RINGLET_CHECK(tickets.empty());  // Forward has dropped them
   const FlushDenormals flush;
   have_gradient_of_loss = false;
   apply_when_ready = update;
   ready = started = num_weights;
-  tickets.clear();
-  collective_status = Status();
   if (count == 0) {
     std::fill_n(kept.gradients, num_weights, 0.0f);
     Ready(0);
@@ -164,7 +165,8 @@ Status Model::Impl::Backward(bool update) {
   }
   RINGLET_CHECK(ready == 0 || num_weights == 0);
   have_gradients = true;
-  return collective_status;
+  // Of what was started before the error too.
+  return collective_status.ok() ? Status() : FinishReduction();
 }
 
 Status Model::Backward() { return impl_->Backward(/*update=*/false); }
@@ -199,17 +201,25 @@ void Model::Impl::StartBuckets() {
 }
 
 // All of them, before any weight changes: a step happens for all or for none.
+// Afterwards nobody but this thread touches the gradients.
 Status Model::Impl::FinishReduction() {
   if (tickets.empty()) return collective_status;
   const int64_t begin = Now();
-  Status first = collective_status;
   for (Collective::Ticket ticket : tickets) {
     const Status s = collective()->Wait(ticket);
-    if (first.ok()) first = s;
+    if (collective_status.ok()) collective_status = s;
   }
   tickets.clear();
   Observe("all-reduce", "step", begin);
-  return first;
+  return collective_status;
+}
+
+// The step under way ends without an update. An error of its reductions is not
+// lost: the collective's next call has it again.
+void Model::Impl::DropGradients() {
+  (void)FinishReduction();
+  collective_status = Status();
+  have_gradient_of_loss = have_gradients = false;
 }
 
 // The optimizer over weights [begin, end), whose gradients are given, variable
@@ -312,13 +322,11 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.start = loader_options.start;
   options.rank = m.collective()->rank();
   options.world = m.collective()->size();
+  RINGLET_RETURN_IF_ERROR(m.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(
       m.Reserve(dataset.LargestPart(options.world), loader_options.training));
-  if (!m.lease.expired()) {
-    return InvalidArgument("model '%s': close the other loader first",
-                           m.name.c_str());
-  }
-  options.lease = std::make_shared<int>(0);
+  // The memory stays with the loader, should the model go first.
+  options.lease = std::make_shared<std::shared_ptr<void>>(m.step_block);
   m.lease = options.lease;
   for (int slot = 0; slot < 2; ++slot) {
     options.x[slot] = m.step.x[slot];
