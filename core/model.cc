@@ -471,11 +471,7 @@ const Optimizer& Model::optimizer() const { return impl_->optimizer; }
 const Loss& Model::loss() const { return impl_->loss; }
 const std::vector<Metric>& Model::metrics() const { return impl_->metrics; }
 int64_t Model::iterations() const { return impl_->iterations; }
-float Model::LearningRate() const {
-  return impl_->learning_rate >= 0
-             ? impl_->learning_rate
-             : impl_->optimizer.learning_rate.At(impl_->iterations);
-}
+float Model::LearningRate() const { return impl_->LearningRate(); }
 void Model::SetLearningRate(float learning_rate) {
   impl_->learning_rate = learning_rate;
 }

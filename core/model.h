@@ -187,7 +187,8 @@ class Model {
   // Gradients of the loss, summed over all ranks while they are computed; the
   // sums may be under way when it returns.
   Status Backward();
-  // Clips, updates the weights, counts the iteration.
+  // Clips, updates the weights, counts the iteration; where the optimizer
+  // accumulates, only adds the gradients up but for each k-th time.
   Status ApplyGradients();
 
   // Running values since ResetMetrics: "loss" first, then the metrics.
@@ -221,6 +222,8 @@ class Model {
   const Optimizer& optimizer() const;
   const Loss& loss() const;
   const std::vector<Metric>& metrics() const;  // as they were resolved
+  // Steps, of which an optimizer that accumulates makes
+  // optimizer().Updates(iterations()) updates.
   int64_t iterations() const;
   // Of the next step: the schedule's, or what SetLearningRate set.
   float LearningRate() const;

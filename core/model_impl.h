@@ -110,7 +110,7 @@ struct Model::Impl final : public GradientSink {
   bool step_training = false;
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
-  int64_t iterations = 0;
+  int64_t iterations = 0;    // steps, whether each updates or not
   float learning_rate = -1;  // < 0: the schedule's
 
   // The step under way.
@@ -122,6 +122,7 @@ struct Model::Impl final : public GradientSink {
   bool apply_when_ready = false;
   bool without_activation = false;  // the output is still the loss's logits
   StepScalars scalars;
+  bool step_updates = false;  // or only adds to the sums of gradients
   std::vector<GradientSpan> clip_spans;
   int64_t ready = 0;    // gradients from here on are final
   int64_t started = 0;  // and from here on on their way to the others
@@ -187,8 +188,22 @@ struct Model::Impl final : public GradientSink {
   void Ready(int64_t begin) override;
   void Take(int64_t begin, const float* gradients) override;
   void StartBuckets();
+  float LearningRate() const {
+    return learning_rate >= 0
+               ? learning_rate
+               : optimizer.learning_rate.At(optimizer.Updates(iterations));
+  }
+  void PrepareUpdate();
   void Update(int64_t begin, int64_t end, const float* gradients);
+  void UpdatePart(const Variable& v, int64_t from, int64_t to,
+                  const float* gradients);
   void Clip();
+  // The sums of gradients from a weight on; null where every step updates.
+  float* SumsOfGradients(int64_t from) const {
+    return optimizer.accumulates()
+               ? kept.slots[optimizer.num_slots() - 1] + from
+               : nullptr;
+  }
   double Penalty() const;
   void Observe(const char* what, const char* phase, int64_t begin) const;
   int64_t Now() const {

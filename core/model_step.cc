@@ -222,6 +222,40 @@ void Model::Impl::DropGradients() {
   have_gradient_of_loss = have_gradients = false;
 }
 
+// What this step's update works with.
+void Model::Impl::PrepareUpdate() {
+  const int64_t updates = optimizer.Updates(iterations);
+  step_updates = optimizer.Updates(iterations + 1) > updates;
+  scalars = PrepareStep(optimizer, LearningRate(), updates);
+}
+
+// Weights [from, to) of one variable, and gradients from `from` on.
+void Model::Impl::UpdatePart(const Variable& v, int64_t from, int64_t to,
+                             const float* gradients) {
+  float* const sums = SumsOfGradients(from);
+  // Clip has added the regularizers' part already, and taken the mean.
+  const bool clipped = optimizer.clips() && step_updates;
+  Regularizer regularizer = clipped ? Regularizer() : v.regularizer;
+  if (sums != nullptr) {
+    if (!clipped) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(regularizer, to - from, kept.weights + from,
+                          gradients,
+                          step_updates ? static_cast<float>(steps) : 1, sums);
+    }
+    if (!step_updates) return;
+    gradients = sums;
+    regularizer = Regularizer();
+  }
+  float* slots[8] = {};
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    slots[s] = kept.slots[s] + from;
+  }
+  UpdateRange(optimizer, scalars, regularizer, to - from, kept.weights + from,
+              gradients, slots);
+  if (sums != nullptr) std::fill_n(sums, to - from, 0.0f);
+}
+
 // The optimizer over weights [begin, end), whose gradients are given, variable
 // by variable.
 void Model::Impl::Update(int64_t begin, int64_t end, const float* gradients) {
@@ -233,14 +267,7 @@ void Model::Impl::Update(int64_t begin, int64_t end, const float* gradients) {
       const int64_t from = std::max(begin + part.begin, v.offset);
       const int64_t to = std::min(begin + part.end, v.offset + v.size());
       if (from >= to) continue;
-      float* slots[8] = {};
-      for (int s = 0; s < optimizer.num_slots(); ++s) {
-        slots[s] = kept.slots[s] + from;
-      }
-      // Clip has added the regularizers' part already.
-      UpdateRange(optimizer, scalars,
-                  optimizer.clips() ? Regularizer() : v.regularizer, to - from,
-                  kept.weights + from, gradients + (from - begin), slots);
+      UpdatePart(v, from, to, gradients + (from - begin));
     }
   });
   Observe("optimizer", "step", started_at);
@@ -250,9 +277,16 @@ void Model::Impl::Clip() {
   // Keras clips the gradient of the whole loss, penalties included.
   clip_spans.clear();
   for (const Variable& v : variables) {
+    const float* const weights = kept.weights + v.offset;
     float* gradient = kept.gradients + v.offset;
-    AddRegularizationGradient(v.regularizer, v.size(), kept.weights + v.offset,
-                              gradient);
+    if (float* const sums = SumsOfGradients(v.offset); sums != nullptr) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(v.regularizer, v.size(), weights, gradient,
+                          static_cast<float>(steps), sums);
+      gradient = sums;
+    } else {
+      AddRegularizationGradient(v.regularizer, v.size(), weights, gradient);
+    }
     clip_spans.push_back({gradient, v.size()});
   }
   ClipGradients(optimizer, clip_spans.data(), clip_spans.size());
@@ -267,8 +301,8 @@ Status Model::ApplyGradients() {
   m.have_gradients = false;
   RINGLET_RETURN_IF_ERROR(m.FinishReduction());
   if (!m.apply_when_ready) {
-    m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
-    if (m.optimizer.clips()) m.Clip();
+    m.PrepareUpdate();
+    if (m.optimizer.clips() && m.step_updates) m.Clip();
     m.Update(0, m.num_weights, m.kept.gradients);
   }
   ++m.iterations;
@@ -295,9 +329,7 @@ Status Model::TrainStep(const Batch& batch) {
   // Alone and without a look at the whole gradient, each range of weights is
   // updated while it is in cache.
   const bool at_once = m.collective()->size() == 1 && !m.optimizer.clips();
-  if (at_once) {
-    m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
-  }
+  if (at_once) m.PrepareUpdate();
   RINGLET_RETURN_IF_ERROR(m.Backward(at_once));
   return ApplyGradients();
 }

@@ -107,8 +107,8 @@ std::string Describe(const OpCase& c, int64_t planned, int threads) {
 }
 
 bool SameBits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() &&
-         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  if (a.empty() || a.size() != b.size()) return a.size() == b.size();
+  return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 // Batch r in memory for `planned` gives the bits of r in memory for r, and

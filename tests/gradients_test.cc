@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -324,6 +325,171 @@ TEST(GradientsTest, OneForwardGivesOneLossToTrainOn) {
   ASSERT_OK(model.ComputeLoss(batch, &loss));
   ASSERT_OK(model.ComputeLoss(batch, &again));
   EXPECT_EQ(loss, again);
+}
+
+// --- gradient accumulation --------------------------------------------------
+
+// With a regularizer, whose gradient counts in each of the steps.
+std::unique_ptr<Sequential> SmallModel(const Optimizer& optimizer,
+                                       Collective* collective = nullptr,
+                                       bool l2 = true) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  Layer hidden = Dense(16, kTanh);
+  if (l2) hidden.KernelRegularizer(L2(0.01f)).BiasRegularizer(L1(0.001f));
+  model->Add(hidden);
+  model->Add(Dense(3));
+  model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
+                 collective);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  return model;
+}
+
+std::vector<Optimizer> SomeOptimizers() {
+  return {SGD(0.3f, 0.9f),
+          SGD(0.3f, 0.9f, true).ClipNorm(0.2f),
+          Adam(0.01f),
+          Adam(0.01f).GlobalClipNorm(0.3f),
+          AdamW(ExponentialDecay(0.02f, 3, 0.5f)),
+          RMSprop(0.01f, 0.9f, 0.5f, 1e-4f, true).ClipValue(0.05f)};
+}
+
+// The weights after `steps` of a loop of the pieces of a step.
+std::vector<float> Loop(Model* model, int64_t batch, int steps) {
+  std::unique_ptr<BatchLoader> loader;
+  EXPECT_TRUE(
+      model->OpenLoader(Points(96).Repeat().Batch(batch), {}, &loader).ok());
+  double loss = 0;
+  for (int step = 0; step < steps; ++step) {
+    const Status s = UpToBackward(model, loader.get(), &loss);
+    EXPECT_TRUE(s.ok()) << s.message();
+    EXPECT_TRUE(model->ApplyGradients().ok());
+  }
+  return WeightsOf(model);
+}
+
+std::vector<float> Fitted(Model* model, int64_t batch) {
+  const auto fitted = model->Fit(Points(96).Batch(batch), Quiet(4));
+  EXPECT_TRUE(fitted.ok()) << fitted.status().message();
+  return WeightsOf(model);
+}
+
+TEST(GradientAccumulationTest, FourStepsEqualOneOfFourTimesTheBatch) {
+  for (const Optimizer& optimizer : SomeOptimizers()) {
+    SCOPED_TRACE(optimizer.name);
+    const Optimizer four = Optimizer(optimizer).GradientAccumulationSteps(4);
+    const auto expected = Loop(SmallModel(optimizer).get(), 24, 12);
+    ExpectNear(Fitted(SmallModel(optimizer).get(), 24),
+               Loop(SmallModel(optimizer).get(), 24, 16), 1e-5);
+    ExpectNear(Loop(SmallModel(four).get(), 6, 48), expected, 1e-5);
+    const auto fitted = Fitted(SmallModel(optimizer).get(), 24);
+    ExpectNear(Fitted(SmallModel(four).get(), 6), fitted, 1e-5);
+    RunLate(3, [&](LateCollective* late) {
+      ExpectNear(Loop(SmallModel(four, late).get(), 6, 48), expected, 1e-5);
+    });
+    RunRanks(3, [&](Collective* ranks) {
+      ExpectNear(Fitted(SmallModel(four, ranks).get(), 6), fitted, 1e-5);
+    });
+  }
+}
+
+// Fit's way, by which each range of weights is updated as soon as its gradients
+// are there, is the loop's to the bit.
+TEST(GradientAccumulationTest, FitAndALoopGiveTheSameBits) {
+  for (const Optimizer& optimizer : SomeOptimizers()) {
+    const Optimizer three = Optimizer(optimizer).GradientAccumulationSteps(3);
+    EXPECT_EQ(Fitted(SmallModel(three).get(), 6),
+              Loop(SmallModel(three).get(), 6, 64));
+  }
+}
+
+TEST(GradientAccumulationTest, WeightsChangeAtEveryKthStepOnly) {
+  const auto model = SmallModel(SGD(0.1f).GradientAccumulationSteps(3));
+  auto before = WeightsOf(model.get());
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_OK(model->OpenLoader(Points(96).Repeat().Batch(6), {}, &loader));
+  ringlet::Batch batch;
+  for (int step = 1; step <= 7; ++step) {
+    ASSERT_OK(loader->Next(&batch));
+    ASSERT_OK(model->TrainStep(batch));
+    const auto after = WeightsOf(model.get());
+    EXPECT_EQ(after != before, step % 3 == 0) << step;
+    before = after;
+    EXPECT_EQ(model->iterations(), step);
+    EXPECT_EQ(model->optimizer().Updates(model->iterations()), step / 3);
+  }
+}
+
+// As in Keras, a schedule counts updates.
+TEST(GradientAccumulationTest, SchedulesCountUpdates) {
+  const auto model =
+      SmallModel(SGD(PiecewiseConstantDecay({1, 2}, {0.5f, 0.25f, 0.125f}))
+                     .GradientAccumulationSteps(2));
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_OK(model->OpenLoader(Points(96).Repeat().Batch(6), {}, &loader));
+  ringlet::Batch batch;
+  for (const float rate : {0.5f, 0.5f, 0.5f, 0.5f, 0.25f, 0.25f, 0.125f}) {
+    EXPECT_EQ(model->LearningRate(), rate);
+    ASSERT_OK(loader->Next(&batch));
+    ASSERT_OK(model->TrainStep(batch));
+  }
+}
+
+void CopyState(Saveable* from, Saveable* to) {
+  std::vector<StateSpan> a, b;
+  from->AppendState(&a);
+  to->AppendState(&b);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].name, b[i].name);
+    std::memcpy(b[i].data, a[i].data, a[i].bytes());
+  }
+  ASSERT_OK(to->StateLoaded());
+}
+
+// Stopped after any number of steps, also between two updates.
+TEST(GradientAccumulationTest, ASavedStateGoesOnExactly) {
+  for (const Optimizer& optimizer : SomeOptimizers()) {
+    const Optimizer four = Optimizer(optimizer).GradientAccumulationSteps(4);
+    const auto whole = Loop(SmallModel(four).get(), 6, 32);
+    for (const int stop : {1, 6, 8, 11}) {
+      const auto first = SmallModel(four), second = SmallModel(four);
+      Loop(first.get(), 6, stop);
+      CopyState(first->weights_state(), second->weights_state());
+      CopyState(first->optimizer_state(), second->optimizer_state());
+      std::unique_ptr<BatchLoader> loader;
+      LoaderOptions options;
+      options.start = {stop / 16, stop % 16 * 6};
+      ASSERT_OK(
+          second->OpenLoader(Points(96).Repeat().Batch(6), options, &loader));
+      double loss = 0;
+      for (int step = stop; step < 32; ++step) {
+        ASSERT_OK(UpToBackward(second.get(), loader.get(), &loss));
+        ASSERT_OK(second->ApplyGradients());
+      }
+      EXPECT_EQ(WeightsOf(second.get()), whole) << stop;
+    }
+  }
+}
+
+TEST(GradientAccumulationTest, TheSumsAreASlotOfTheOptimizer) {
+  const auto model = SmallModel(Adam().GradientAccumulationSteps(2));
+  const auto plain = SmallModel(Adam());
+  EXPECT_EQ(model->PlanMemory(8).slots, plain->PlanMemory(8).slots / 2 * 3);
+  std::vector<StateSpan> spans;
+  model->optimizer_state()->AppendState(&spans);
+  ASSERT_GE(spans.size(), 12u);
+  EXPECT_EQ(spans[8].name, "optimizer/gradient_accumulator/dense/kernel");
+  EXPECT_EQ(spans[11].name, "optimizer/gradient_accumulator/dense_1/bias");
+}
+
+TEST(GradientAccumulationTest, OfOneStepIsRefused) {
+  for (const int steps : {1, -1}) {
+    const Status s = SGD().GradientAccumulationSteps(steps).Check();
+    EXPECT_EQ(s.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::strstr(s.message(), "gradient_accumulation_steps"), nullptr);
+  }
+  EXPECT_TRUE(SGD().GradientAccumulationSteps(0).Check().ok());
 }
 
 }  // namespace
