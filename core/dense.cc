@@ -33,11 +33,18 @@ class DenseOp final : public Op {
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   bool replaces_input() const override { return true; }
-  // dY^T, each thread's block of dX^T, and that of dW.
+  // The most that a batch of up to `batch` takes. Blocks shrink as rows grow,
+  // so that need not be the largest: the largest for each size of block is
+  // asked.
   size_t backward_scratch(int64_t batch, int threads) const override {
-    const int64_t rows = batch * rows_;
-    return static_cast<size_t>(rows * units_ +
-                               threads * Block(rows) * (rows + units_));
+    int64_t most = 0;
+    for (int64_t grains = 1; grains <= kMostGrains; ++grains) {
+      const int64_t with_block = RowsWithGrains(grains) / rows_;
+      const int64_t largest = grains == 1 ? batch : std::min(batch, with_block);
+      if (largest < 1) break;
+      most = std::max(most, BackwardFloats(largest * rows_, threads));
+    }
+    return static_cast<size_t>(most);
   }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
 
@@ -116,14 +123,26 @@ class DenseOp final : public Op {
                            call.dx[0] + part.begin);
   }
 
-  // Rows of W that a thread works on at a time: dX^T in 192 KiB.
+  // What Backward takes for just so many rows: dY^T, each thread's block of
+  // dX^T, and that of dW.
+  int64_t BackwardFloats(int64_t rows, int threads) const {
+    return rows * units_ + threads * Block(rows) * (rows + units_);
+  }
+
+  // Rows of W that a thread works on at a time: dX^T in 192 KiB. A function of
+  // `rows` alone, since bits may depend on it.
   int64_t Block(int64_t rows) const {
-    constexpr int64_t kFloats = 48 * 1024;
     const int64_t grains = std::clamp<int64_t>(
-        kFloats / std::max<int64_t>(1, rows) / kGrain, 1, 16);
+        RowsWithGrains(1) / std::max<int64_t>(1, rows), 1, kMostGrains);
     return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
   }
+  // The most rows for which blocks of `grains` are not too large.
+  static constexpr int64_t RowsWithGrains(int64_t grains) {
+    return kBlockFloats / kGrain / grains;
+  }
   static constexpr int64_t kGrain = 48;
+  static constexpr int64_t kMostGrains = 16;
+  static constexpr int64_t kBlockFloats = 48 * 1024;
 
   const Activation activation_;
   const bool bias_;

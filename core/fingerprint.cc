@@ -186,6 +186,7 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("clipnorm", o.clipnorm);
   add("global_clipnorm", o.global_clipnorm);
   add("clipvalue", o.clipvalue);
+  add("gradient_accumulation_steps", int64_t{o.gradient_accumulation_steps});
 }
 
 void AddLoss(const Loss& loss, Fingerprint* fingerprint) {

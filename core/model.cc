@@ -291,6 +291,7 @@ void Model::Impl::Compile() {
   ChooseStepLoss();
   step_block.reset();
   step_batch = 0;
+  step_training = have_output = false;
   iterations = 0;
   learning_rate = -1;
   const size_t bucket = collective()->bucket_bytes() / sizeof(float);
@@ -349,7 +350,9 @@ Model::Model(const char* class_name, const char* name) : impl_(new Impl) {
 }
 void Model::Deleter::operator()(Impl* impl) const { delete impl; }
 
-const Status& Model::status() const { return impl_->status; }
+const Status& Model::status() const {
+  return impl_->status.ok() ? impl_->refused : impl_->status;
+}
 const std::string& Model::name() const { return impl_->name; }
 const char* Model::class_name() const { return impl_->class_name.c_str(); }
 void Model::set_name(const std::string& name) { impl_->name = name; }
@@ -365,6 +368,9 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
                     const std::vector<Metric>& metrics,
                     const CompileOptions& options) {
   Impl& m = *impl_;
+  m.refused = m.CheckNotLent("Compile");
+  if (!m.refused.ok()) return;
+  m.DropGradients();  // while the collective that sums them is known
   m.optimizer = optimizer;
   m.loss = loss;
   m.options = options;
@@ -431,7 +437,10 @@ const std::vector<Variable>& Model::variables() const {
 }
 int64_t Model::num_weights() const { return impl_->num_weights; }
 float* Model::weights() { return impl_->kept.weights; }
-const float* Model::gradients() const { return impl_->kept.gradients; }
+const float* Model::gradients() const {
+  (void)impl_->FinishReduction();  // ApplyGradients reports it
+  return impl_->kept.gradients;
+}
 
 int64_t Model::MultiplyAdds() const {
   int64_t sum = 0;
@@ -445,11 +454,7 @@ const Optimizer& Model::optimizer() const { return impl_->optimizer; }
 const Loss& Model::loss() const { return impl_->loss; }
 const std::vector<Metric>& Model::metrics() const { return impl_->metrics; }
 int64_t Model::iterations() const { return impl_->iterations; }
-float Model::LearningRate() const {
-  return impl_->learning_rate >= 0
-             ? impl_->learning_rate
-             : impl_->optimizer.learning_rate.At(impl_->iterations);
-}
+float Model::LearningRate() const { return impl_->LearningRate(); }
 void Model::SetLearningRate(float learning_rate) {
   impl_->learning_rate = learning_rate;
 }

@@ -110,7 +110,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // The first thing that was wrong while building and compiling.
+  // The first thing that was wrong while building and compiling, or why the
+  // last Compile was refused.
   const Status& status() const;
   const char* class_name() const;  // "Sequential" or "Functional"
   const std::string& name() const;
@@ -131,7 +132,9 @@ class Model {
 
   // Checks the whole, takes the memory the model keeps and draws the initial
   // weights. The metrics' names are resolved as Keras does ("accuracy"). A
-  // second call keeps the weights and forgets the optimizer's state.
+  // second call keeps the weights and forgets the optimizer's state and the
+  // step under way. While a loader is open it is refused: the model stays as it
+  // was, and status() says so until the next call.
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
@@ -157,8 +160,9 @@ class Model {
   size_t BytesUsed() const;
 
   // Batches of `dataset` for this model in the model's own buffers. One loader
-  // at a time; while it lives the model's memory does not grow (an error).
-  // Labels are checked against the model's classes.
+  // at a time; while it lives a second one, Compile, and what would make the
+  // model's memory grow are errors that change nothing. Labels are checked
+  // against the model's classes.
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 
@@ -168,19 +172,23 @@ class Model {
   // Forward, loss and metrics.
   Status TestStep(const Batch& batch);
 
-  // The pieces of a step. x is (count, input shape); the result is
-  // output() until the next Forward. With `training` true, and where the loss
-  // takes the input of a last softmax or sigmoid (see Compile), output() holds
-  // that input until ComputeLoss.
+  // The pieces of a step, each on every rank. x is (count, input shape); the
+  // result is output() until the next Forward or a Reserve that takes more. A
+  // Forward drops the step under way: gradients that were not applied are lost,
+  // after what the other ranks need of them is done. With `training` true, and
+  // where the loss takes the input of a last softmax or sigmoid (see Compile),
+  // output() holds that input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
   const float* output() const;
   // After Forward. *loss becomes this rank's share of the step's loss: the sum
   // over its examples divided by batch.global_count, plus its share of the
   // regularization. With `training` it leaves the gradient for Backward.
   Status ComputeLoss(const Batch& batch, double* loss);
-  // Gradients of the loss, summed over all ranks while they are computed.
+  // Gradients of the loss, summed over all ranks while they are computed; the
+  // sums may be under way when it returns.
   Status Backward();
-  // Clips, updates the weights, counts the iteration.
+  // Clips, updates the weights, counts the iteration; where the optimizer
+  // accumulates, only adds the gradients up but for each k-th time.
   Status ApplyGradients();
 
   // Running values since ResetMetrics: "loss" first, then the metrics.
@@ -209,7 +217,9 @@ class Model {
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
   float* weights();
-  // Of the last Backward(). TrainStep may apply gradients and not keep them.
+  // Of the last Backward(), complete: waits for the sums over the ranks. Where
+  // they failed the content is undefined, and ApplyGradients says why.
+  // TrainStep may apply gradients and not keep them.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;
@@ -217,6 +227,8 @@ class Model {
   const Optimizer& optimizer() const;
   const Loss& loss() const;
   const std::vector<Metric>& metrics() const;  // as they were resolved
+  // Steps, of which an optimizer that accumulates makes
+  // optimizer().Updates(iterations()) updates.
   int64_t iterations() const;
   // Of the next step: the schedule's, or what SetLearningRate set.
   float LearningRate() const;

@@ -26,6 +26,7 @@ struct Model::Impl final : public GradientSink {
     void operator()(void* p) const { std::free(p); }
   };
   using Block = std::unique_ptr<void, FreeDeleter>;
+  ~Impl() override { DropGradients(); }
   // Aligned memory from the heap; null where there is none.
   static Block AllocateBlock(size_t bytes);
 
@@ -79,6 +80,7 @@ struct Model::Impl final : public GradientSink {
 
   std::string class_name, name;
   Status status;
+  Status refused;  // the last Compile, if the model stayed as it was
   std::vector<Node> nodes;
   std::set<std::string> names;         // of the nodes
   std::map<std::string, int> numbers;  // the last that a default name took
@@ -106,14 +108,14 @@ struct Model::Impl final : public GradientSink {
   Block kept_block;
   KeptMemory kept;
   size_t kept_bytes = 0;
-  Block step_block;
+  std::shared_ptr<void> step_block;  // shared with an open loader
   StepMemory step;
   size_t step_bytes = 0;
   int64_t step_batch = 0;
   bool step_training = false;
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
-  int64_t iterations = 0;
+  int64_t iterations = 0;    // steps, whether each updates or not
   int64_t fits = 0;          // completed
   float learning_rate = -1;  // < 0: the schedule's
   bool torn = false;         // another rank's state has arrived in part only
@@ -121,17 +123,19 @@ struct Model::Impl final : public GradientSink {
   // The step under way.
   int64_t count = 0;
   bool forward_trains = false;
+  bool have_output = false;  // for a loss to be computed of
   bool have_gradient_of_loss = false;
   bool have_gradients = false;
   bool apply_when_ready = false;
   bool without_activation = false;  // the output is still the loss's logits
   StepScalars scalars;
+  bool step_updates = false;  // or only adds to the sums of gradients
   std::vector<GradientSpan> clip_spans;
   int64_t ready = 0;    // gradients from here on are final
   int64_t started = 0;  // and from here on on their way to the others
-  std::vector<Collective::Ticket> tickets;
-  Collective::Ticket metrics_ticket = 0;  // of the step's metrics
-  Status collective_status;
+  std::vector<Collective::Ticket> tickets;  // the gradients are not ours yet
+  Collective::Ticket metrics_ticket = 0;    // of the step's metrics
+  Status collective_status;                 // of this step's reductions
 
   Collective* collective() {
     return options.collective != nullptr ? options.collective : &solo;
@@ -182,6 +186,7 @@ struct Model::Impl final : public GradientSink {
   int ReplacedBy(int root) const;
   size_t LabelBytes() const;
   Status CheckLimit(size_t bytes, const char* what) const;
+  Status CheckNotLent(const char* call) const;
 
   // --- the step ---------------------------------------------------------
   Status Forward(const float* x, int64_t examples, bool training,
@@ -190,6 +195,7 @@ struct Model::Impl final : public GradientSink {
   Status Backward(bool update);
   void BackwardNode(int node);
   Status FinishReduction();
+  void DropGradients();
   void UpdateMetrics(const Batch& batch, double loss_sum);
   Status StartStepMetrics();
   Status FinishStepMetrics();
@@ -197,8 +203,22 @@ struct Model::Impl final : public GradientSink {
   void Ready(int64_t begin) override;
   void Take(int64_t begin, const float* gradients) override;
   void StartBuckets();
+  float LearningRate() const {
+    return learning_rate >= 0
+               ? learning_rate
+               : optimizer.learning_rate.At(optimizer.Updates(iterations));
+  }
+  void PrepareUpdate();
   void Update(int64_t begin, int64_t end, const float* gradients);
+  void UpdatePart(const Variable& v, int64_t from, int64_t to,
+                  const float* gradients);
   void Clip();
+  // The sums of gradients from a weight on; null where every step updates.
+  float* SumsOfGradients(int64_t from) const {
+    return optimizer.accumulates()
+               ? kept.slots[optimizer.num_slots() - 1] + from
+               : nullptr;
+  }
   double Penalty() const;
   void Observe(const char* what, const char* phase, int64_t begin) const;
   int64_t Now() const {

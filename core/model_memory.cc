@@ -175,6 +175,15 @@ Status Model::Impl::CheckLimit(size_t bytes, const char* what) const {
       name.c_str(), what, bytes, options.memory_bytes);
 }
 
+// What a loader reads into must stay where it is.
+Status Model::Impl::CheckNotLent(const char* call) const {
+  if (lease.expired()) return Status();
+  return InvalidArgument(
+      "model '%s': %s while a loader is open on the model's memory; close the "
+      "loader first",
+      name.c_str(), call);
+}
+
 Status Model::Impl::Reserve(int64_t batch, bool training) {
   if (batch <= step_batch && (step_training || !training)) return Status();
   if (!lease.expired()) {
@@ -201,6 +210,7 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
       CheckLimit(kept_bytes + bytes, training ? "training" : "evaluation"));
   step_block.reset();
   step_batch = 0;
+  have_output = have_gradient_of_loss = false;
   void* place = nullptr;
   if (options.memory != nullptr) {
     place = static_cast<unsigned char*>(options.memory) + kept_bytes;

@@ -44,11 +44,12 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
     return InvalidArgument("a batch of %" PRId64 " examples", examples);
   }
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
+  DropGradients();
   const FlushDenormals flush;
   count = examples;
   forward_trains = training;
   without_activation = for_loss && loss_takes_logits;
-  have_gradient_of_loss = have_gradients = false;
+  have_output = true;
   // The input and views of it are the caller's bytes; nothing writes to them.
   for (Node& node : nodes) {
     if (node.root == 0) node.y = const_cast<float*>(x);
@@ -108,6 +109,7 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
     }
   }
   have_gradient_of_loss = with_gradient;
+  have_output = !with_gradient && !without_activation;
   Observe("loss", "forward", begin);
   return Status();
 }
@@ -115,7 +117,7 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
 Status Model::ComputeLoss(const Batch& batch, double* loss) {
   Impl& m = *impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  if (m.have_gradient_of_loss) {
+  if (!m.have_output) {
     return InvalidArgument("ComputeLoss needs a Forward before it");
   }
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, m.forward_trains, loss));
@@ -149,12 +151,11 @@ Status Model::Impl::Backward(bool update) {
     return InvalidArgument(
         "Backward needs Forward(training) and ComputeLoss before it");
   }
+  RINGLET_CHECK(tickets.empty());  // Forward has dropped them
   const FlushDenormals flush;
   have_gradient_of_loss = false;
   apply_when_ready = update;
   ready = started = num_weights;
-  tickets.clear();
-  collective_status = Status();
   if (count == 0) {
     std::fill_n(kept.gradients, num_weights, 0.0f);
     Ready(0);
@@ -165,7 +166,8 @@ Status Model::Impl::Backward(bool update) {
   }
   RINGLET_CHECK(ready == 0 || num_weights == 0);
   have_gradients = true;
-  return collective_status;
+  // Of what was started before the error too.
+  return collective_status.ok() ? Status() : FinishReduction();
 }
 
 Status Model::Backward() { return impl_->Backward(/*update=*/false); }
@@ -200,17 +202,59 @@ void Model::Impl::StartBuckets() {
 }
 
 // All of them, before any weight changes: a step happens for all or for none.
+// Afterwards nobody but this thread touches the gradients.
 Status Model::Impl::FinishReduction() {
   if (tickets.empty()) return collective_status;
   const int64_t begin = Now();
-  Status first = collective_status;
   for (Collective::Ticket ticket : tickets) {
     const Status s = collective()->Wait(ticket);
-    if (first.ok()) first = s;
+    if (collective_status.ok()) collective_status = s;
   }
   tickets.clear();
   Observe("all-reduce", "step", begin);
-  return first;
+  return collective_status;
+}
+
+// The step under way ends without an update. An error of its reductions is not
+// lost: the collective's next call has it again.
+void Model::Impl::DropGradients() {
+  (void)FinishReduction();
+  collective_status = Status();
+  have_gradient_of_loss = have_gradients = false;
+}
+
+// What this step's update works with.
+void Model::Impl::PrepareUpdate() {
+  const int64_t updates = optimizer.Updates(iterations);
+  step_updates = optimizer.Updates(iterations + 1) > updates;
+  scalars = PrepareStep(optimizer, LearningRate(), updates);
+}
+
+// Weights [from, to) of one variable, and gradients from `from` on.
+void Model::Impl::UpdatePart(const Variable& v, int64_t from, int64_t to,
+                             const float* gradients) {
+  float* const sums = SumsOfGradients(from);
+  // Clip has added the regularizers' part already, and taken the mean.
+  const bool clipped = optimizer.clips() && step_updates;
+  Regularizer regularizer = clipped ? Regularizer() : v.regularizer;
+  if (sums != nullptr) {
+    if (!clipped) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(regularizer, to - from, kept.weights + from,
+                          gradients,
+                          step_updates ? static_cast<float>(steps) : 1, sums);
+    }
+    if (!step_updates) return;
+    gradients = sums;
+    regularizer = Regularizer();
+  }
+  float* slots[8] = {};
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    slots[s] = kept.slots[s] + from;
+  }
+  UpdateRange(optimizer, scalars, regularizer, to - from, kept.weights + from,
+              gradients, slots);
+  if (sums != nullptr) std::fill_n(sums, to - from, 0.0f);
 }
 
 // The optimizer over weights [begin, end), whose gradients are given, variable
@@ -224,14 +268,7 @@ void Model::Impl::Update(int64_t begin, int64_t end, const float* gradients) {
       const int64_t from = std::max(begin + part.begin, v.offset);
       const int64_t to = std::min(begin + part.end, v.offset + v.size());
       if (from >= to) continue;
-      float* slots[8] = {};
-      for (int s = 0; s < optimizer.num_slots(); ++s) {
-        slots[s] = kept.slots[s] + from;
-      }
-      // Clip has added the regularizers' part already.
-      UpdateRange(optimizer, scalars,
-                  optimizer.clips() ? Regularizer() : v.regularizer, to - from,
-                  kept.weights + from, gradients + (from - begin), slots);
+      UpdatePart(v, from, to, gradients + (from - begin));
     }
   });
   Observe("optimizer", "step", started_at);
@@ -241,9 +278,16 @@ void Model::Impl::Clip() {
   // Keras clips the gradient of the whole loss, penalties included.
   clip_spans.clear();
   for (const Variable& v : variables) {
+    const float* const weights = kept.weights + v.offset;
     float* gradient = kept.gradients + v.offset;
-    AddRegularizationGradient(v.regularizer, v.size(), kept.weights + v.offset,
-                              gradient);
+    if (float* const sums = SumsOfGradients(v.offset); sums != nullptr) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(v.regularizer, v.size(), weights, gradient,
+                          static_cast<float>(steps), sums);
+      gradient = sums;
+    } else {
+      AddRegularizationGradient(v.regularizer, v.size(), weights, gradient);
+    }
     clip_spans.push_back({gradient, v.size()});
   }
   ClipGradients(optimizer, clip_spans.data(), clip_spans.size());
@@ -258,8 +302,8 @@ Status Model::ApplyGradients() {
   m.have_gradients = false;
   RINGLET_RETURN_IF_ERROR(m.FinishReduction());
   if (!m.apply_when_ready) {
-    m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
-    if (m.optimizer.clips()) m.Clip();
+    m.PrepareUpdate();
+    if (m.optimizer.clips() && m.step_updates) m.Clip();
     m.Update(0, m.num_weights, m.kept.gradients);
   }
   ++m.iterations;
@@ -316,9 +360,7 @@ Status Model::TrainStep(const Batch& batch) {
   // Alone and without a look at the whole gradient, each range of weights is
   // updated while it is in cache.
   const bool at_once = m.collective()->size() == 1 && !m.optimizer.clips();
-  if (at_once) {
-    m.scalars = PrepareStep(m.optimizer, LearningRate(), m.iterations);
-  }
+  if (at_once) m.PrepareUpdate();
   RINGLET_RETURN_IF_ERROR(m.Backward(at_once));
   RINGLET_RETURN_IF_ERROR(m.FinishStepMetrics());
   return ApplyGradients();
@@ -344,13 +386,11 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.start = loader_options.start;
   options.rank = m.collective()->rank();
   options.world = m.collective()->size();
+  RINGLET_RETURN_IF_ERROR(m.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(
       m.Reserve(dataset.LargestPart(options.world), loader_options.training));
-  if (!m.lease.expired()) {
-    return InvalidArgument("model '%s': close the other loader first",
-                           m.name.c_str());
-  }
-  options.lease = std::make_shared<int>(0);
+  // The memory stays with the loader, should the model go first.
+  options.lease = std::make_shared<std::shared_ptr<void>>(m.step_block);
   m.lease = options.lease;
   for (int slot = 0; slot < 2; ++slot) {
     options.x[slot] = m.step.x[slot];

@@ -49,7 +49,9 @@ struct OpCall {
   const float* const* x = nullptr;  // one for each input
   float* y = nullptr;               // Forward writes it, Backward may read it
   float* const* weights = nullptr;
-  float* scratch = nullptr;  // forward_scratch() or backward_scratch() floats
+  // forward_scratch() or backward_scratch() floats of a batch >= `batch`, of
+  // which those of `batch` may be touched.
+  float* scratch = nullptr;
   bool training = false;
   // The activation is left out: forward and backward of the last one, where
   // the loss takes its input (see Model); backward, where dy holds its gradient
@@ -94,7 +96,9 @@ class Op {
   // Backward can write dx over x, with the gradient of the activation that
   // made x: a pass over memory less, and a buffer less.
   virtual bool replaces_input() const { return false; }
-  // In floats.
+  // Floats of scratch that suffice for every batch in 1..batch on so many
+  // threads: never less for a larger batch. Memory is planned once, for the
+  // largest batch, and used for all of them.
   virtual size_t forward_scratch(int64_t, int) const { return 0; }
   virtual size_t backward_scratch(int64_t, int) const { return 0; }
   // Multiply-adds of one example's forward pass.

@@ -152,18 +152,20 @@ Optimizer AdamW(const LearningRate& learning_rate, float weight_decay,
 }
 
 int Optimizer::num_slots() const {
+  const int sums = accumulates() ? 1 : 0;
   switch (kind) {
     case Kind::kSgd:
-      return momentum != 0 ? 1 : 0;
+      return sums + (momentum != 0 ? 1 : 0);
     case Kind::kRmsprop:
-      return 1 + (centered ? 1 : 0) + (momentum != 0);
+      return sums + 1 + (centered ? 1 : 0) + (momentum != 0);
     case Kind::kAdam:
-      return amsgrad ? 3 : 2;
+      return sums + (amsgrad ? 3 : 2);
   }
   return 0;
 }
 
 const char* Optimizer::slot_name(int slot) const {
+  if (accumulates() && slot == num_slots() - 1) return "gradient_accumulator";
   switch (kind) {
     case Kind::kSgd:
       return "momentum";
@@ -200,11 +202,17 @@ Status Optimizer::Check() const {
         "set.",
         name);
   }
+  if (gradient_accumulation_steps != 0 && gradient_accumulation_steps < 2) {
+    return InvalidArgument(
+        "%s: `gradient_accumulation_steps` must be an integer >= 2. Received: "
+        "gradient_accumulation_steps=%d",
+        name, gradient_accumulation_steps);
+  }
   return Status();
 }
 
 StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
-                        int64_t iterations) {
+                        int64_t updates) {
   StepScalars s;
   s.learning_rate = learning_rate;
   s.decay = optimizer.weight_decay * learning_rate;
@@ -212,7 +220,7 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
     s.rest_1 = static_cast<float>(1 - Decimal(optimizer.rho));
   }
   if (optimizer.kind == Optimizer::Kind::kAdam) {
-    const double t = static_cast<double>(iterations) + 1;
+    const double t = static_cast<double>(updates) + 1;
     const double beta_1 = Decimal(optimizer.beta_1);
     const double beta_2 = Decimal(optimizer.beta_2);
     s.rest_1 = static_cast<float>(1 - beta_1);
@@ -238,6 +246,18 @@ void UpdateRange(const Optimizer& o, const StepScalars& s, const Regularizer& r,
     case Optimizer::Kind::kAdam:
       return UpdateAdam(o, s, r, n, w, g, slots[0], slots[1],
                         o.amsgrad ? slots[2] : nullptr);
+  }
+}
+
+void AccumulateGradients(const Regularizer& regularizer, int64_t n,
+                         const float* w, const float* g, float divisor,
+                         float* sum) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float gradient =
+        regularizer.empty() ? g[i]
+                            : g[i] + RegularizationGradient(regularizer, w[i]);
+    const float total = sum[i] + gradient;
+    sum[i] = divisor == 1 ? total : total / divisor;
   }
 }
 

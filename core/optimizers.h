@@ -35,6 +35,10 @@ struct Optimizer {
   float clipnorm = 0;         // each variable's gradient by its own norm
   float global_clipnorm = 0;  // all by their common norm
   float clipvalue = 0;        // each element to [-c, c]
+  // k >= 2: the gradients of k steps are added up; the k-th clips and applies
+  // their mean. Learning rates and Adam's corrections count updates, not steps.
+  // 0: every step updates.
+  int gradient_accumulation_steps = 0;
 
   Optimizer& ClipNorm(float norm) {
     clipnorm = norm;
@@ -52,10 +56,21 @@ struct Optimizer {
     weight_decay = decay;
     return *this;
   }
+  Optimizer& GradientAccumulationSteps(int steps) {
+    gradient_accumulation_steps = steps;
+    return *this;
+  }
 
   bool clips() const {
     return clipnorm != 0 || global_clipnorm != 0 || clipvalue != 0;
   }
+  bool accumulates() const { return gradient_accumulation_steps != 0; }
+  // Updates that were made after so many steps, as Keras's `iterations`.
+  int64_t Updates(int64_t steps) const {
+    return accumulates() ? steps / gradient_accumulation_steps : steps;
+  }
+  // Floats kept for each weight; the last are the sums of gradients, where it
+  // accumulates.
   int num_slots() const;
   const char* slot_name(int slot) const;  // Keras's: "momentum", "velocity", …
   Status Check() const;
@@ -90,13 +105,19 @@ struct StepScalars {
   float rest_1 = 0;
   float rest_2 = 0;
 };
+// `updates` were made before.
 StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
-                        int64_t iterations);
+                        int64_t updates);
 
 // Updates w[0..n) and its slots from g plus the gradient of the regularizer.
 void UpdateRange(const Optimizer& optimizer, const StepScalars& scalars,
                  const Regularizer& regularizer, int64_t n, float* w,
                  const float* g, float* const* slots);
+
+// sum = (sum + (g plus the gradient of the regularizer at w)) / divisor.
+void AccumulateGradients(const Regularizer& regularizer, int64_t n,
+                         const float* w, const float* g, float divisor,
+                         float* sum);
 
 // g += the gradient of the regularizer at w.
 void AddRegularizationGradient(const Regularizer& regularizer, int64_t n,

@@ -241,6 +241,16 @@ void ReadClip(const char* key, FieldReader* fields, float* value) {
   if (!(*value > 0)) fields->Refuse(key, "must be > 0, or null");
 }
 
+// Steps to add up, or null for none.
+void ReadAccumulation(FieldReader* fields, Optimizer* o) {
+  constexpr char kKey[] = "gradient_accumulation_steps";
+  int64_t steps = 0;
+  if (fields->Has(kKey)) {
+    fields->Int(kKey, 2, std::numeric_limits<int>::max(), &steps);
+  }
+  o->gradient_accumulation_steps = static_cast<int>(steps);
+}
+
 // What all of Keras's optimizers have.
 void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadLearningRate(fields, &o->learning_rate);
@@ -251,7 +261,8 @@ void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadClip("global_clipnorm", fields, &o->global_clipnorm);
   ReadClip("clipvalue", fields, &o->clipvalue);
   fields->OnlyBool("use_ema", false);
-  fields->OnlyNull({"loss_scale_factor", "gradient_accumulation_steps"});
+  ReadAccumulation(fields, o);
+  fields->OnlyNull({"loss_scale_factor"});
   fields->OnlyNumber("decay", 0);  // Keras 2's own schedule
   fields->Ignore({"name", "ema_momentum", "ema_overwrite_frequency",
                   "jit_compile", "is_legacy_optimizer"});
@@ -493,7 +504,12 @@ std::string ToJson(const Optimizer& optimizer) {
     WriteClip(&w, "clipvalue", optimizer.clipvalue);
     w.Key("use_ema").Bool(false).Key("ema_momentum").Float(0.99f);
     w.Key("ema_overwrite_frequency").Null().Key("loss_scale_factor").Null();
-    w.Key("gradient_accumulation_steps").Null();
+    w.Key("gradient_accumulation_steps");
+    if (optimizer.accumulates()) {
+      w.Int(optimizer.gradient_accumulation_steps);
+    } else {
+      w.Null();
+    }
     WriteOwn(&w, optimizer);
   });
   return w.text();

@@ -166,9 +166,16 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   Status AllGather(const void* in, size_t bytes, void* out) override {
+    Ticket ticket = 0;
+    RINGLET_RETURN_IF_ERROR(StartAllGather(in, bytes, out, &ticket));
+    return Wait(ticket);
+  }
+
+  Status StartAllGather(const void* in, size_t bytes, void* out,
+                        Ticket* ticket) override {
     uint8_t* to = static_cast<uint8_t*>(out);
     if (bytes > 0) std::memmove(to + bytes * rank(), in, bytes);
-    return Run({FrameType::kAllGather, to, bytes, 0});
+    return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
   }
 
   Status Barrier() override {

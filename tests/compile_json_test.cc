@@ -36,6 +36,7 @@ void ExpectSame(const Optimizer& a, const Optimizer& b) {
   EXPECT_EQ(a.clipnorm, b.clipnorm);
   EXPECT_EQ(a.global_clipnorm, b.global_clipnorm);
   EXPECT_EQ(a.clipvalue, b.clipvalue);
+  EXPECT_EQ(a.gradient_accumulation_steps, b.gradient_accumulation_steps);
 }
 
 void ExpectSame(const Loss& a, const Loss& b) {
@@ -170,6 +171,7 @@ TEST(CompileJsonTest, OptimizersSurviveTheRoundTrip) {
       SGD(1e-20f, 0.9f),
       RMSprop(),
       RMSprop(2, 0.5f, 0.25f, 0, true).WeightDecay(0.3f),
+      SGD(0.5f).GradientAccumulationSteps(4),
       Adam(),
       Adam(3e-4f, 0.1f, 0.2f, 0.3f, true).GlobalClipNorm(2),
       AdamW(),
@@ -181,7 +183,8 @@ TEST(CompileJsonTest, OptimizersSurviveTheRoundTrip) {
                                      {1, 2, 0.1f, 1e-9f})),
       SGD(PiecewiseConstantDecay({}, {0.5f}))};
   for (const Optimizer& optimizer : all) {
-    ExpectRoundTrip(optimizer, RMSprop(0.7f, 0.1f));
+    ExpectRoundTrip(optimizer,
+                    RMSprop(0.7f, 0.1f).GradientAccumulationSteps(3));
   }
 }
 
@@ -367,8 +370,8 @@ const Wrong kWrong[] = {
      {"config.use_ema", "only false"}},
     {"Accumulation",
      'o',
-     R"({"class_name": "SGD", "config": {"gradient_accumulation_steps": 4}})",
-     {"config.gradient_accumulation_steps", "is 4"}},
+     R"({"class_name": "SGD", "config": {"gradient_accumulation_steps": 1}})",
+     {"config.gradient_accumulation_steps", "is 1", "from 2"}},
     {"OldDecay",
      'o',
      R"({"class_name": "SGD", "config": {"decay": 0.1}})",

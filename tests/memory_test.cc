@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -263,6 +264,76 @@ TEST(ModelMemoryTest, BesidesTheCallersBlockOnlySmallThingsAreAllocated) {
     EXPECT_EQ(needed > size_t{5} << 20, units == 3000);
     model.Compile(SGD(), loss);  // off the block before it goes
   }
+}
+
+// What would move or end the memory that a loader reads into is refused, and
+// the loader and the model go on as if nothing had been asked.
+TEST(ModelMemoryTest, AnOpenLoaderKeepsTheModelsMemory) {
+  for (const bool background : {false, true}) {
+    Sequential model({Input({8, 8, 2}), Flatten(), Dense(3)});
+    const Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+    model.Compile(SGD(0.1f), loss);
+    const Data data(model.input_shape());
+    LoaderOptions options;
+    options.background = background;
+    std::unique_ptr<BatchLoader> loader, other;
+    ASSERT_TRUE(model.OpenLoader(data.dataset.Batch(6), options, &loader).ok());
+    const size_t used = model.BytesUsed();
+    Batch batch;
+    const auto step = [&] {
+      ASSERT_TRUE(loader->Next(&batch).ok());
+      const Status s = model.TrainStep(batch);
+      ASSERT_TRUE(s.ok()) << s.message();
+    };
+    const auto says = [](const Status& s) {
+      EXPECT_EQ(s.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::strstr(s.message(), "close the loader first"), nullptr)
+          << s.message();
+    };
+    step();
+    for (const int64_t size : {3, 6, 50}) {
+      says(model.OpenLoader(data.dataset.Batch(size), options, &other));
+      EXPECT_EQ(other, nullptr);
+    }
+    step();
+    EXPECT_FALSE(model.Reserve(100, true).ok());
+    step();
+    EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(1)).ok());
+    const std::vector<float> before(model.weights(),
+                                    model.weights() + model.num_weights());
+    model.Compile(Adam(), loss);
+    says(model.status());
+    EXPECT_TRUE(model.compiled());
+    EXPECT_STREQ(model.optimizer().name, "SGD");
+    EXPECT_EQ(model.iterations(), 3);
+    EXPECT_EQ(model.BytesUsed(), used);
+    EXPECT_EQ(std::vector<float>(model.weights(),
+                                 model.weights() + model.num_weights()),
+              before);
+    step();
+    loader.reset();
+    model.Compile(Adam(), loss);
+    EXPECT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_STREQ(model.optimizer().name, "Adam");
+    ASSERT_TRUE(
+        model.OpenLoader(data.dataset.Batch(50), options, &loader).ok());
+    step();
+  }
+}
+
+// The reading thread may be at work when the model goes.
+TEST(ModelMemoryTest, ALoaderMayOutliveItsModel) {
+  std::unique_ptr<BatchLoader> loader;
+  Batch batch;
+  const Data data({8, 8, 2});
+  {
+    Sequential model({Input({8, 8, 2}), Flatten(), Dense(3)});
+    model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+    ASSERT_TRUE(model.OpenLoader(data.dataset.Batch(6), {}, &loader).ok());
+    ASSERT_TRUE(loader->Next(&batch).ok());
+  }
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(loader->Next(&batch).ok());
+  EXPECT_GE(batch.x[0], 0);
 }
 
 TEST(ModelMemoryTest, StepsAllocateNothingAfterTheFirst) {

@@ -1,10 +1,12 @@
-// Runs one layer forward and backward over memory of its own.
+// Runs one layer forward and backward over memory of its own, planned for the
+// batch or for a larger one, with a guard on both sides of every buffer.
 
 #ifndef RINGLET_TESTS_OP_RUNNER_H_
 #define RINGLET_TESTS_OP_RUNNER_H_
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,11 +28,49 @@ inline Floats RandomFloats(size_t n, uint64_t seed) {
   return v;
 }
 
+// `size` floats between two guards; what is not written shows.
+class GuardedFloats {
+ public:
+  static constexpr float kUnwritten = 1e30f;
+
+  explicit GuardedFloats(size_t size)
+      : size_(size), floats_(size + 2 * kGuard, kUnwritten) {
+    std::fill_n(floats_.begin(), kGuard, kGuardValue);
+    std::fill_n(floats_.end() - kGuard, kGuard, kGuardValue);
+  }
+  explicit GuardedFloats(const Floats& values) : GuardedFloats(values.size()) {
+    std::copy(values.begin(), values.end(), data());
+  }
+  float* data() { return floats_.data() + kGuard; }
+  Floats values() const {
+    return Floats(floats_.begin() + kGuard, floats_.end() - kGuard);
+  }
+  // From float number `from` of the buffer on nothing was written but the
+  // guards, which were not either, nor was the one before it.
+  void ExpectUntouched(size_t from, const char* what) const {
+    for (size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(floats_[i], kGuardValue) << what << ": before, " << i;
+      ASSERT_EQ(floats_[kGuard + size_ + i], kGuardValue)
+          << what << ": behind, " << i;
+    }
+    for (size_t i = from; i < size_; ++i) {
+      ASSERT_EQ(floats_[kGuard + i], kUnwritten) << what << ": at " << i;
+    }
+  }
+
+ private:
+  static constexpr size_t kGuard = 256;
+  static constexpr float kGuardValue = -7e29f;
+  size_t size_;
+  Floats floats_;
+};
+
 struct OpRun {
   Floats y;
   std::vector<Floats> dx;
   std::vector<Floats> d_weights;
   std::vector<int64_t> ready;  // what the sink was told
+  Floats taken;                // and given, in the order of the weights
 };
 
 class OpRunner : private GradientSink {
@@ -43,6 +83,7 @@ class OpRunner : private GradientSink {
   const Op& op() const { return *op_; }
   int64_t counter = 5;
   bool training = true;
+  bool sink_takes = false;
 
   std::vector<Floats> RandomWeights(uint64_t seed) const {
     std::vector<Floats> weights;
@@ -53,57 +94,130 @@ class OpRunner : private GradientSink {
     return weights;
   }
 
-  // dy empty: forward only.
+  // dy empty: forward only. `planned`: the batch that the memory is for; 0:
+  // this one.
   OpRun Run(int64_t batch, const std::vector<Floats>& x,
-            std::vector<Floats> weights, Floats dy, int threads = 1) {
+            const std::vector<Floats>& weights, const Floats& dy,
+            int threads = 1, int64_t planned = 0) {
+    planned = std::max(planned, batch);
     ThreadPool pool(threads);
-    OpRun run;
-    // Poison, so that what is not written shows.
-    run.y.assign(static_cast<size_t>(batch * op_->output().elements()), 1e30f);
+    GuardedFloats y(OutputFloats(planned));
+    Buffers ws(weights), dws(Sizes(weights)), dxs(PlannedSizes(x, planned));
     std::vector<const float*> xs;
-    std::vector<float*> ws, dxs, dws;
     for (const Floats& v : x) xs.push_back(v.data());
-    for (Floats& w : weights) {
-      ws.push_back(w.data());
-      run.d_weights.push_back(Floats(w.size(), 1e30f));
-    }
-    for (Floats& d : run.d_weights) dws.push_back(d.data());
-    for (const Floats& v : x) run.dx.push_back(Floats(v.size(), 1e30f));
-    for (Floats& d : run.dx) dxs.push_back(d.data());
-    Floats scratch(op_->forward_scratch(batch, threads) + 1, 1e30f);
+    GuardedFloats scratch(op_->forward_scratch(planned, threads));
     OpCall call;
     call.batch = batch;
     call.x = xs.data();
-    call.y = run.y.data();
-    call.weights = ws.data();
+    call.y = y.data();
+    call.weights = ws.pointers.data();
     call.scratch = scratch.data();
     call.training = training;
     call.seed = 3;
     call.counter = static_cast<uint64_t>(counter);
     call.pool = &pool;
     op_->Forward(call);
+    scratch.ExpectUntouched(op_->forward_scratch(batch, threads), "scratch");
+    y.ExpectUntouched(OutputFloats(batch), "y");
+    ws.ExpectUntouched(Sizes(weights), "weights");
+    OpRun run;
+    run.y = FirstOf(y, OutputFloats(batch));
     if (dy.empty()) return run;
-    scratch.assign(op_->backward_scratch(batch, threads) + 1, 1e30f);
-    call.scratch = scratch.data();
-    call.dy = dy.data();
-    call.dx = dxs.data();
-    call.d_weights = dws.data();
+    GuardedFloats backward(op_->backward_scratch(planned, threads));
+    GuardedFloats gradient(dy);
+    call.scratch = backward.data();
+    call.dy = gradient.data();
+    call.dx = dxs.pointers.data();
+    call.d_weights = dws.pointers.data();
     call.weight_offset = 1000;
+    call.sink_takes = sink_takes;
     call.sink = this;
     ready_.clear();
+    taken_.assign(static_cast<size_t>(WeightFloats()),
+                  GuardedFloats::kUnwritten);
+    taken_to_ = WeightFloats();
     op_->Backward(call);
+    backward.ExpectUntouched(op_->backward_scratch(batch, threads),
+                             "backward scratch");
+    gradient.ExpectUntouched(dy.size(), "dy");
+    y.ExpectUntouched(OutputFloats(batch), "y");
+    ws.ExpectUntouched(Sizes(weights), "weights");
+    dxs.ExpectUntouched(Sizes(x), "dx");
+    dws.ExpectUntouched(Sizes(weights), "dw");
+    for (size_t i = 0; i < x.size(); ++i) {
+      run.dx.push_back(FirstOf(dxs.buffers[i], x[i].size()));
+    }
+    for (const GuardedFloats& d : dws.buffers) {
+      run.d_weights.push_back(d.values());
+    }
     run.ready = ready_;
+    run.taken = taken_;
     return run;
   }
 
  private:
-  void Ready(int64_t begin) override { ready_.push_back(begin); }
-  void Take(int64_t begin, const float*) override { Ready(begin); }
+  struct Buffers {
+    explicit Buffers(const std::vector<size_t>& sizes) {
+      for (const size_t size : sizes) buffers.emplace_back(size);
+      for (GuardedFloats& b : buffers) pointers.push_back(b.data());
+    }
+    explicit Buffers(const std::vector<Floats>& values) {
+      for (const Floats& v : values) buffers.emplace_back(v);
+      for (GuardedFloats& b : buffers) pointers.push_back(b.data());
+    }
+    void ExpectUntouched(const std::vector<size_t>& from,
+                         const char* what) const {
+      for (size_t i = 0; i < buffers.size(); ++i) {
+        buffers[i].ExpectUntouched(from[i], what);
+      }
+    }
+    std::vector<GuardedFloats> buffers;
+    std::vector<float*> pointers;
+  };
+
+  static std::vector<size_t> Sizes(const std::vector<Floats>& values) {
+    std::vector<size_t> sizes;
+    for (const Floats& v : values) sizes.push_back(v.size());
+    return sizes;
+  }
+  std::vector<size_t> PlannedSizes(const std::vector<Floats>& x,
+                                   int64_t planned) const {
+    std::vector<size_t> sizes;
+    for (size_t i = 0; i < x.size(); ++i) {
+      sizes.push_back(static_cast<size_t>(planned * inputs_[i].elements()));
+    }
+    return sizes;
+  }
+  static Floats FirstOf(const GuardedFloats& buffer, size_t n) {
+    Floats values = buffer.values();
+    values.resize(n);
+    return values;
+  }
+  size_t OutputFloats(int64_t batch) const {
+    return static_cast<size_t>(batch * op_->output().elements());
+  }
+  int64_t WeightFloats() const {
+    int64_t n = 0;
+    for (const WeightSpec& w : op_->weights()) n += w.shape.elements();
+    return n;
+  }
+
+  void Ready(int64_t begin) override {
+    ready_.push_back(begin);
+    taken_to_ = begin - 1000;
+  }
+  void Take(int64_t begin, const float* gradients) override {
+    std::copy_n(gradients, taken_to_ - (begin - 1000),
+                taken_.begin() + (begin - 1000));
+    Ready(begin);
+  }
 
   std::vector<Shape> inputs_;
   std::unique_ptr<Op> op_;
   Status status_;
   std::vector<int64_t> ready_;
+  Floats taken_;
+  int64_t taken_to_ = 0;
 };
 
 }  // namespace ringlet
