@@ -1,5 +1,5 @@
-// Reads the reference cases: safetensors files computed with PyTorch, whose
-// metadata holds one JSON object that describes the case.
+// Reads the reference cases of tests/reference: safetensors files computed with
+// PyTorch, whose metadata holds one JSON object that describes the case.
 
 #ifndef RINGLET_TESTS_REFERENCE_H_
 #define RINGLET_TESTS_REFERENCE_H_
@@ -48,6 +48,12 @@ struct Json {
   }
   double number() const { return at->valuedouble; }
   std::string text() const { return at->valuestring; }
+  std::string json() const {
+    char* const printed = cJSON_PrintUnformatted(at);
+    const std::string copy = printed;
+    cJSON_free(printed);
+    return copy;
+  }
   bool truth() const { return cJSON_IsTrue(at); }
 };
 
@@ -61,22 +67,17 @@ struct Reference {
   bool has(const std::string& name) const { return tensors.count(name) > 0; }
 };
 
-// "" where RINGLET_SHARED is not set or holds no references.
 inline std::string ReferenceFolder() {
-  const char* shared = std::getenv("RINGLET_SHARED");
-  if (shared == nullptr) return "";
-  const std::string folder = std::string(shared) + "/reference";
-  DIR* dir = opendir(folder.c_str());
-  if (dir == nullptr) return "";
-  closedir(dir);
-  return folder;
+  const char* source = std::getenv("RINGLET_SOURCE");
+  return std::string(source == nullptr ? "." : source) + "/tests/reference";
 }
 
 // The paths of all cases whose names begin with `prefix`, sorted.
+// RINGLET_SOURCE names the source tree; without it the tests run there.
 inline std::vector<std::string> ReferenceCases(const std::string& prefix) {
   std::vector<std::string> paths;
   const std::string folder = ReferenceFolder();
-  DIR* dir = folder.empty() ? nullptr : opendir(folder.c_str());
+  DIR* dir = opendir(folder.c_str());
   if (dir == nullptr) return paths;
   while (const dirent* entry = readdir(dir)) {
     const std::string name = entry->d_name;

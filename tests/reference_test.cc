@@ -1,5 +1,5 @@
 // Holds the layers, losses and training steps against cases computed with
-// PyTorch in float64 (../shared/reference). Skips where they are absent.
+// PyTorch in float64 (tests/reference, generate.py there).
 
 #include "reference.h"
 
@@ -7,9 +7,11 @@
 
 #include <cmath>
 
+#include "core/fit.h"
 #include "core/losses.h"
 #include "core/model.h"
 #include "io/idx.h"
+#include "io/model_json.h"
 #include "op_runner.h"
 
 namespace ringlet {
@@ -57,18 +59,12 @@ void CheckLayer(const std::string& path, int threads) {
   EXPECT_LT(RelativeError(run.d_weights[1], r.floats("d_bias")), kTolerance);
 }
 
-#define SKIP_WITHOUT(cases)                                          \
-  if ((cases).empty()) {                                             \
-    GTEST_SKIP() << "no reference cases: RINGLET_SHARED is not set " \
-                    "to a folder with reference/";                   \
-  }
-
 TEST(ReferenceTest, LayersForwardAndBackward) {
   std::vector<std::string> cases = ReferenceCases("dense_");
   for (const std::string& path : ReferenceCases("conv2d_")) {
     cases.push_back(path);
   }
-  SKIP_WITHOUT(cases);
+  ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
   for (const std::string& path : cases) {
     for (int threads : {1, 2, 3}) CheckLayer(path, threads);
   }
@@ -77,7 +73,7 @@ TEST(ReferenceTest, LayersForwardAndBackward) {
 TEST(ReferenceTest, LossesAndTheirGradients) {
   const std::vector<std::string> cases =
       ReferenceCases("loss_sparse_categorical_crossentropy");
-  SKIP_WITHOUT(cases);
+  ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
   for (const std::string& path : cases) {
     SCOPED_TRACE(path);
     const Reference r = LoadReference(path);
@@ -109,6 +105,15 @@ Optimizer OptimizerOf(const Json& o) {
   return Adam(value("lr"), value("beta_1"), value("beta_2"), value("epsilon"));
 }
 
+Dataset Images(const std::string& part) {
+  const char* source = std::getenv("RINGLET_SOURCE");
+  const std::string begin = std::string(source == nullptr ? "." : source) +
+                            "/data/fashion-mnist-mini/" + part + "-";
+  return IdxDataset(begin + "images-idx3-ubyte.gz",
+                    begin + "labels-idx1-ubyte.gz")
+      .Map(Scale(1 / 255.f));
+}
+
 // One worker sees at each step the examples that all workers of the case see
 // together.
 void CheckTrajectory(const std::string& path, int threads) {
@@ -130,16 +135,11 @@ void CheckTrajectory(const std::string& path, int threads) {
     ASSERT_EQ(static_cast<int64_t>(init.size()), v.size());
     std::copy(init.begin(), init.end(), model.weights() + v.offset);
   }
-  const std::string mnist =
-      std::string(std::getenv("RINGLET_SHARED")) + "/data/mnist/t10k-";
   const int64_t batch_size = static_cast<int64_t>(
       r.about["batch_per_worker"].number() * r.about["workers"].number());
   std::unique_ptr<BatchLoader> loader;
-  const Status opened = model.OpenLoader(
-      IdxDataset(mnist + "images-idx3-ubyte.gz", mnist + "labels-idx1-ubyte.gz")
-          .Map(Scale(1 / 255.f))
-          .Batch(batch_size),
-      {}, &loader);
+  const Status opened =
+      model.OpenLoader(Images("train").Repeat().Batch(batch_size), {}, &loader);
   ASSERT_TRUE(opened.ok()) << opened.message();
   const std::vector<float>& losses = r.floats("loss");
   for (size_t step = 0; step < losses.size(); ++step) {
@@ -161,9 +161,95 @@ void CheckTrajectory(const std::string& path, int threads) {
 
 TEST(ReferenceTest, TrajectoriesOfTraining) {
   const std::vector<std::string> cases = ReferenceCases("trajectory_");
-  SKIP_WITHOUT(cases);
+  ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
   for (const std::string& path : cases) {
     for (int threads : {1, 2}) CheckTrajectory(path, threads);
+  }
+}
+
+// As generate.py's hashed().
+void FillHashed(const Json& about, const Variable& v, float* weights) {
+  const uint64_t seed = static_cast<uint64_t>(about[0].number()) << 32;
+  const float limit = static_cast<float>(about[1].number());
+  for (uint64_t i = 0; i < static_cast<uint64_t>(v.size()); ++i) {
+    uint64_t h = seed + i;
+    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
+    h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
+    h ^= h >> 31;
+    const float unit = static_cast<float>(h >> 40) * 0x1p-23f - 1;
+    weights[v.offset + static_cast<int64_t>(i)] = unit * limit;
+  }
+}
+
+// Every `stride`-th value.
+std::vector<float> Sample(const float* values, int64_t n, int64_t stride) {
+  std::vector<float> sample;
+  for (int64_t i = 0; i < n; i += stride) sample.push_back(values[i]);
+  return sample;
+}
+
+// A whole model, with a short last batch, and evaluated after training in
+// batches of another size.
+void CheckFit(const std::string& path, int threads) {
+  SCOPED_TRACE(path + ", threads " + std::to_string(threads));
+  const Reference r = LoadReference(path);
+  const auto number = [&](const char* key) {
+    return static_cast<int64_t>(r.about[key].number());
+  };
+  std::unique_ptr<Model> model;
+  const Status made = ModelFromJson(r.about["model"].json(), &model);
+  ASSERT_TRUE(made.ok()) << made.message();
+  CompileOptions options;
+  options.threads = threads;
+  model->Compile(OptimizerOf(r.about["optimizer"]),
+                 SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
+                 options);
+  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  for (const Variable& v : model->variables()) {
+    FillHashed(r.about["init"][v.path.c_str()], v, model->weights());
+  }
+  const std::vector<float>& losses = r.floats("loss");
+  {
+    std::unique_ptr<BatchLoader> loader;
+    const Status opened = model->OpenLoader(Images("train")
+                                                .Take(number("examples"))
+                                                .Batch(number("batch"))
+                                                .Repeat(number("epochs")),
+                                            {}, &loader);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    Batch batch;
+    for (size_t step = 0; step < losses.size(); ++step) {
+      ASSERT_TRUE(loader->Next(&batch).ok());
+      model->ResetMetrics();
+      ASSERT_TRUE(model->TrainStep(batch).ok());
+      EXPECT_NEAR(model->metric_value(0), losses[step], 1e-4 * losses[step])
+          << "step " << step;
+      EXPECT_NEAR(model->metric_value(1), r.floats("accuracy")[step], 1e-6);
+    }
+    EXPECT_TRUE(batch.last);
+  }
+  EvaluateOptions quiet;
+  quiet.verbose = Verbose::kSilent;
+  const auto logs =
+      model->Evaluate(Images("t10k").Batch(number("validation_batch")), quiet);
+  ASSERT_TRUE(logs.status().ok()) << logs.status().message();
+  const std::vector<float>& expected = r.floats("validation");
+  EXPECT_NEAR(*logs->Find("loss"), expected[0], 1e-4 * expected[0]);
+  EXPECT_NEAR(*logs->Find("accuracy"), expected[1], 1e-6);
+  for (const Variable& v : model->variables()) {
+    EXPECT_LT(RelativeError(Sample(model->weights() + v.offset, v.size(),
+                                   number("sample")),
+                            r.floats("final/" + v.path)),
+              1e-3)
+        << v.path;
+  }
+}
+
+TEST(ReferenceTest, FitsWithAShortLastBatch) {
+  const std::vector<std::string> cases = ReferenceCases("fit_");
+  ASSERT_FALSE(cases.empty()) << "none in " << ReferenceFolder();
+  for (const std::string& path : cases) {
+    for (int threads : {1, 2}) CheckFit(path, threads);
   }
 }
 
