@@ -296,7 +296,7 @@ class Fitter {
     fit_.in_memory = source >= 0;
     if (source < 0) return Status();
     if (collective->rank() != source) border_.Forget();  // until all is here
-    return state.Spread(collective, source);
+    return BroadcastState(collective, {&state}, source);
   }
 
   // From here on a lost worker does not cost the others what they have done.

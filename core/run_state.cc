@@ -40,17 +40,6 @@ Status RunState::StateLoaded() {
   return Status();
 }
 
-Status RunState::Spread(Collective* collective, int root) {
-  std::vector<StateSpan> spans;
-  AppendState(&spans);
-  for (const StateSpan& span : spans) {
-    RINGLET_RETURN_IF_ERROR(
-        BroadcastNumbers(collective, span.data, SizeOf(span.dtype),
-                         static_cast<size_t>(span.shape.elements()), root));
-  }
-  return collective->rank() == root ? Status() : StateLoaded();
-}
-
 namespace {
 
 // The weights and the slots, but not the optimizer's iterations and rate.

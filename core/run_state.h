@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "callback.h"
-#include "collective.h"
 #include "saveable.h"
 #include "status.h"
 
@@ -24,8 +23,6 @@ class RunState final : public Saveable {
   explicit RunState(FitState* fit) : fit_(fit) {}
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
-  // All ranks take rank `root`'s. Where it fails this rank's state may be torn.
-  Status Spread(Collective* collective, int root);
 
  private:
   std::vector<Saveable*> Parts() const;

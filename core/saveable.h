@@ -16,6 +16,8 @@
 
 namespace ringlet {
 
+class Collective;
+
 // One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
 // bytes, native byte order, valid until the owner changes shape or dies.
 struct StateSpan {
@@ -37,6 +39,11 @@ class Saveable {
   // (they come from a file) and takes them into use.
   virtual Status StateLoaded() { return Status(); }
 };
+
+// All ranks take rank `root`'s state. They have spans of the same names and
+// shapes, in the same order. After an error a rank's state may be mixed.
+Status BroadcastState(Collective* collective,
+                      const std::vector<Saveable*>& state, int root);
 
 }  // namespace ringlet
 

@@ -112,9 +112,7 @@ class BackupAndRestoreCallback final : public Callback {
     Status loaded;
     if (fit.chief) loaded = Load(fit, &state);
     RINGLET_RETURN_IF_ERROR(ShareStatus(collective, loaded));
-    if (collective->size() > 1) {
-      RINGLET_RETURN_IF_ERROR(state.Spread(collective, 0));
-    }
+    RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
     fit.lost = false;
     return Status();
   }
