@@ -76,18 +76,21 @@ class Ring final : public RingCollective, private RingNode::Owner {
   ~Ring() override { Close(); }
 
   Status Reform() override {
-    Close();
-    if (node_ != nullptr) {  // whose thread has ended
-      generation_ = std::max(generation_, node_->generation()) + 1;
-    }
-    node_.reset();
+    if (size() > 1) ++generation_;
+    End();
     submitted_.clear();
     taken_.clear();
     swapped_.clear();
     issued_ = completed_ = 0;
     running_ = closed_ = told_ = false;
     failure_ = Status();
-    return Begin();
+    const Status status = Begin();
+    if (status.ok()) return status;
+    // Nothing is left but the reason why no call can succeed.
+    End();
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure_ = status;
+    return status;
   }
 
   Status Begin() {
@@ -273,6 +276,15 @@ class Ring final : public RingCollective, private RingNode::Owner {
                  host.host.c_str());
   }
 
+  void End() {
+    Close();
+    // Whose thread has ended.
+    if (node_ != nullptr && node_->generation() >= generation_) {
+      generation_ = node_->generation() + 1;
+    }
+    node_.reset();
+  }
+
   // Says goodbye, and joins the loop's thread: nobody else is left then.
   void Close() {
     if (node_ == nullptr) return;
@@ -288,6 +300,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     if (!failure_.ok()) return failure_;
     *ticket = ++issued_;
     if (node_ == nullptr) {  // a ring of one: all is done already
+      RINGLET_CHECK(size() == 1);
       completed_ = issued_;
       return Status();
     }

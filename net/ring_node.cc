@@ -459,7 +459,7 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
       return Status();
     }
     case FrameType::kGoodbye:
-      OnGoodbye(link);
+      OnGoodbye(link, header.sequence);
       return Status();
     case FrameType::kAbort:
       OnAbort(link, payload, bytes);
@@ -471,7 +471,7 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
   return operations_.OnFrame(link->peer, header, payload);
 }
 
-void RingNode::OnGoodbye(Link* link) {
+void RingNode::OnGoodbye(Link* link, uint64_t completed) {
   Advance();  // what it sent before
   if (link->closing()) return;
   Peer& p = peers_[link->peer];
@@ -484,7 +484,10 @@ void RingNode::OnGoodbye(Link* link) {
     Redial(link->peer, "it was there and gave up");
     return;
   }
-  if (state_ == State::kRunning && !link->drained()) {
+  // Without the first operation, the barrier of the start, its ring has never
+  // formed. It may come back and wait for this rank, which therefore cannot
+  // stay in a ring with the one that it was.
+  if (state_ == State::kRunning && (completed == 0 || !link->drained())) {
     UpdateActivity();
     return Fail(membership_.Lost({link->peer, Cause::kLeft, 0}, ""));
   }
@@ -500,6 +503,12 @@ void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
   const uint16_t from = LoadLittle<uint16_t>(payload + 4);
   const std::string text =
       Printable(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
+  if (state_ == State::kStarting && code == Code::kPeerLost) {
+    // Its ring has ended before this one's began: both form the next.
+    membership_.Gone(link->peer);
+    DropLink(&peers_[link->peer].link);
+    return Redial(link->peer, "it was there and lost another");
+  }
   const int lost = rank < size_ ? rank : link->peer;
   const Status reason = code == Code::kPeerLost
                             ? PeerLost(lost, "%s", text.c_str())
@@ -667,6 +676,7 @@ void RingNode::Leave() {
   strangers_.clear();
   FrameHeader goodbye;
   goodbye.type = FrameType::kGoodbye;
+  goodbye.sequence = completed_;
   for (Peer& p : peers_) {
     if (p.link == nullptr) continue;
     p.link->DropBorrowed();

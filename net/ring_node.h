@@ -101,7 +101,7 @@ class RingNode final : private Link::Owner,
                    const uint8_t* payload);
   void Join(int peer, uint32_t proposal);
   void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
-  void OnGoodbye(Link* link);
+  void OnGoodbye(Link* link, uint64_t completed);
   void SendIdentity(Link* link, FrameType type);
   void Reject(Link* link, const Status& why);
   void SendTo(Link* link, FrameHeader header, const uint8_t* payload,

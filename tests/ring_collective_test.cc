@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -881,6 +883,151 @@ TEST(RingCollectiveTest, EveryRingThatIsFormedAnewHasANewGeneration) {
   }
   zero.join();
   two.join();
+}
+
+// What a Reform that failed would leave behind: descriptors and threads.
+int Held() {
+  int held = 0;
+  for (const char* folder : {"/proc/self/fd", "/proc/self/task"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      held += !entry.path().empty();
+    }
+  }
+  return held;
+}
+
+bool Listens(const std::string& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(
+      static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool listens =
+      connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+  close(fd);
+  return listens;
+}
+
+TEST(RingCollectiveTest, AReformThatFailedMayBeCalledAgain) {
+  std::vector<int> ports;
+  ASSERT_OK(FindLocalPorts(2, &ports));
+  std::vector<std::string> addresses;
+  for (int port : ports) {
+    addresses.push_back("127.0.0.1:" + std::to_string(port));
+  }
+  for (int lives = 0; lives < 2; ++lives) {
+    const int other = 1 - lives;
+    const int held = Held();
+    std::thread first([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, other), &ring));
+      ExpectSums(ring.get(), 1000);
+    });
+    RingOptions options = OptionsOf(addresses, lives);
+    options.start_timeout_seconds = 2;
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(options, &ring));
+    ExpectSums(ring.get(), 1000);
+    EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
+    first.join();
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(ring->Reform().code(), Code::kDeadlineExceeded);
+      EXPECT_FALSE(Listens(addresses[static_cast<size_t>(lives)]));
+      EXPECT_LE(Held(), held);
+      // It is not a ring of one.
+      EXPECT_EQ(ring->Barrier().code(), Code::kDeadlineExceeded);
+      float value = 1;
+      EXPECT_EQ(ring->AllReduce(&value, 1).code(), Code::kDeadlineExceeded);
+      ring->Abort(Corruption("nobody hears this"));
+    }
+    std::thread second([&] {
+      std::unique_ptr<Collective> again;
+      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, other), &again));
+      ExpectSums(again.get(), 1000);
+    });
+    const Status formed = ring->Reform();
+    EXPECT_TRUE(formed.ok()) << formed.message();
+    if (formed.ok()) ExpectSums(ring.get(), 1000);
+    second.join();
+  }
+}
+
+// Two of three leave, the second while the others form the ring again; both
+// come back.
+TEST(RingCollectiveTest, ASecondLossWhileTheRingReformsIsSurvived) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<int> ports;
+    ASSERT_OK(FindLocalPorts(3, &ports));
+    std::vector<std::string> addresses;
+    for (int port : ports) {
+      addresses.push_back("127.0.0.1:" + std::to_string(port));
+    }
+    const int lives = static_cast<int>(random() % 3);
+    const int first = (lives + 1) % 3;
+    const int second = (lives + 2) % 3;
+    const int delays[] = {static_cast<int>(random() % 20000),
+                          static_cast<int>(random() % 20000),
+                          static_cast<int>(random() % 40000)};
+    const auto pause = [](int micros) {
+      std::this_thread::sleep_for(std::chrono::microseconds(micros));
+    };
+    // Opens or forms again, as often as it takes, until a sum is there.
+    const auto go_on = [&](int rank, std::unique_ptr<Collective>* ring) {
+      Status status = Error(Code::kPeerLost, "none yet");
+      while (status.code() == Code::kPeerLost) {
+        status = *ring == nullptr
+                     ? RingCollective::Open(OptionsOf(addresses, rank), ring)
+                     : (*ring)->Reform();
+        float value = 1;
+        if (status.ok()) status = (*ring)->AllReduce(&value, 1);
+        if (status.ok()) {
+          EXPECT_EQ(value, 3);
+        }
+      }
+      return status;
+    };
+    std::vector<std::thread> threads;
+    MeetingPoint formed, ended;
+    threads.emplace_back([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(go_on(lives, &ring));
+      formed.Meet(3);
+      EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
+      ASSERT_OK(go_on(lives, &ring));
+      ended.Meet(3);
+    });
+    threads.emplace_back([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(go_on(first, &ring));
+      formed.Meet(3);
+      ring.reset();
+      pause(delays[0]);
+      ASSERT_OK(go_on(first, &ring));
+      ended.Meet(3);
+    });
+    threads.emplace_back([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(go_on(second, &ring));
+      formed.Meet(3);
+      EXPECT_EQ(ring->Barrier().code(), Code::kPeerLost);
+      std::thread reforms([&] {
+        RingOptions options = OptionsOf(addresses, second);
+        // Gone in the middle of it, or just after.
+        options.start_timeout_seconds = delays[1] / 1e6;
+        ring.reset();
+        RingCollective::Open(options, &ring).IgnoreError();
+        ring.reset();
+      });
+      reforms.join();
+      pause(delays[2]);
+      ASSERT_OK(go_on(second, &ring));
+      ended.Meet(3);
+    });
+    for (std::thread& thread : threads) thread.join();
+    if (HasFailure()) break;
+  }
 }
 
 // A resolver without a network: it gives up when it is told to.
