@@ -12,6 +12,7 @@
 #include "../core/byte_order.h"
 #include "loop.h"
 #include "name_lookup.h"
+#include "own_addresses.h"
 #include "ring_node.h"
 #include "socket_address.h"
 
@@ -76,30 +77,37 @@ class Ring final : public RingCollective, private RingNode::Owner {
   ~Ring() override { Close(); }
 
   Status Reform() override {
-    Close();
-    if (node_ != nullptr) {  // whose thread has ended
-      generation_ = std::max(generation_, node_->generation()) + 1;
-    }
-    node_.reset();
+    if (size() > 1) ++generation_;
+    End();
     submitted_.clear();
     taken_.clear();
     swapped_.clear();
     issued_ = completed_ = 0;
     running_ = closed_ = told_ = false;
     failure_ = Status();
-    return Begin();
+    const Status status = Begin();
+    if (status.ok()) return status;
+    // Nothing is left but the reason why no call can succeed.
+    End();
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure_ = status;
+    return status;
   }
 
   Status Begin() {
     std::vector<Address> hosts;
     RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
     if (size() == 1) return Status();
-    sockaddr_storage own;
-    RINGLET_RETURN_IF_ERROR(OwnAddress(hosts[options_.rank], &own));
+    std::vector<sockaddr_storage> own;
+    std::string warning;
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(
+        hosts, options_.rank, options_.start_timeout_seconds, &own, &warning));
+    if (!warning.empty()) Say("warning: " + warning);
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
-    node_ = std::make_unique<RingNode>(options_, std::move(hosts), own,
-                                       generation_, loop_.get(), owner);
+    node_ =
+        std::make_unique<RingNode>(options_, std::move(hosts), std::move(own),
+                                   generation_, loop_.get(), owner);
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
@@ -269,15 +277,13 @@ class Ring final : public RingCollective, private RingNode::Owner {
     std::fflush(stderr);
   }
 
-  Status OwnAddress(const Address& host, sockaddr_storage* out) const {
-    const NameLookup lookup(host);
-    if (lookup.Wait(options_.start_timeout_seconds)) {
-      return lookup.Answer(out).Annotate("rank %d", options_.rank);
+  void End() {
+    Close();
+    // Whose thread has ended.
+    if (node_ != nullptr && node_->generation() >= generation_) {
+      generation_ = node_->generation() + 1;
     }
-    return Error(Code::kDeadlineExceeded,
-                 "rank %d waited %g s for the resolver to find its own name %s",
-                 options_.rank, options_.start_timeout_seconds,
-                 host.host.c_str());
+    node_.reset();
   }
 
   // Says goodbye, and joins the loop's thread: nobody else is left then.
@@ -295,6 +301,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     if (!failure_.ok()) return failure_;
     *ticket = ++issued_;
     if (node_ == nullptr) {  // a ring of one: all is done already
+      RINGLET_CHECK(size() == 1);
       completed_ = issued_;
       return Status();
     }

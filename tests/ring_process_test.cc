@@ -10,11 +10,13 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "free_ports.h"
+#include "net/local_ports.h"
 #include "temp_folder.h"
 
 namespace ringlet {
@@ -256,6 +258,60 @@ TEST_F(RingProcessTest, ANormalEndIsNoFailure) {
     EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
     if (digest.empty()) digest = worker->Output();
     EXPECT_EQ(worker->Output(), digest);
+  }
+}
+
+// Two workers are killed, the second while the ring forms again without the
+// first (or has just formed); both come back.
+TEST_F(RingProcessTest, ASecondLossWhileTheRingReformsIsSurvived) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<int> ports;  // that stay free while nobody listens
+    ASSERT_TRUE(FindLocalPorts(3, &ports).ok());
+    std::string joined;
+    for (int port : ports) {
+      joined +=
+          (joined.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
+    }
+    const std::vector<std::string> more = {"5000",     "40",      "timeout=5",
+                                           "start=30", "pause=5", "reform=1"};
+    workers_.clear();
+    for (int r = 0; r < 3; ++r) Spawn(r, joined, more);
+    WaitUntilUp();
+    const auto pause = [&](unsigned most) {
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(random() % (most * 1000)));
+    };
+    const auto replace = [&](int rank) {
+      workers_[rank] =
+          std::make_unique<Child>(Arguments(rank, joined, more),
+                                  folder_ / ("again" + std::to_string(seed) +
+                                             "." + std::to_string(rank)));
+    };
+    const int first = static_cast<int>(random() % 3);
+    const int second = static_cast<int>(random() % 3);
+    pause(60);
+    workers_[first]->Signal(SIGKILL);
+    pause(10);
+    if (seed % 3 == 0) {  // both are gone at once
+      workers_[second]->Signal(SIGKILL);
+      pause(50);
+      replace(first);
+      if (second != first) replace(second);
+    } else {
+      replace(first);
+      pause(seed % 3 == 1 ? 15 : 60);
+      workers_[second]->Signal(SIGKILL);
+      pause(50);
+      replace(second);
+    }
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(workers_[r]->Wait(60), 0)
+          << "seed " << seed << ", rank " << r << ": " << first << " and "
+          << second << " were killed\n"
+          << workers_[r]->Output();
+    }
+    if (HasFailure()) break;
   }
 }
 

@@ -10,7 +10,9 @@
 // ROUNDS in a line; then COUNT and ROUNDS are read from stdin, line by line),
 // soak=1 (sums of random lengths up to COUNT, several at once, each checked;
 // prints how far it is and what it holds), dtype, abort (the round in which
-// this rank gives up), quit=1 (and its process ends there and then).
+// this rank gives up), quit=1 (and its process ends there and then), reform=1
+// (after a loss it forms the ring again, as often as it takes, and all go on
+// from the greatest round of any).
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -49,13 +51,44 @@ std::vector<std::string> SplitAt(const std::string& text, char mark) {
 struct Ends {
   long abort_round = -1;
   bool quit = false;
+  bool reform = false;
 };
+
+// The greatest round of any rank.
+Status AgreeOnRound(RingCollective* ring, long* round) {
+  int64_t mine = *round;
+  std::vector<int64_t> all(static_cast<size_t>(ring->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(ring, &mine, sizeof(mine), 1, all.data()));
+  *round = static_cast<long>(*std::max_element(all.begin(), all.end()));
+  return Status();
+}
+
+// After a loss, until the ring is there again or cannot be.
+Status FormAgain(RingCollective* ring, Status lost) {
+  while (lost.code() == Code::kPeerLost) {
+    std::printf("again: %s\n", lost.message());
+    std::fflush(stdout);
+    lost = ring->Reform();
+  }
+  return lost;
+}
 
 Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
               const Ends& ends) {
   std::vector<float> v(count);
   uint32_t digest = 0;
+  bool agreed = !ends.reform;
   for (long round = 0; rounds == 0 || round < rounds; ++round) {
+    if (!agreed) {
+      const Status status = AgreeOnRound(ring, &round);
+      agreed = status.ok();
+      if (!agreed) {
+        RINGLET_RETURN_IF_ERROR(FormAgain(ring, status));
+        --round;
+        continue;
+      }
+    }
     for (size_t i = 0; i < count; ++i) {
       v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + i % 1009 * 0.011);
     }
@@ -66,7 +99,14 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
       ring->Abort(Corruption("record 17 is damaged"));
       if (ends.quit) _exit(9);
     }
-    RINGLET_RETURN_IF_ERROR(ring->AllReduce(v.data(), count));
+    const Status status = ring->AllReduce(v.data(), count);
+    if (ends.reform && status.code() == Code::kPeerLost) {
+      RINGLET_RETURN_IF_ERROR(FormAgain(ring, status));
+      agreed = false;
+      --round;
+      continue;
+    }
+    RINGLET_RETURN_IF_ERROR(status);
     digest = Crc32c(v.data(), count * sizeof(float), digest);
     if (pause_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
@@ -180,7 +220,11 @@ Status Main(int argc, char** argv) {
   RINGLET_RETURN_IF_ERROR(WireDtypeFromName(
       keys.count("dtype") ? keys["dtype"] : "float32", &options.wire_dtype));
   std::unique_ptr<RingCollective> ring;
-  RINGLET_RETURN_IF_ERROR(RingCollective::Open(options, &ring));
+  Status opened = RingCollective::Open(options, &ring);
+  while (keys.count("reform") && opened.code() == Code::kPeerLost) {
+    opened = RingCollective::Open(options, &ring);
+  }
+  RINGLET_RETURN_IF_ERROR(opened);
   std::printf("up\n");
   std::fflush(stdout);
   const size_t count = std::strtoul(argv[3], nullptr, 10);
@@ -188,6 +232,7 @@ Status Main(int argc, char** argv) {
   Ends ends;
   if (keys.count("abort")) ends.abort_round = std::atol(keys["abort"].c_str());
   ends.quit = keys.count("quit") > 0;
+  ends.reform = keys.count("reform") > 0;
   const Status status = keys.count("bench") ? Bench(ring.get(), count, rounds)
                         : keys.count("soak")
                             ? Soak(ring.get(), count, rounds)
