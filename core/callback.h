@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dataset.h"
+#include "metrics.h"
 #include "saveable.h"
 #include "status.h"
 
@@ -69,6 +70,10 @@ struct FitState : public Saveable {
   int64_t epoch = 0;
   int64_t step = 0;
   DataPosition position;
+
+  // In OnTrainBatchEnd: this step's, summed over all ranks, in the order of
+  // Model::metric_name. Not part of the state.
+  const MetricState* step_metrics = nullptr;
 
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,

@@ -280,10 +280,28 @@ class Fitter {
   }
 
   Status Train(const Batch& batch) {
-    RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch));
+    RINGLET_RETURN_IF_ERROR(StepAndItsMetrics(batch));
     const int64_t every = options_.check_replicas_every;
     if (every <= 0 || model_->iterations() % every != 0) return Status();
     return model_->CheckReplicas();
+  }
+
+  // The step's metrics by themselves: what is left of a running total after a
+  // subtraction may be nothing of them.
+  Status StepAndItsMetrics(const Batch& batch) {
+    const size_t n = static_cast<size_t>(model_->num_metrics());
+    MetricState* const running = model_->metric_states();
+    before_.assign(running, running + n);
+    model_->ResetMetrics();
+    RINGLET_RETURN_IF_ERROR(model_->TrainStep(batch));
+    step_metrics_.resize(n);
+    RINGLET_RETURN_IF_ERROR(model_->ReduceMetrics(step_metrics_.data()));
+    fit_.step_metrics = step_metrics_.data();
+    for (size_t i = 0; i < n; ++i) {
+      running[i].total += before_[i].total;
+      running[i].count += before_[i].count;
+    }
+    return Status();
   }
 
   // With steps_per_epoch set, a dataset with an end is read once over all
@@ -352,6 +370,7 @@ class Fitter {
   FitState fit_;
   Logs last_;
   std::vector<unsigned char> wishes_;  // of all ranks; no allocation a step
+  std::vector<MetricState> before_, step_metrics_;
 };
 
 }  // namespace
