@@ -200,9 +200,9 @@ Status BatchLoader::ConvertTargets(int64_t count, void* y) {
     if (!options_.classes) {
       const float target = static_cast<float>(value);
       if (!std::isfinite(target)) {
-        return Corruption("%s, target %" PRId64
-                          " is %g, which is no float32; remove or replace it",
-                          where(i).c_str(), i % size, value);
+        return Corruption("%s: target %g (value %" PRId64
+                          ") is no float32; remove or replace it",
+                          where(i).c_str(), value, i % size);
       }
       static_cast<float*>(y)[i] = target;
       continue;

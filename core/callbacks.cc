@@ -282,13 +282,11 @@ class CSVLoggerCallback final : public Callback {
   }
 
   Status OnEpochBegin(FitState& fit) override {
-    if (!fit.chief || file_.is_open()) return Status();
-    return Open();
+    return file_.is_open() ? Status() : Open(fit);
   }
 
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
-    if (!fit.chief) return Status();
-    if (!file_.is_open()) RINGLET_RETURN_IF_ERROR(Open());
+    if (!file_.is_open()) RINGLET_RETURN_IF_ERROR(Open(fit));
     std::string rows;
     if (keys_.empty()) rows = ChooseKeys(*logs);
     rows += std::to_string(fit.epoch);
@@ -313,10 +311,11 @@ class CSVLoggerCallback final : public Callback {
 
  private:
   // The columns of a file that is gone on with are its own.
-  Status Open() {
-    RINGLET_RETURN_IF_ERROR(file_.Open(append_));
+  Status Open(const FitState& fit) {
+    Collective* const collective = fit.model->collective();
+    RINGLET_RETURN_IF_ERROR(file_.Open(collective, append_));
     if (file_.offset() == 0) return Status();
-    RINGLET_RETURN_IF_ERROR(file_.ReadHeader(&header_));
+    RINGLET_RETURN_IF_ERROR(file_.ReadHeader(collective, &header_));
     size_t from = header_.find(separator_);
     while (from != std::string::npos) {
       const size_t to = header_.find(separator_, from + 1);
@@ -345,8 +344,9 @@ class CSVLoggerCallback final : public Callback {
     return row + "\r\n";
   }
 
-  // As many digits as it takes to read the same value back.
+  // As many digits as it takes to read the same value back; no sign of NaN.
   static std::string Shortest(double value) {
+    if (std::isnan(value)) return "nan";
     char text[64];
     const auto end = std::to_chars(text, text + sizeof(text), value);
     return std::string(text, end.ptr);

@@ -9,6 +9,8 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+// Of all passes, or passes: a batch more is far from the largest number.
+constexpr int64_t kMostExamples = int64_t{1} << 60;
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 uint64_t Mix(uint64_t v) {
@@ -173,9 +175,10 @@ Dataset Dataset::Shard(int64_t n, int64_t index) const {
         "Shard(%" PRId64 ", %" PRId64 "): needs 0 <= index < n", n, index));
   }
   Dataset d = *this;
-  d.first_ += index * stride_;
-  d.size_ = size_ > index ? (size_ - index + n - 1) / n : 0;
-  d.stride_ *= n;
+  d.size_ = size_ > index ? (size_ - index - 1) / n + 1 : 0;
+  // Of no example, and to none, there is no step.
+  if (d.size_ > 0) d.first_ += index * stride_;
+  if (d.size_ > 1) d.stride_ *= n;
   return d;
 }
 
@@ -192,6 +195,12 @@ Dataset Dataset::Repeat(int64_t times) const {
         "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
   }
   if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
+  if (size_ > 0 && times > kMostExamples / size_) {
+    return With(InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
+                                " examples: more than 2^60 in all; -1 is for "
+                                "no end",
+                                times, size_));
+  }
   Dataset d = *this;
   d.passes_ = times;
   d.crosses_ = batch_ == 0;
@@ -265,7 +274,10 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
   RINGLET_RETURN_IF_ERROR(status());
   const std::string name = source_->name();
   if (!HasOwn(world)) {
-    if (at.pass >= 0 && at.used >= 0 && at.used < size_) return Status();
+    if (at.pass >= 0 && at.pass < kMostExamples && at.used >= 0 &&
+        at.used < size_) {
+      return Status();
+    }
     return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
                            " is outside of %" PRId64 " examples",
                            name.c_str(), at.used, at.pass, size_);
@@ -286,8 +298,8 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
                            name.c_str(), batch_, world);
   }
   const int64_t part = LargestPart(world);
-  if (at.pass < 0 || at.used < 0 || at.used % part != 0 ||
-      at.used / part >= steps) {
+  if (at.pass < 0 || at.pass >= kMostExamples || at.used < 0 ||
+      at.used % part != 0 || at.used / part >= steps) {
     return InvalidArgument(
         "%s: no step of pass %" PRId64 " begins at position %" PRId64
         " for %d workers; with the FILE and OFF policies a run goes on with as "

@@ -73,8 +73,9 @@ class Dataset {
   Dataset Shard(int64_t n, int64_t index) const;
   // Another order on every pass.
   Dataset Shuffle(uint64_t seed) const;
-  // `times` passes, or without end. Before Batch, batches run across the
-  // border of two passes; after it, a pass ends with a short batch.
+  // `times` passes (of up to 2^60 examples in all), or without end. Before
+  // Batch, batches run across the border of two passes; after it, a pass ends
+  // with a short batch.
   Dataset Repeat(int64_t times = -1) const;
   // Batches of `size` examples of the whole job. Without `drop_remainder` the
   // last one may be shorter.

@@ -80,11 +80,14 @@ Status Model::Impl::CheckNewNode(const Layer& layer,
   if (number != 0 || !inputs.empty()) {
     return InvalidArgument("a model has one Input, its first layer");
   }
+  constexpr int64_t kMost = int64_t{1} << 31;
+  int64_t elements = 1;
   for (int i = 0; i < layer.shape.rank(); ++i) {
-    if (layer.shape[i] < 1 || layer.shape.elements() > (int64_t{1} << 31)) {
+    if (layer.shape[i] < 1 || elements > kMost / layer.shape[i]) {
       return InvalidArgument("%s is not the shape of an input",
                              layer.shape.ToString().c_str());
     }
+    elements *= layer.shape[i];
   }
   return Status();
 }

@@ -1,6 +1,7 @@
 #include "row_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,16 +20,36 @@ ssize_t ReadAt(int file, char* buffer, size_t bytes, int64_t at) {
   }
 }
 
-// Where the last whole row ends.
-int64_t EndOfRows(int file) {
+// Where the last whole row of the first `limit` bytes ends.
+int64_t EndOfRows(int file, int64_t limit) {
   char buffer[4096];
   int64_t at = 0, end = 0;
   for (ssize_t n; (n = ReadAt(file, buffer, sizeof(buffer), at)) > 0; at += n) {
     for (ssize_t i = 0; i < n; ++i) {
-      if (buffer[i] == '\n') end = at + i + 1;
+      if (buffer[i] == '\n' && at + i < limit) end = at + i + 1;
     }
+    if (at >= limit) break;
   }
   return end;
+}
+
+// Not through a link to a file, which O_TRUNC or a resume would cut. A link to
+// a terminal or a pipe, as /dev/stdout is, does no harm.
+int OpenLog(const char* path, int flags) {
+  const int own = open(path, flags | O_NOFOLLOW, 0666);
+  if (own >= 0 || errno != ELOOP) return own;
+  const int linked = open(path, flags & ~(O_CREAT | O_TRUNC), 0666);
+  if (linked < 0) return linked;
+  struct stat about;
+  if (fstat(linked, &about) == 0 && !S_ISREG(about.st_mode)) return linked;
+  close(linked);
+  errno = ELOOP;
+  return -1;
+}
+
+// rank 0's number, on every rank.
+Status Share(Collective* collective, int64_t* number) {
+  return BroadcastNumbers(collective, number, sizeof(*number), 1, 0);
 }
 
 }  // namespace
@@ -38,32 +59,69 @@ void RowFile::Reset() {
   offset_ = -1;
 }
 
-Status RowFile::Open(bool append) {
+Status RowFile::Open(Collective* collective, bool append) {
+  Status own;
+  if (collective->rank() == 0) own = OpenOwn(append);
+  int64_t offset = own.ok() ? offset_ : -1;
+  const Status shared = Share(collective, &offset);
+  RINGLET_RETURN_IF_ERROR(own);
+  RINGLET_RETURN_IF_ERROR(shared);
+  if (offset < 0) {
+    return Error(Code::kCancelled, "%s: rank 0 cannot write it",
+                 filename_.c_str());
+  }
+  offset_ = offset;
+  open_ = true;
+  return Status();
+}
+
+Status RowFile::OpenOwn(bool append) {
   const bool resumed = offset_ >= 0;
   const int begin = resumed || append ? 0 : O_TRUNC;
-  file_ = open(filename_.c_str(),
-               O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | begin, 0666);
+  file_ = OpenLog(filename_.c_str(),
+                  O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | begin);
+  if (file_ < 0 && errno == ELOOP) {
+    return InvalidArgument(
+        "%s: is a symbolic link, through which nothing is written; remove it, "
+        "or name the file that it leads to",
+        filename_.c_str());
+  }
   if (file_ < 0) {
     return OsError(errno, "%s: cannot be written", filename_.c_str());
   }
-  warned_ = false;
-  const int64_t size = lseek(file_, 0, SEEK_END);
-  if (!resumed) {
-    offset_ = size < 0 ? 0 : size;
-    return Status();
+  warned_ = dropped_ = false;
+  if (resumed) {
+    const Status status = FindRestored();
+    if (!status.ok()) Close();
+    return status;
   }
-  if (size >= 0 && size < offset_) {
+  const int64_t size = lseek(file_, 0, SEEK_END);
+  offset_ = size < 0 ? 0 : size;
+  return Status();
+}
+
+// Back to the rows that the backup knows, as far as the file has them.
+Status RowFile::FindRestored() {
+  const int64_t size = lseek(file_, 0, SEEK_END);
+  if (size < 0) return Status();  // a pipe
+  if (size < offset_) {
     std::fprintf(stderr,
                  "warning: %s: %s has %" PRId64 " of the %" PRId64
                  " bytes that it had when the backup was made; rows are "
                  "missing\n",
                  callback_, filename_.c_str(), size, offset_);
-    offset_ = EndOfRows(file_);
+    offset_ = EndOfRows(file_, size);
+  } else if (char last = '\n'; offset_ > 0 &&
+                               ReadAt(file_, &last, 1, offset_ - 1) == 1 &&
+                               last != '\n') {
+    std::fprintf(stderr,
+                 "warning: %s: no row of %s ends at byte %" PRId64
+                 ", as one did when the backup was made; rows may be missing, "
+                 "or there twice\n",
+                 callback_, filename_.c_str(), offset_);
+    offset_ = EndOfRows(file_, offset_);
   }
-  if (size == offset_) return Status();
-  const Status status = GoBack();
-  if (!status.ok()) Close();
-  return status;
+  return size == offset_ ? Status() : GoBack();
 }
 
 Status RowFile::GoBack() {
@@ -72,8 +130,26 @@ Status RowFile::GoBack() {
                  offset_);
 }
 
-Status RowFile::ReadHeader(std::string* header) const {
+Status RowFile::ReadHeader(Collective* collective, std::string* header) const {
+  constexpr int64_t kFailed = -1;
   header->clear();
+  Status own;
+  if (collective->rank() == 0) own = ReadOwnHeader(header);
+  int64_t size = own.ok() ? static_cast<int64_t>(header->size()) : kFailed;
+  const Status shared = Share(collective, &size);
+  RINGLET_RETURN_IF_ERROR(own);
+  RINGLET_RETURN_IF_ERROR(shared);
+  if (size == kFailed) {
+    return Error(Code::kCancelled, "%s: rank 0 cannot read it",
+                 filename_.c_str());
+  }
+  if (size == 0) return Status();
+  header->resize(static_cast<size_t>(size));
+  return collective->Broadcast(&(*header)[0], header->size(), 0);
+}
+
+Status RowFile::ReadOwnHeader(std::string* header) const {
+  constexpr size_t kLongest = 1 << 20;
   char buffer[512];
   for (int64_t at = 0;;) {
     const ssize_t n = ReadAt(file_, buffer, sizeof(buffer), at);
@@ -82,6 +158,12 @@ Status RowFile::ReadHeader(std::string* header) const {
         static_cast<const char*>(std::memchr(buffer, '\n', size_t(n)));
     header->append(buffer, end != nullptr ? size_t(end - buffer) : size_t(n));
     if (n == 0 || end != nullptr) break;
+    if (header->size() > kLongest) {
+      return InvalidArgument(
+          "%s: its first line is no header: it is longer "
+          "than %zu bytes",
+          filename_.c_str(), kLongest);
+    }
     at += n;
   }
   if (!header->empty() && header->back() == '\r') header->pop_back();
@@ -90,34 +172,49 @@ Status RowFile::ReadHeader(std::string* header) const {
 
 // False, with errno, where some of what is kept cannot be written.
 bool RowFile::Flush() {
-  while (!kept_.empty()) {
-    const ssize_t n = write(file_, kept_.data(), kept_.size());
+  size_t done = 0;
+  while (done < kept_.size()) {
+    const ssize_t n = write(file_, kept_.data() + done, kept_.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    kept_.erase(0, static_cast<size_t>(n));
+    if (n <= 0) break;
+    done += static_cast<size_t>(n);
   }
-  return true;
+  kept_.erase(0, done);
+  return kept_.empty();
+}
+
+void RowFile::Warn(const char* what) const {
+  std::fprintf(stderr, "warning: %s: %s: writing a row: %s; %s\n", callback_,
+               filename_.c_str(), ErrnoText(errno).c_str(), what);
 }
 
 void RowFile::Write(const std::string& rows) {
-  kept_ += rows;
   offset_ += static_cast<int64_t>(rows.size());
+  if (file_ < 0) return;
+  // What waits goes first. Whole rows are dropped, and the newest, so that what
+  // is in the file goes on as what is kept.
+  bool fits = true;
+  if (!kept_.empty() && !Flush()) fits = kept_.size() < kMostKept;
+  if (fits) kept_ += rows;
   if (Flush()) {
     warned_ = false;
   } else if (!warned_) {
     warned_ = true;
-    std::fprintf(stderr,
-                 "warning: %s: %s: writing a row: %s; training goes on, and "
-                 "rows are kept until they can be written\n",
-                 callback_, filename_.c_str(), std::strerror(errno));
+    Warn("training goes on, and rows are kept until they can be written");
+  } else if (!fits && !dropped_) {
+    dropped_ = true;
+    Warn(
+        "too many rows wait; those that follow are dropped until it can be "
+        "written again");
   }
 }
 
 void RowFile::Close() {
+  open_ = false;
   if (file_ < 0) return;
   if (!Flush()) {
     std::fprintf(stderr, "warning: %s: %s: %s; its last %zu bytes are lost\n",
-                 callback_, filename_.c_str(), std::strerror(errno),
+                 callback_, filename_.c_str(), ErrnoText(errno).c_str(),
                  kept_.size());
     kept_.clear();
   }

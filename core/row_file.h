@@ -1,5 +1,5 @@
-// RowFile: a log that grows by rows, goes on behind those of a backup, and
-// outlives a full disk.
+// RowFile: a job's log that grows by rows, goes on behind those of a backup,
+// and outlives a full disk.
 //
 // Internal to core/.
 
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "collective.h"
 #include "saveable.h"
 #include "status.h"
 
@@ -26,21 +27,27 @@ class RowFile {
   // Before a fit: closed, and nothing restored.
   void Reset();
 
-  // Behind the rows of the backup where one was restored: what lies further is
-  // of rows that are yet to come. Where the file is shorter, since it was
-  // removed or a power cut took its end, the whole rows that are there stay and
-  // a warning says so. Without a backup it goes on at the end, if `append`, or
-  // begins anew.
-  Status Open(bool append);
-  bool is_open() const { return file_ >= 0; }
+  // On every rank of a job, where rank 0 alone has the file: the others count
+  // the bytes that it writes, so that all have one state. Behind the rows of
+  // the backup where one was restored: what lies further is of rows that are
+  // yet to come. Where the file is shorter, since it was removed or a power cut
+  // took its end, the whole rows that are there stay and a warning says so.
+  // Without a backup it goes on at the end, if `append`, or begins anew. A link
+  // to a file is refused: what it leads to may not be a log. Where rank 0
+  // fails, all do.
+  Status Open(Collective* collective, bool append);
+  bool is_open() const { return open_; }
 
-  // The first line, without its end; "" where there is none.
-  Status ReadHeader(std::string* header) const;
+  // The first line of rank 0's file, without its end; "" where there is none.
+  // On every rank.
+  Status ReadHeader(Collective* collective, std::string* header) const;
 
-  // Rows with their line ends, in the kernel's hands when it returns. What
-  // cannot be written is kept, a warning says so once, and the next call tries
-  // again: no row is lost while the program runs, and no full disk ends a
-  // training.
+  // Rows with their line ends, in the kernel's hands when it returns; the same
+  // on every rank. What cannot be written is kept, a warning says so once, and
+  // the next call tries again: no row is lost while the program runs and less
+  // than kMostKept bytes wait, and no full disk ends a training. What comes
+  // beyond that is dropped, and a warning says so once.
+  static constexpr size_t kMostKept = 1 << 20;
   void Write(const std::string& rows);
 
   // With a warning where kept rows still cannot be written.
@@ -48,19 +55,24 @@ class RowFile {
 
   void AppendState(std::vector<StateSpan>* spans);
   Status StateLoaded() const;
-  // Bytes of all rows, the kept ones too; -1: not open yet.
+  // Bytes of all rows, the kept and the dropped ones too; -1: not open yet.
   int64_t offset() const { return offset_; }
 
  private:
+  Status OpenOwn(bool append);
+  Status FindRestored();
   Status GoBack();
+  Status ReadOwnHeader(std::string* header) const;
   bool Flush();
+  void Warn(const char* what) const;
 
   const char* const callback_;
   const std::string filename_;
-  int file_ = -1;
+  bool open_ = false;
+  int file_ = -1;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
-  bool warned_ = false;
+  bool warned_ = false, dropped_ = false;
 };
 
 }  // namespace ringlet

@@ -54,15 +54,9 @@ const char* CodeName(Code code) {
 struct StatusBuilder {
   using Record = Status::Record;
 
-  // The record used where no memory is left for a real one.
-  static Record* Static(Code code) {
-    static Record records[static_cast<int>(Code::kInternal) + 1];
-    Record* r = &records[static_cast<int>(code)];
-    r->code = code;
-    r->rank = -1;
-    r->message = "(no memory left for the details of this error)";
-    return r;
-  }
+  // The record used where no memory is left for a real one. Any thread may take
+  // it: nobody writes to it, not even its first user.
+  static Record* Static(Code code);
 
   // Message: prefix (may be ""), the formatted text, suffix (may be "").
   static Status Make(Code code, int os_error, int rank, const char* suffix,
@@ -81,6 +75,39 @@ struct StatusBuilder {
     return Status(new (memory) Record{{1}, code, os_error, rank, message});
   }
 };
+
+namespace {
+
+constexpr char kNoMemory[] = "(no memory left for the details of this error)";
+
+}  // namespace
+
+StatusBuilder::Record* StatusBuilder::Static(Code code) {
+#define RINGLET_RECORD(code) \
+  { {0}, Code::code, 0, -1, kNoMemory }
+  static Record records[] = {
+      RINGLET_RECORD(kOk),
+      RINGLET_RECORD(kInvalidArgument),
+      RINGLET_RECORD(kNotFound),
+      RINGLET_RECORD(kAlreadyExists),
+      RINGLET_RECORD(kCorruption),
+      RINGLET_RECORD(kResourceExhausted),
+      RINGLET_RECORD(kUnavailable),
+      RINGLET_RECORD(kPeerLost),
+      RINGLET_RECORD(kDeadlineExceeded),
+      RINGLET_RECORD(kCancelled),
+      RINGLET_RECORD(kUnimplemented),
+      RINGLET_RECORD(kIo),
+      RINGLET_RECORD(kInternal),
+  };
+#undef RINGLET_RECORD
+  static_assert(sizeof(records) / sizeof(records[0]) ==
+                static_cast<size_t>(Code::kInternal) + 1);
+  for (Record& record : records) {
+    if (record.code == code) return &record;
+  }
+  return &records[static_cast<int>(Code::kInternal)];
+}
 
 Status::Status(const Status& other) : record_(other.record_) {
   if (record_ != nullptr && record_->references.load() != 0) {
@@ -171,9 +198,26 @@ Code CodeOfErrno(int error_number) {
 
 }  // namespace
 
+namespace {
+
+// strerror_r as POSIX has it, and as GNU has it.
+[[maybe_unused]] const char* TextOf(int failed, const char* buffer) {
+  return failed == 0 ? buffer : "unknown error";
+}
+[[maybe_unused]] const char* TextOf(const char* text, const char*) {
+  return text;
+}
+
+}  // namespace
+
+ErrnoText::ErrnoText(int error_number)
+    : text_(TextOf(strerror_r(error_number, buffer_, sizeof(buffer_)),
+                   buffer_)) {}
+
 Status OsError(int error_number, const char* format, ...) {
   char suffix[128];
-  std::snprintf(suffix, sizeof(suffix), ": %s", std::strerror(error_number));
+  std::snprintf(suffix, sizeof(suffix), ": %s",
+                ErrnoText(error_number).c_str());
   RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
 }
 

@@ -87,7 +87,20 @@ Status NotFound(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status Corruption(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status ResourceExhausted(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status PeerLost(int rank, const char* format, ...) RINGLET_PRINTF(2, 3);
-// From errno: the code that fits it, and ": <strerror>" after the message.
+// The system's words for an errno; any thread may ask for them, unlike
+// strerror.
+class ErrnoText {
+ public:
+  explicit ErrnoText(int error_number);
+  ErrnoText(const ErrnoText&) = delete;
+  ErrnoText& operator=(const ErrnoText&) = delete;
+  const char* c_str() const { return text_; }
+
+ private:
+  char buffer_[96] = "";
+  const char* text_;
+};
+// From errno: the code that fits it, and ": <its text>" after the message.
 Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 
 // What a program returns from main: prints "error: <message>" on stderr where

@@ -1,6 +1,7 @@
 #include "step_logger.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "model.h"
 #include "row_file.h"
@@ -16,31 +17,20 @@ class StepLoggerCallback final : public Callback {
   const char* name() const override { return "step_logger"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
-  Status OnSetup(FitState& fit) override {
+  Status OnSetup(FitState&) override {
     file_.Reset();
-    before_.assign(fit.model->num_metrics(), MetricState());
-    after_ = before_;
     return Status();
   }
 
   Status OnTrainBatchBegin(FitState& fit) override {
-    if (fit.chief && !file_.is_open()) {
-      RINGLET_RETURN_IF_ERROR(Open(*fit.model));
-    }
-    return fit.model->ReduceMetrics(before_.data());
+    return file_.is_open() ? Status() : Open(*fit.model);
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    RINGLET_RETURN_IF_ERROR(fit.model->ReduceMetrics(after_.data()));
-    if (!fit.chief) return Status();
     row_ = std::to_string(fit.epoch) + "," + std::to_string(fit.step);
-    for (size_t i = 0; i < after_.size(); ++i) {
-      const double count = after_[i].count - before_[i].count;
-      const double total = after_[i].total - before_[i].total;
-      char digits[64];
-      const auto end = std::to_chars(digits, digits + sizeof(digits),
-                                     count > 0 ? total / count : 0);
-      row_.append(",").append(digits, end.ptr);
+    for (int i = 0; i < fit.model->num_metrics(); ++i) {
+      AppendValue(fit.step_metrics == nullptr ? 0
+                                              : fit.step_metrics[i].Result());
     }
     file_.Write(row_ += "\n");
     return Status();
@@ -58,7 +48,7 @@ class StepLoggerCallback final : public Callback {
 
  private:
   Status Open(const Model& model) {
-    RINGLET_RETURN_IF_ERROR(file_.Open(/*append=*/false));
+    RINGLET_RETURN_IF_ERROR(file_.Open(model.collective(), /*append=*/false));
     if (file_.offset() > 0) return Status();
     row_ = "epoch,step";
     for (int i = 0; i < model.num_metrics(); ++i) {
@@ -68,9 +58,19 @@ class StepLoggerCallback final : public Callback {
     return Status();
   }
 
+  // Machines differ in the sign of a NaN.
+  void AppendValue(double value) {
+    if (std::isnan(value)) {
+      row_ += ",nan";
+      return;
+    }
+    char digits[64];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), value);
+    row_.append(",").append(digits, end.ptr);
+  }
+
   RowFile file_;
   std::string row_;
-  std::vector<MetricState> before_, after_;  // sums over all ranks
 };
 
 }  // namespace

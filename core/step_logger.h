@@ -4,8 +4,7 @@
 // and steps from 0, each value that of the step alone (over the whole global
 // batch, not the epoch's running mean), as the shortest decimal that reads back
 // the same. Written by the chief, row by row; a resumed fit goes on behind the
-// rows of its backup. In a job of several workers it costs an exchange of a
-// few bytes a step.
+// rows of its backup.
 
 #ifndef RINGLET_CORE_STEP_LOGGER_H_
 #define RINGLET_CORE_STEP_LOGGER_H_

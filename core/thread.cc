@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "check.h"
+#include "status.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -54,7 +54,7 @@ Status Thread::Start(const char* what, std::function<void()> body) {
   if (error != 0) {
     return ResourceExhausted(
         "no thread %s: %s; raise the limit of memory, processes or tasks", what,
-        std::strerror(error));
+        ErrnoText(error).c_str());
   }
   started_ = true;
   return Status();

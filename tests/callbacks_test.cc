@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/row_file.h"
 #include "core/step_logger.h"
 #include "full_disk.h"
 #include "temp_folder.h"
+#include "thread_collective.h"
 #include "tiny_model.h"
 
 namespace ringlet {
@@ -425,6 +427,178 @@ TEST(CSVLoggerTest, AFullDiskEndsNoTrainingAndLosesNoRow) {
   said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
   EXPECT_EQ(ReadWhole(path), three);
+}
+
+// Many rows, while nothing can be written: the newest are dropped, and once
+// there is room again, the log goes on with whole rows.
+TEST(RowFileTest, RowsThatWaitAreBounded) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  std::string before = "head\n";
+  before.append(4095, 'x').append("\n");
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write(before);
+  const std::string row = std::string(9999, 'r') + "\n";
+  const size_t most = RowFile::kMostKept / row.size() + 1;
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(before.size() + 3);
+    for (size_t i = 0; i < 3 * most; ++i) file.Write(row);
+  }
+  file.Write("last\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::string want = before;
+  for (size_t i = 0; i < most; ++i) want += row;
+  EXPECT_TRUE(ReadWhole(path) == want + "last\n") << ReadWhole(path).size();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
+  EXPECT_NE(said.find("too many rows wait"), std::string::npos) << said;
+  // Dropped rows count: other ranks know nothing of a full disk.
+  EXPECT_EQ(file.offset(),
+            static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
+}
+
+// The offsets of all ranks' loggers, noted at every save point.
+class OffsetNotes : public Callback {
+ public:
+  const char* name() const override { return "notes"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    for (const auto& callback : *fit.callbacks) {
+      std::vector<StateSpan> spans;
+      callback->AppendState(&spans);
+      for (const StateSpan& span : spans) {
+        notes.push_back(*static_cast<int64_t*>(span.data));
+      }
+    }
+    return Status();
+  }
+  std::vector<int64_t> notes;
+};
+
+TEST(RowFileTest, EveryRankCountsTheBytesOfTheRows) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder / "0.csv";
+    if (append) WriteWhole(path, "epoch,loss,other\r\n0,1,NA\r\n");
+    std::vector<int64_t> notes[3];
+    RunRanks(3, [&](Collective* collective) {
+      const std::string own = folder / std::to_string(collective->rank());
+      const auto noter = std::make_shared<OffsetNotes>();
+      auto model = TinyModel(SGD(0.1f), 0, collective);
+      FitOptions options = Quiet(2);
+      options.callbacks = {CSVLogger(own + ".csv", ',', append),
+                           StepLogger(own + ".steps"), noter};
+      const auto history = model->Fit(Points(24).Batch(6), options);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+      notes[collective->rank()] = noter->notes;
+    });
+    EXPECT_EQ(notes[0].size(), 2u * (2 * 4 + 2));
+    EXPECT_EQ(notes[1], notes[0]);
+    EXPECT_EQ(notes[2], notes[0]);
+    ASSERT_FALSE(notes[0].empty());
+    EXPECT_EQ(notes[0].back(),
+              static_cast<int64_t>(ReadWhole(folder / "0.steps").size()));
+    EXPECT_EQ(notes[0][notes[0].size() - 2],
+              static_cast<int64_t>(ReadWhole(path).size()));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.csv"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.steps"));
+  }
+}
+
+// A chief that lost its last rows goes on with what it has, and so do the
+// counts of the others.
+TEST(RowFileTest, RowsThatTheChiefLostAreLostOnEveryRank) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  testing::internal::CaptureStderr();
+  for (const std::string left :
+       {"head\n1,2\n1,", "head\n1,2\n1,2345678\n1,2\n"}) {
+    WriteWhole(path, left);
+    int64_t offsets[2] = {};
+    RunRanks(2, [&](Collective* collective) {
+      RowFile file("some_logger", path);
+      std::vector<StateSpan> spans;
+      file.AppendState(&spans);
+      *static_cast<int64_t*>(spans[0].data) = 13;
+      EXPECT_TRUE(file.Open(collective, false).ok());
+      file.Write("3,4\n");
+      offsets[collective->rank()] = file.offset();
+    });
+    EXPECT_EQ(ReadWhole(path), "head\n1,2\n3,4\n");
+    EXPECT_EQ(offsets[0], 13);
+    EXPECT_EQ(offsets[1], 13);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("has 11 of the 13 bytes"), std::string::npos) << said;
+  EXPECT_NE(said.find("no row of " + path + " ends at byte 13"),
+            std::string::npos)
+      << said;
+}
+
+TEST(RowFileTest, WhereTheChiefCannotWriteNoRankWaits) {
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, collective);
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger("/nowhere/log.csv")};
+    const auto history = model->Fit(Points(8).Batch(4), options);
+    EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+              std::string::npos)
+        << history.status().message();
+  });
+}
+
+TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
+  TempFolder folder;
+  const std::string precious = folder / "precious", log = folder / "log.csv";
+  WriteWhole(precious, "not a log\n");
+  std::filesystem::create_symlink(precious, log);
+  SoloCollective solo;
+  for (const bool append : {false, true}) {
+    RowFile file("some_logger", log);
+    const Status status = file.Open(&solo, append);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("is a symbolic link"),
+              std::string::npos)
+        << status.message();
+    EXPECT_EQ(ReadWhole(precious), "not a log\n");
+  }
+  // A folder's link, and one to what is no file, as /dev/stdout is.
+  std::filesystem::create_directory(folder / "real");
+  std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
+  RowFile within("some_logger", folder / "logs/log.csv");
+  EXPECT_TRUE(within.Open(&solo, false).ok());
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  RowFile device("some_logger", folder / "null");
+  EXPECT_TRUE(device.Open(&solo, false).ok());
+}
+
+// Each row is the step's own, whatever came before it.
+TEST(StepLoggerTest, ARowIsTheStepAlone) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  const float x[4] = {0, 0, 0, 0}, y[4] = {1e12f, 1e12f, 2, 2};
+  Sequential model({Input({1}), Dense(1)});
+  model.Compile(SGD(0.0f), MeanSquaredError());
+  FitOptions options = Quiet(2);
+  options.callbacks = {StepLogger(path)};
+  const Dataset data(
+      MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {1}}, y, 4));
+  ASSERT_TRUE(model.Fit(data.Batch(2), options).ok());
+  const std::string large = "1.0000000138484279e+24";  // float32's 1e24
+  EXPECT_EQ(ReadWhole(path), "epoch,step,loss\n0,0," + large + "\n0,1,4\n1,0," +
+                                 large + "\n1,1,4\n");
+}
+
+TEST(StepLoggerTest, LossThatIsNotANumberHasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {StepLogger(folder / "steps.csv")};
+  ASSERT_TRUE(model->Fit(Points(32).Batch(4), options).ok());
+  const std::string rows = ReadWhole(folder / "steps.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
 }
 
 TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -392,6 +393,22 @@ TEST(DatasetTest, ShufflesAreFair) {
     const double freedom = static_cast<double>((n - 1) * (n - 1));
     EXPECT_LT(chi, freedom + 6 * std::sqrt(2 * freedom) + 6) << n;
   }
+}
+
+TEST(DatasetTest, CountsBeyondAllNumbersAreErrorsOrNothing) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Numbers(5).Repeat(kMost).Batch(2).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(Numbers(5).Repeat(int64_t{1} << 58).Batch(2).status().code(),
+            Code::kInvalidArgument);
+  const Dataset many = Numbers(4).Repeat(int64_t{1} << 58).Batch(2);
+  EXPECT_TRUE(many.status().ok());
+  EXPECT_EQ(many.steps(1), int64_t{1} << 59);
+  EXPECT_FALSE(many.CheckStart({kMost, 0}, 1).ok());
+
+  const Dataset one = Numbers(5).Shard(kMost, 3).Shard(kMost, 0).Batch(2);
+  EXPECT_EQ(Batches(one), (Lists{{3}}));
+  EXPECT_EQ(Numbers(5).Shard(kMost, kMost - 1).Shard(kMost, 7).size(), 0);
 }
 
 TEST(DatasetTest, TheFirstErrorIsKept) {

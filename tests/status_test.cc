@@ -1,9 +1,14 @@
 #include "core/status.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace ringlet {
 namespace {
@@ -30,6 +35,45 @@ TEST(StatusTest, OsErrorsKeepTheirNumberAndSayWhatToDo) {
   EXPECT_EQ(s.code(), Code::kResourceExhausted);
   EXPECT_EQ(s.os_error(), ENOSPC);
   EXPECT_STREQ(s.message(), "write a.bin: No space left on device");
+}
+
+TEST(StatusTest, TextOfAnUnknownErrorNumberNamesIt) {
+  EXPECT_STREQ(ErrnoText(ENOENT).c_str(), "No such file or directory");
+  EXPECT_NE(std::string(ErrnoText(12345).c_str()).find("12345"),
+            std::string::npos);
+}
+
+// Threads that run out of memory at the same time take constant records: each
+// has its own code. (The limit of memory is one that sanitizers cannot work
+// under.)
+TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more memory than the limit";
+#else
+  const auto child = [] {
+    constexpr int kTooLarge = 1 << 27;
+    const rlimit limit = {kTooLarge, kTooLarge};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
+    // An emulator sets no limit.
+    if (std::malloc(kTooLarge) != nullptr) std::_Exit(0);
+    const Code codes[] = {Code::kIo, Code::kCorruption, Code::kNotFound};
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (const Code code : codes) {
+      threads.emplace_back([code, &right] {
+        const Status status = Error(code, "%*d", kTooLarge, 1);
+        const Status copy = status.Annotate("within");
+        const std::string message = status.message();
+        right += status.code() == code && copy.code() == code &&
+                 status.rank() == -1 && status.os_error() == 0 &&
+                 message.find("no memory left") != std::string::npos;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::_Exit(right == 3 ? 0 : 1);
+  };
+  EXPECT_EXIT(child(), testing::ExitedWithCode(0), "");
+#endif
 }
 
 TEST(StatusTest, AnnotateAddsWhereAndKeepsTheRest) {

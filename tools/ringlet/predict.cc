@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 
 #include "command_line.h"
@@ -21,7 +22,8 @@ Status WriteCsv(const std::vector<float>& values, int64_t width, FILE* file,
   for (const float value : values) {
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof(digits), value);
-    row.append(digits, end.ptr);
+    // Machines differ in the sign of a NaN.
+    row += std::isnan(value) ? "nan" : std::string(digits, end.ptr);
     row += ++column == width ? '\n' : ',';
     if (column < width) continue;
     column = 0;
