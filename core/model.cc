@@ -238,6 +238,8 @@ void Model::Impl::PlaceWeights() {
           name.c_str(), bytes));
     }
   }
+  ReleaseStep();
+  ReleaseKept();
   Arena arena(options.memory != nullptr ? options.memory : block.get(), bytes);
   const KeptMemory placed = PlaceKept(&arena);
   if (compiled) {
@@ -275,9 +277,7 @@ void Model::Impl::Compile() {
   if (status.ok()) PlaceWeights();
   if (!status.ok()) return;
   ChooseStepLoss();
-  step_block.reset();
-  step_batch = 0;
-  step_training = have_output = false;
+  step_training = false;
   iterations = 0;
   learning_rate = -1;
   const size_t bucket = collective()->bucket_bytes() / sizeof(float);
