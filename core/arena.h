@@ -69,6 +69,9 @@ class LifetimePlan {
   size_t Place();
   // What a buffer takes: a multiple of Arena::kAlignment.
   size_t bytes(int buffer) const { return buffers_[buffer].bytes; }
+  // When it lives.
+  int first(int buffer) const { return buffers_[buffer].first; }
+  int last(int buffer) const { return buffers_[buffer].last; }
   // Only after Place(). A multiple of Arena::kAlignment.
   size_t offset(int buffer) const { return buffers_[buffer].offset; }
 

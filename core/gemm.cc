@@ -1,5 +1,7 @@
 #include "gemm.h"
 
+#include "poison.h"
+
 #ifdef RINGLET_BLIS
 #include <blis.h>
 
@@ -37,6 +39,15 @@ void GemmPart(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
 #endif
 }
 
+// BLIS is not compiled with AddressSanitizer, so its views are looked at here.
+template <typename T>
+bool IsTouchable(const MatrixView<T>& m) {
+  if (!kPoisons || m.rows == 0 || m.cols == 0) return true;
+  const int64_t last =
+      (m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride;
+  return !IsPoisoned(m.data, static_cast<size_t>(last + 1) * sizeof(T));
+}
+
 // Multiples of the micro-tiles of BLIS's kernels, so that no tile is cut.
 constexpr int64_t kGrain = 48;
 constexpr double kSmallestParallelProduct = 1 << 17;  // multiply-adds
@@ -60,6 +71,7 @@ Status CheckGemm(ConstMatrix a, ConstMatrix b, Matrix c) {
 void Gemm(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c,
           ThreadPool* pool) {
   RINGLET_CHECK(CheckGemm(a, b, c).ok());
+  RINGLET_CHECK(IsTouchable(a) && IsTouchable(b) && IsTouchable(c));
   if (c.rows == 0 || c.cols == 0) return;
   const double products = 1.0 * c.rows * c.cols * a.cols;
   if (pool == nullptr || pool->threads() == 1 ||

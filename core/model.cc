@@ -255,6 +255,8 @@ void Model::Impl::PlaceWeights() {
           name.c_str(), bytes));
     }
   }
+  ReleaseStep();
+  ReleaseKept();
   Arena arena(options.memory != nullptr ? options.memory : block.get(), bytes);
   const KeptMemory placed = PlaceKept(&arena);
   if (compiled) {
@@ -292,9 +294,7 @@ void Model::Impl::Compile() {
   if (status.ok()) PlaceWeights();
   if (!status.ok()) return;
   ChooseStepLoss();
-  step_block.reset();
-  step_batch = 0;
-  step_training = have_output = false;
+  step_training = false;
   iterations = 0;
   learning_rate = -1;
   const size_t bucket = collective()->bucket_bytes() / sizeof(float);

@@ -26,7 +26,11 @@ struct Model::Impl final : public GradientSink {
     void operator()(void* p) const { std::free(p); }
   };
   using Block = std::unique_ptr<void, FreeDeleter>;
-  ~Impl() override { DropGradients(); }
+  ~Impl() override {
+    DropGradients();
+    ReleaseStep();
+    ReleaseKept();
+  }
   // Aligned memory from the heap; null where there is none.
   static Block AllocateBlock(size_t bytes);
 
@@ -76,6 +80,16 @@ struct Model::Impl final : public GradientSink {
     void* y[2] = {};
     float* per_example = nullptr;
     unsigned char* planned = nullptr;
+    size_t planned_bytes = 0;
+  };
+
+  // A planned buffer as AddressSanitizer is told of it.
+  struct Watched {
+    enum class What : uint8_t { kOutput, kForwardScratch, kBackwardScratch };
+    const float* at;
+    What what;
+    int node;         // whose output's size or whose scratch
+    int first, last;  // when it lives
   };
 
   std::string class_name, name;
@@ -113,6 +127,7 @@ struct Model::Impl final : public GradientSink {
   size_t step_bytes = 0;
   int64_t step_batch = 0;
   bool step_training = false;
+  std::vector<Watched> watched;  // empty where nothing is poisoned
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
   int64_t iterations = 0;    // steps, whether each updates or not
@@ -182,6 +197,13 @@ struct Model::Impl final : public GradientSink {
   std::vector<int> LastReads(bool training) const;
   size_t OutputBytes(int node, int64_t batch) const;
   void Bind(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
+  void CheckScratch() const;
+  void Watch(const LifetimePlan& plan, const std::vector<NodeMemory>& memory);
+  size_t WatchedBytes(const Watched& buffer) const;
+  void ShowOnly(int time) const;
+  void PoisonSlack() const;
+  void ReleaseStep();
+  void ReleaseKept();
   Status Reserve(int64_t batch, bool training);
   int ReplacedBy(int root) const;
   size_t LabelBytes() const;

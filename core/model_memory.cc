@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "model_impl.h"
+#include "poison.h"
 
 namespace ringlet {
 
@@ -154,7 +155,8 @@ Model::Impl::StepMemory Model::Impl::PlaceStep(
   step.per_example = arena->Allocate<float>(examples);
   PlanForward(batch, training, plan, memory);
   if (training) PlanBackward(batch, plan, memory);
-  step.planned = arena->Allocate<unsigned char>(plan->Place());
+  step.planned_bytes = plan->Place();
+  step.planned = arena->Allocate<unsigned char>(step.planned_bytes);
   return step;
 }
 
@@ -208,9 +210,7 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   const size_t bytes = StepBytes(batch, training);
   RINGLET_RETURN_IF_ERROR(
       CheckLimit(kept_bytes + bytes, training ? "training" : "evaluation"));
-  step_block.reset();
-  step_batch = 0;
-  have_output = have_gradient_of_loss = false;
+  ReleaseStep();
   void* place = nullptr;
   if (options.memory != nullptr) {
     place = static_cast<unsigned char*>(options.memory) + kept_bytes;
@@ -232,7 +232,108 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
   step_batch = batch;
   step_training = training;
   Bind(plan, memory);
+  CheckScratch();
+  Watch(plan, memory);
   return Status();
+}
+
+// What was planned for the largest batch suffices for smaller ones.
+void Model::Impl::CheckScratch() const {
+  const int threads = options.threads;
+  for (const Node& node : nodes) {
+    if (node.op == nullptr) continue;
+    const size_t forward = node.op->forward_scratch(step_batch, threads);
+    const size_t backward = node.op->backward_scratch(step_batch, threads);
+    for (int64_t r = step_batch - 1; r > 0; r -= 1 + r / 4) {
+      RINGLET_CHECK(node.op->forward_scratch(r, threads) <= forward);
+      RINGLET_CHECK(node.op->backward_scratch(r, threads) <= backward);
+    }
+  }
+}
+
+// --- what AddressSanitizer is told ----------------------------------------
+
+void Model::Impl::Watch(const LifetimePlan& plan,
+                        const std::vector<NodeMemory>& memory) {
+  if (!kPoisons) return;
+  using What = Watched::What;
+  const auto add = [&](int buffer, What what, int node) {
+    if (buffer < 0) return;
+    watched.push_back(
+        {reinterpret_cast<const float*>(step.planned + plan.offset(buffer)),
+         what, node, plan.first(buffer), plan.last(buffer)});
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const int node = static_cast<int>(i);
+    const NodeMemory& m = memory[i];
+    add(m.y, What::kOutput, node);
+    if (m.dy != m.y) add(m.dy, What::kOutput, node);
+    add(m.forward_scratch, What::kForwardScratch, node);
+    add(m.backward_scratch, What::kBackwardScratch, node);
+    for (size_t k = 0; k < m.extra_dx.size(); ++k) {
+      add(m.extra_dx[k], What::kOutput, nodes[i].inputs[k]);
+    }
+  }
+  Poison(step.planned, step.planned_bytes);
+  PoisonSlack();
+}
+
+// Of this step's examples, though there may be room for more.
+size_t Model::Impl::WatchedBytes(const Watched& buffer) const {
+  const Op* const op = nodes[buffer.node].op.get();
+  switch (buffer.what) {
+    case Watched::What::kOutput:
+      return OutputBytes(buffer.node, count);
+    case Watched::What::kForwardScratch:
+      return op->forward_scratch(count, options.threads) * sizeof(float);
+    case Watched::What::kBackwardScratch:
+      return op->backward_scratch(count, options.threads) * sizeof(float);
+  }
+  return 0;
+}
+
+// From now on only the planned buffers that live at `time` may be touched (see
+// LastReads for what time is), as far as this step's examples reach.
+void Model::Impl::ShowOnly(int time) const {
+  if (!kPoisons || count == 0) return;
+  Poison(step.planned, step.planned_bytes);
+  for (const Watched& buffer : watched) {
+    if (time < buffer.first || time > buffer.last) continue;
+    Unpoison(buffer.at, WatchedBytes(buffer));
+  }
+}
+
+// From the end of each span to the next.
+void Model::Impl::PoisonSlack() const {
+  const auto poison = [](const void* span, size_t bytes) {
+    if (span == nullptr) return;
+    Poison(static_cast<const unsigned char*>(span) + bytes,
+           Arena::RoundUp(bytes) - bytes);
+  };
+  const size_t weights = static_cast<size_t>(num_weights) * sizeof(float);
+  poison(kept.weights, weights);
+  poison(kept.gradients, weights);
+  for (const float* slot : kept.slots) poison(slot, weights);
+  const auto examples = static_cast<size_t>(step_batch);
+  for (int slot = 0; slot < 2; ++slot) {
+    poison(step.x[slot], OutputBytes(0, step_batch));
+    poison(step.y[slot], examples * LabelBytes());
+  }
+  poison(step.per_example, examples * sizeof(float));
+}
+
+// The memory is nobody's, or its owner's, again.
+void Model::Impl::ReleaseStep() {
+  if (step_batch > 0) Unpoison(step.x[0], step_bytes);
+  watched.clear();
+  step_block.reset();
+  step = StepMemory();
+  step_batch = 0;
+  have_output = have_gradient_of_loss = false;
+}
+
+void Model::Impl::ReleaseKept() {
+  if (kept.weights != nullptr) Unpoison(kept.weights, kept_bytes);
 }
 
 // Writes the places into the nodes.

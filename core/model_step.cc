@@ -61,9 +61,11 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
     const int64_t begin = Now();
     OpCall call = CallOf(static_cast<int>(i));
     call.training = training;
+    ShowOnly(static_cast<int>(i));
     nodes[i].op->Forward(call);
     Observe(nodes[i].layer.name.c_str(), "forward", begin);
   }
+  ShowOnly(static_cast<int>(nodes.size()));
   return Status();
 }
 
@@ -137,6 +139,7 @@ void Model::Impl::BackwardNode(int i) {
   if (node.replaced_by >= 0) call.without_activation = true;
   const Node& input = nodes[nodes[node.inputs[0]].root];
   if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
+  ShowOnly(2 * static_cast<int>(nodes.size()) - i);
   node.op->Backward(call);
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     if (node.extra_dx[k] == nullptr) continue;
@@ -163,6 +166,7 @@ Status Model::Impl::Backward(bool update) {
     for (int i = static_cast<int>(nodes.size()) - 1; i > 0; --i) {
       BackwardNode(i);
     }
+    ShowOnly(2 * static_cast<int>(nodes.size()) + 1);
   }
   RINGLET_CHECK(ready == 0 || num_weights == 0);
   have_gradients = true;

@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/model.h"
+#include "core/poison.h"
 #include "core/random.h"
 #include "core/thread_pool.h"
 
@@ -17,15 +18,20 @@
 static std::atomic<long> allocations{0};
 static std::atomic<size_t> allocated_bytes{0};
 
-void* operator new(size_t bytes) {
+// Not inline, or the compiler sees free() called on what new made.
+__attribute__((noinline)) void* operator new(size_t bytes) {
   ++allocations;
   allocated_bytes += bytes;
   void* p = std::malloc(bytes);
   if (p == nullptr) std::abort();
   return p;
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p) noexcept {
+  std::free(p);
+}
+__attribute__((noinline)) void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
 
 namespace ringlet {
 namespace {
@@ -318,6 +324,49 @@ TEST(ModelMemoryTest, AnOpenLoaderKeepsTheModelsMemory) {
     ASSERT_TRUE(
         model.OpenLoader(data.dataset.Batch(50), options, &loader).ok());
     step();
+  }
+}
+
+// Under AddressSanitizer what a step does not need now may not be touched; the
+// owner of the memory gets all of it back. Elsewhere nothing is poisoned.
+TEST(ModelMemoryTest, WhatIsNotInUseIsPoisoned) {
+  const Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+  for (const bool destroyed : {true, false}) {
+    auto model = std::make_unique<Sequential>();
+    for (const Layer& layer : {Input({8, 8, 2}), Conv2D(5, 3, kRelu), Flatten(),
+                               Dense(7, kTanh), Dense(3)}) {
+      model->Add(layer);
+    }
+    model->Compile(Adam(), loss);
+    CompileOptions options;
+    options.memory_bytes = model->BytesNeeded(6);
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(Arena::kAlignment, options.memory_bytes), std::free);
+    options.memory = memory.get();
+    model->Compile(Adam(), loss, {}, options);
+    const size_t weights =
+        static_cast<size_t>(model->num_weights()) * sizeof(float);
+    ASSERT_NE(weights, Arena::RoundUp(weights));
+    ASSERT_TRUE(model->Reserve(6, true).ok());
+    const char* const after_weights =
+        reinterpret_cast<const char*>(model->weights()) + weights;
+    EXPECT_EQ(IsPoisoned(after_weights, 1), kPoisons);
+    EXPECT_FALSE(IsPoisoned(model->weights(), weights));
+    const std::vector<float> x(6 * 128, 0.5f);
+    for (const int64_t count : {6, 4}) {
+      ASSERT_TRUE(model->Forward(x.data(), count, false).ok());
+      const size_t outputs = static_cast<size_t>(count) * 3;
+      EXPECT_FALSE(IsPoisoned(model->output(), outputs * sizeof(float)));
+      if (count == 4) {  // the row after them is not of this step
+        EXPECT_EQ(IsPoisoned(model->output() + outputs, 1), kPoisons);
+      }
+    }
+    if (destroyed) {
+      model.reset();
+    } else {
+      model->Compile(Adam(), loss);
+    }
+    EXPECT_FALSE(IsPoisoned(memory.get(), options.memory_bytes));
   }
 }
 
