@@ -94,8 +94,10 @@ static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 	@tools/deps.sh static
 	@$(MAKE) --no-print-directory build BUILD=$(STATIC_BUILD) \
 	  MESON_OPTIONS='-Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
+	@rm -f $(STATIC_BUILD)/meson-logs/testlog.junit.xml
 	@meson test -C $(STATIC_BUILD) --no-rebuild --print-errorlogs \
-	  --suite static --num-processes $(JOBS) --quiet
+	  --suite static --num-processes $(JOBS) || true
+	@tools/test_summary.py $(STATIC_BUILD)/meson-logs/testlog.junit.xml
 	@tools/size.py $(if $(filter system,$(BLIS)),,--limit $(STATIC_LIMIT)) \
 	  $(STATIC_BUILD)
 
