@@ -12,7 +12,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
-.PHONY: fuzz soak help clean static cross crash mpi ci ci-full coverage \
+.PHONY: differential fashion-matrix fuzz soak help clean static cross crash mpi ci ci-full coverage \
         format format-check stack tidy mixed dist dist-check
 
 help: ## this list
@@ -94,8 +94,10 @@ static: ## programs without shared libraries; BLIS=haswell|generic|system|none
 	@tools/deps.sh static
 	@$(MAKE) --no-print-directory build BUILD=$(STATIC_BUILD) \
 	  MESON_OPTIONS='-Dstatic=true -Dblis=$(BLIS) $(MESON_OPTIONS)'
+	@rm -f $(STATIC_BUILD)/meson-logs/testlog.junit.xml
 	@meson test -C $(STATIC_BUILD) --no-rebuild --print-errorlogs \
-	  --suite static --num-processes $(JOBS) --quiet
+	  --suite static --num-processes $(JOBS) || true
+	@tools/test_summary.py $(STATIC_BUILD)/meson-logs/testlog.junit.xml
 	@tools/size.py $(if $(filter system,$(BLIS)),,--limit $(STATIC_LIMIT)) \
 	  $(STATIC_BUILD)
 
@@ -125,6 +127,13 @@ dist-check: ## the commit built twice gives the same tarball, byte for byte
 mixed: ## four architectures in one job; after make static and make cross of each
 	@tests/mixed_ring_test.py $(STATIC_BUILD) \
 	  $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch)) || [ $$? = 77 ]
+
+COUNT ?= 2000
+SEED ?= 1
+
+differential: build ## COUNT random Keras models of SEED against NumPy; or CASE=n alone
+	@tests/differential.py $(BUILD) --seed $(SEED) --jobs $(JOBS) \
+	  $(if $(CASE),--case $(CASE),--count $(COUNT)) $(if $(KEEP),--keep $(KEEP))
 
 FUZZ_RUNS ?= 1000000
 

@@ -4,6 +4,9 @@
     differential.py BUILD [--count N] [--seed S] [--case I] [--jobs J]
                     [--keep DIR] [--torch] [--without FEATURE,...]
 
+    FEATURE: wide, workers, near_one (a rho or beta_2 above 0.999),
+    logits_over_activation (from_logits over a softmax or sigmoid)
+
 Each case is a RUN.json of a random Keras model, loss, optimizer, data and batch
 geometry. `ringlet train` (with `ringlet launch` for several workers), or
 `ringlet evaluate` for a model that is not trained, must give the loss of each
@@ -32,7 +35,11 @@ import sys
 import tempfile
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-import numpy as np  # noqa: E402
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: needs python3-numpy")
+    sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import keras_oracle  # noqa: E402
@@ -505,8 +512,9 @@ class Case:
         if loss.takes_logits and self.run["compile"]["loss"]["config"].get(
                 "from_logits"):
             names.add("logits_over_activation")
-        if self.run["compile"]["optimizer"]["config"].get("rho", 0) > 0.99:
-            names.add("rho")
+        optimizer = self.run["compile"]["optimizer"]["config"]
+        if max(optimizer.get("rho", 0), optimizer.get("beta_2", 0)) > 0.999:
+            names.add("near_one")
         if self.workers > 1:
             names.add("workers")
         return names

@@ -7,8 +7,10 @@
 
 Each step is a make target. A step whose tools cannot be had is skipped, with
 the reason; one that fails counts as failed, and shows the end of its log. A
-step that runs tests counts its tests, any other counts as one. The last line
-is `N passed, N failed`; the exit code is 1 where something failed.
+step that runs tests counts its tests, any other counts as one. A test that
+skips has failed, unless tests/may_skip.py lets it on this machine; then it is
+named, with its reason, in the lines before the last. The last line is
+`N passed, N failed`; the exit code is 1 where something failed.
 
 RINGLET_CI_MINUTES (45): steps that have not begun by then are skipped. One that
 still runs 25 minutes later is stopped and has failed.
@@ -94,6 +96,9 @@ def lines_of(log):
     return log.read_text(errors="replace").splitlines()
 
 
+SKIPS = []  # what the lines before the last one name
+
+
 def step(name, tools, command, last_start):
     """(passed, failed, skipped) of one step; prints its line."""
     log = LOGS / f"{name}.log"
@@ -101,6 +106,8 @@ def step(name, tools, command, last_start):
     begin, used = time.monotonic(), processor_seconds()
 
     def tell(word, what):
+        if word == "skipped":
+            SKIPS.append(f"skipped {name}: {what}")
         print(f"{word:8}{name:12} {what} ({time.monotonic() - begin:.0f} s, "
               f"{processor_seconds() - used:.0f} s of processor)", flush=True)
 
@@ -134,10 +141,9 @@ def step(name, tools, command, last_start):
         print(*tail[-80:], sep="\n")
         tell("FAILED", f"{failed} of {passed + failed}; all of it: {log}")
     else:
-        for line in lines:
-            if line.startswith("skipped "):
-                print("       ", line)
         tell("ok", f"{passed} tests" if sums else "")
+    SKIPS.extend(f"{line} (in {name})" for line in lines
+                 if line.startswith("skipped "))
     return passed, failed, skipped
 
 
@@ -152,6 +158,7 @@ def main():
         steps = [each for each in STEPS if each[0] in sys.argv[1:]]
     try:
         LOGS.mkdir(exist_ok=True)
+        os.environ["RINGLET_CI"] = "1"  # for tools/test_summary.py
     except OSError as error:
         sys.exit(f"ci: {error}; run it in a copy of your own")
     begin = time.monotonic()
@@ -160,6 +167,7 @@ def main():
     for each in steps:
         sums = [a + b for a, b in zip(sums, step(*each, last_start))]
     passed, failed, skipped = sums
+    print(*SKIPS, sep="\n", end="\n" if SKIPS else "")
     print(f"all of it took {(time.monotonic() - begin) / 60:.1f} minutes, "
           f"{processor_seconds() / 60:.1f} of processor; "
           f"{skipped} skipped, named above")

@@ -1,0 +1,149 @@
+"""Which tests may skip, and on which machines and builds.
+
+A test that skips where this list does not let it counts as failed in CI
+(tools/test_summary.py with RINGLET_CI set). Whether a condition holds is asked
+of the machine here, not of the test: a test that skips for another reason, or
+that has forgotten how to run, is found.
+"""
+import fnmatch
+import os
+import pathlib
+import shutil
+import subprocess
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+
+
+def answers(*command):
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60,
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+class Build:
+    """A meson build folder: what it was set up with."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        line = self.folder / "meson-private/cmd_line.txt"
+        self.options = line.read_text() if line.exists() else ""
+
+    def sanitized(self):
+        return "b_sanitize = " in self.options and (
+            "b_sanitize = none" not in self.options)
+
+    def static(self):
+        return "static = true" in self.options.lower()
+
+    def cross(self):
+        return "cross_file" in self.options
+
+    def big_endian(self):
+        return "s390x" in self.options
+
+
+def root(_):
+    return os.geteuid() == 0
+
+
+def not_root(_):
+    return os.geteuid() != 0
+
+
+def no_torch(build):
+    return build.cross() or not answers("/usr/bin/python3", "-c", "import torch")
+
+
+def no_mnist(_):
+    return not (SOURCE / "../shared/data/mnist").exists()
+
+
+def no_decimal_comma(_):
+    names = subprocess.run(["locale", "-a"], stdout=subprocess.PIPE,
+                           text=True).stdout if shutil.which("locale") else ""
+    return "de_DE" not in names
+
+
+def inside(script, *namespaces):
+    """Whether the script runs through in namespaces of its own."""
+    command = ["unshare", "--mount", *namespaces]
+    if os.geteuid() != 0:
+        command += ["--user", "--map-root-user"]
+    return answers(*command, "sh", "-c", script)
+
+
+def no_mounts(build):
+    return build.cross() or os.geteuid() != 0 or not inside(
+        "mount -t tmpfs none /mnt")
+
+
+def no_loop_mounts(build):
+    return no_mounts(build) or shutil.which("mkfs.ext4") is None or (
+        not answers("losetup", "--find"))
+
+
+def no_networks(_):
+    if not all(map(shutil.which, ("unshare", "nsenter", "ip", "nft", "tc"))):
+        return True
+    return not inside(
+        "mount -t tmpfs none /run && ip netns add probe &&"
+        " ip -n probe link add veth0 type veth peer name veth1 &&"
+        " nsenter --net=/run/netns/probe nft add table inet t",
+        "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def no_memory_cgroup(_):
+    """None can be made below that of this process."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        number, kind, path = line.split(":", 2)
+        if number == "0":
+            parent, limit = "/sys/fs/cgroup" + path, "memory.max"
+        elif kind == "memory":
+            parent = "/sys/fs/cgroup/memory" + path
+            limit = "memory.limit_in_bytes"
+        else:
+            continue
+        folder = pathlib.Path(parent) / f"ringlet-probe-{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        made = (folder / limit).exists()
+        folder.rmdir()
+        if made:
+            return False
+    return True
+
+
+# A pattern of test names (suite.test of GoogleTest, ringlet.name of meson),
+# why it may skip, and where.
+MAY_SKIP = [
+    ("CsvTest.TheProgramsLocaleDoesNotMatter",
+     "no locale with a decimal comma", no_decimal_comma),
+    ("FootprintTest.*", "a sanitizer takes more", Build.sanitized),
+    ("FootprintTest.BothTrainInAMemoryCgroup",
+     "no memory cgroup", no_memory_cgroup),
+    ("ProgramTest.WhatMayNotBeReadOrWrittenIsNamed", "root may read and write all", root),
+    ("RealDiskTest.AFullDiskKeepsTheOldCheckpoint", "may not mount", no_mounts),
+    ("RealDiskTest.AnExt4ThatIsShutDownLosesNothingDurable",
+     "may not mount a file", no_loop_mounts),
+    ("RingCollectiveTest.ASlowResolverHoldsNobodyUp",
+     "a static program takes no names", Build.static),
+    ("SafetensorsTest.EncodedElementsAreLittleEndianOnAnyHost",
+     "a big-endian machine", Build.big_endian),
+    ("TorchTest.*", "no python3-torch", no_torch),
+    ("TrainingTest.TutorialsRunLearnsAsItDoesElsewhere",
+     "no MNIST in ../shared/data/mnist", no_mnist),
+    ("ringlet.network", "no network namespaces, tc or nftables", no_networks),
+    ("ringlet.static_chroot", "only root may change the root directory",
+     not_root),
+]
+
+
+def allowed(name, build):
+    """Whether the test may skip in this Build."""
+    return any(fnmatch.fnmatchcase(name, pattern) and condition(build)
+               for pattern, _, condition in MAY_SKIP)

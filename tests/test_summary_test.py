@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""What tools/test_summary.py says of tests that fail and that skip."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+CASES = {
+    "passes": '<testcase classname="A" name="Passes"/>',
+    "fails": '<testcase classname="A" name="Fails"><failure/></testcase>',
+    # Lets itself skip, and no list does.
+    "forgets": '<testcase classname="A" name="Forgets">'
+               '<skipped message="no numpy"/></testcase>',
+    # tests/may_skip.py lets it in a static build.
+    "static": '<testcase classname="RingCollectiveTest" '
+              'name="ASlowResolverHoldsNobodyUp"><skipped message="static"/>'
+              "</testcase>",
+}
+
+
+def summary(names, options="", ci=True):
+    """(exit code, lines) over these cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = pathlib.Path(folder)
+        (build / "meson-private").mkdir()
+        (build / "meson-private/cmd_line.txt").write_text(options)
+        (build / "meson-logs").mkdir()
+        report = build / "meson-logs/testlog.junit.xml"
+        report.write_text("<testsuites><testsuite>" +
+                          "".join(CASES[name] for name in names) +
+                          "</testsuite></testsuites>")
+        environment = {k: v for k, v in os.environ.items() if k != "RINGLET_CI"}
+        if ci:
+            environment["RINGLET_CI"] = "1"
+        ran = subprocess.run([sys.executable, SOURCE / "tools/test_summary.py",
+                              report], env=environment, text=True,
+                             stdout=subprocess.PIPE)
+        return ran.returncode, ran.stdout.splitlines()
+
+
+def check(got, code, *ends):
+    """The code, and how the last lines begin."""
+    assert got[0] == code, got
+    assert len(got[1]) == len(ends), got
+    for line, end in zip(got[1], ends):
+        assert line.startswith(end), (line, end)
+
+
+check(summary(["passes"]), 0, "1 passed, 0 failed")
+check(summary([]), 1, "0 passed, 0 failed")
+check(summary(["forgets", "fails", "passes"]), 1,
+      "FAILED  A.Forgets: skipped (no numpy)", "FAILED  A.Fails",
+      "1 passed, 2 failed")
+check(summary(["forgets", "passes"], ci=False), 0,
+      "skipped A.Forgets: no numpy (fails in CI", "1 passed, 0 failed, 1 skipped")
+check(summary(["static", "passes"], "[options]\nstatic = true\n"), 0,
+      "skipped RingCollectiveTest.ASlowResolverHoldsNobodyUp: static",
+      "1 passed, 0 failed, 1 skipped")
+check(summary(["static", "passes"]), 1,
+      "FAILED  RingCollectiveTest.ASlowResolver", "1 passed, 1 failed")
+print("test_summary.py: as it should be")
