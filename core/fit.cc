@@ -167,7 +167,6 @@ class Fitter {
         return PeerLost(lost, "%s", rejoined.message());
       }
       if (rejoined.code() != Code::kPeerLost) {
-        if (rejoined.ok()) rejoins_ = true;
         // The border does not go with another rank's weights.
         if (model_->iterations() != iterations) border_.Forget();
         return rejoined;
@@ -242,11 +241,7 @@ class Fitter {
     // An epoch that was stopped in the middle, and resumed, still ends.
     while (fit_.epoch < fit_.epochs && (!fit_.stop_training || fit_.step > 0)) {
       if (fit_.step == 0 && RanOut()) break;  // no epoch of no steps
-      Logs logs;
-      RINGLET_RETURN_IF_ERROR(Epoch(&logs));
-      history->epoch.push_back(fit_.epoch - 1);
-      history->logs.push_back(logs);
-      last_ = logs;
+      RINGLET_RETURN_IF_ERROR(Epoch(history));
     }
     if (options_.check_replicas_every > 0) {
       RINGLET_RETURN_IF_ERROR(CheckReplicas());
@@ -271,9 +266,9 @@ class Fitter {
     fit_.in_memory = fit_.lost = false;
     if (alone()) return Status();
     Collective* const collective = model_->collective();
-    // Lived through a loss; its state is whole; epoch; step.
-    const int64_t lived = rejoins_ ? 1 : 0, whole = border_.valid() ? 1 : 0;
-    rejoins_ = false;
+    // Has trained, and not from a start of its own now; its state is whole;
+    // epoch; step.
+    const int64_t lived = begun_ ? 1 : 0, whole = border_.valid() ? 1 : 0;
     RunState state(&fit_);
     if (whole != 0) RINGLET_RETURN_IF_ERROR(border_.PutBack(&state));
     const int64_t mine[4] = {lived, whole, fit_.epoch, fit_.step};
@@ -295,6 +290,7 @@ class Fitter {
     fit_.lost = any_lived && source < 0;
     fit_.in_memory = source >= 0;
     if (source < 0) return Status();
+    begun_ = true;
     if (collective->rank() != source) border_.Forget();  // until all is here
     return BroadcastState(collective, {&state}, source);
   }
@@ -304,7 +300,7 @@ class Fitter {
     if (alone() || !Restores()) return Status();
     RunState state(&fit_);
     RINGLET_RETURN_IF_ERROR(border_.Plan(&state));
-    keeps_border_ = true;
+    keeps_border_ = begun_ = true;
     TakeBorder();
     return Status();
   }
@@ -351,7 +347,7 @@ class Fitter {
     return status;
   }
 
-  Status Epoch(Logs* logs) {
+  Status Epoch(History* history) {
     const bool prints = fit_.chief;
     if (fit_.step == 0) {
       model_->ResetMetrics();
@@ -367,10 +363,14 @@ class Fitter {
     Progress progress(verbose, options_.out, fit_.steps_per_epoch);
     RINGLET_RETURN_IF_ERROR(Steps(&progress));
 
-    SetMetrics(*model_, fit_.metrics.data(), "", logs);
-    if (Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
-    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
-    progress.Finish(fit_.step, *logs);
+    Logs logs;
+    SetMetrics(*model_, fit_.metrics.data(), "", &logs);
+    if (Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(&logs));
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
+    progress.Finish(fit_.step, logs);
+    history->epoch.push_back(fit_.epoch);
+    history->logs.push_back(logs);
+    last_ = logs;
     ++fit_.epoch;
     fit_.step = 0;
     TakeBorder();
@@ -500,8 +500,8 @@ class Fitter {
   Logs last_;
   std::vector<unsigned char> wishes_;  // of all ranks; no allocation a step
   const int64_t number_;
-  bool agreed_ = false;   // the error is the same on every rank
-  bool rejoins_ = false;  // this rank lived through a loss
+  bool agreed_ = false;  // the error is the same on every rank
+  bool begun_ = false;   // the run has a state beyond its start
   Border border_;
   bool keeps_border_ = false;
 };

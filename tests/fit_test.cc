@@ -343,12 +343,126 @@ class LosesItsPeer final : public Collective {
   }
 };
 
-TEST(FitTest, APeerThatDoesNotComeBackIsLost) {
-  class Restores final : public Callback {
-   public:
-    const char* name() const override { return "restores"; }
-    bool RestoresAfterLoss() const override { return true; }
+class Restores final : public Callback {
+ public:
+  const char* name() const override { return "restores"; }
+  bool RestoresAfterLoss() const override { return true; }
+};
+
+// Rank 0 of 2 whose peer does as it does, is lost now and then, and comes back.
+class LosesItsPeerNowAndThen final : public Collective {
+ public:
+  explicit LosesItsPeerNowAndThen(std::vector<int> losses)
+      : losses_(std::move(losses)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Status StartAllReduce(float* data, size_t count, Ticket*) override {
+    RINGLET_RETURN_IF_ERROR(Call());
+    for (size_t i = 0; i < count; ++i) data[i] *= 2;
+    return Status();
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Call(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    RINGLET_RETURN_IF_ERROR(Call());
+    std::memcpy(out, in, bytes);
+    std::memcpy(static_cast<char*>(out) + bytes, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Call(); }
+  Status Reform() override {
+    lost_ = false;
+    return Status();
+  }
+  int calls() const { return calls_; }
+
+ private:
+  Status Call() {
+    ++calls_;
+    lost_ |= std::count(losses_.begin(), losses_.end(), calls_) > 0;
+    return lost_ ? PeerLost(1, "rank 1 was lost") : Status();
+  }
+  const std::vector<int> losses_;  // numbers of calls, from 1 on
+  int calls_ = 0;
+  bool lost_ = false;
+};
+
+// Whatever call of the collective fails, in a step, at an epoch's end, while
+// all meet again: the fit ends with the weights, the history's last epoch and
+// the callbacks' state of the undisturbed one.
+TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
+  struct End {
+    std::vector<float> weights;
+    std::vector<double> loss, val_loss;
+    int calls = 0;
   };
+  const auto run = [](const std::vector<int>& losses) {
+    LosesItsPeerNowAndThen collective(losses);
+    CompileOptions compile;
+    compile.collective = &collective;
+    auto model = TinyModel(Adam(0.05f), 0.2f, compile);
+    EXPECT_TRUE(model->status().ok());
+    FitOptions options = Quiet(4);
+    options.validation_data = Points(10, 9).Batch(4);
+    options.check_replicas_every = 2;
+    EarlyStoppingOptions stopping;
+    stopping.monitor = "loss";
+    stopping.restore_best_weights = true;
+    ReduceLROnPlateauOptions plateau;
+    plateau.patience = 1;
+    plateau.min_delta = 10;  // never better
+    options.callbacks = {EarlyStopping(stopping), ReduceLROnPlateau(plateau),
+                         std::make_shared<Restores>()};
+    const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+    if (!history.ok()) return End();
+    return End{WeightsOf(model.get()), history->Values("loss"),
+               history->Values("val_loss"), collective.calls()};
+  };
+  // Compile's calls are not the fit's: a loss there is the program's end.
+  LosesItsPeerNowAndThen compiled({});
+  CompileOptions compile;
+  compile.collective = &compiled;
+  TinyModel(Adam(0.05f), 0.2f, compile);
+  const End expected = run({});
+  ASSERT_EQ(expected.loss.size(), 4u);
+  for (int first = compiled.calls() + 1; first <= expected.calls; ++first) {
+    // Alone, and with a second loss while all meet again or soon after.
+    for (const int more : {0, 1, 2, 3, 5, 8, 13, 21}) {
+      std::vector<int> losses = {first};
+      if (more > 0) losses.push_back(first + more);
+      const End end = run(losses);
+      ASSERT_EQ(end.weights, expected.weights) << first << " + " << more;
+      ASSERT_EQ(end.loss, expected.loss) << first << " + " << more;
+      ASSERT_EQ(end.val_loss, expected.val_loss) << first << " + " << more;
+    }
+  }
+}
+
+TEST(FitTest, AStateThatNobodyHoldsIsAnErrorNeverAStartFromZero) {
+  class TornInTheStep final : public Callback {
+   public:
+    const char* name() const override { return "torn"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (fit.model->iterations() != 3) return Status();
+      return PeerLost(1, "rank 1 was lost");
+    }
+  };
+  LosesItsPeerNowAndThen collective({});
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(2);
+  options.callbacks = {std::make_shared<TornInTheStep>(),
+                       std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kInternal);
+  EXPECT_NE(std::string(history.status().message()).find("nobody holds"),
+            std::string::npos)
+      << history.status().message();
+}
+
+TEST(FitTest, APeerThatDoesNotComeBackIsLost) {
   LosesItsPeer collective;
   CompileOptions compile;
   compile.collective = &collective;

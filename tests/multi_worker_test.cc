@@ -216,6 +216,20 @@ TEST(MultiWorkerTest, DropoutDiffersByRankAndRepeatsByRun) {
   EXPECT_EQ(runs[0], runs[1]);
 }
 
+Metric TopKOf(int k) {
+  Metric metric = SparseTopKCategoricalAccuracy();
+  metric.k = k;
+  return metric;
+}
+
+// Twelve images of 6 x 6, of three classes.
+Dataset Images() {
+  static const std::vector<float> x(12 * 36, 0.5f);
+  static const std::vector<int32_t> y = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2};
+  return Dataset(MemorySource({DType::kFloat32, {6, 6, 1}}, x.data(),
+                              {DType::kInt32, {}}, y.data(), 12));
+}
+
 std::vector<std::string> Messages(
     int world, const std::function<Status(Collective*)>& body) {
   std::vector<std::string> messages(world);
@@ -279,6 +293,133 @@ TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
   EXPECT_NE(too_few[0].find("2 files cannot be dealt to 3 workers"),
             std::string::npos)
       << too_few[0];
+}
+
+// Everything that decides the numbers, each alone, and what the message calls
+// it.
+TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
+  struct Setting {
+    Layer conv = Conv2D(4, 3, kRelu);
+    Layer pool = MaxPooling2D(2);
+    Layer dropout = Dropout(0.25f);
+    Layer dense = Dense(3);
+    Optimizer optimizer = SGD(0.1f, 0.9f);
+    Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+    std::vector<Metric> metrics = {Accuracy()};
+    CompileOptions compile;
+    FitOptions fit = Quiet(2);
+    Dataset data;
+  };
+  const struct {
+    const char* says;
+    std::function<void(Setting*)> change;
+  } changes[] = {
+      {"activation tanh", [](Setting* s) { s->conv.activation = kTanh; }},
+      {"AveragePooling2D", [](Setting* s) { s->pool = AveragePooling2D(2); }},
+      {"rate 0.5", [](Setting* s) { s->dropout = Dropout(0.5f); }},
+      {"seed 5", [](Setting* s) { s->dropout.Seed(5); }},
+      {"l2 0.01", [](Setting* s) { s->dense.KernelRegularizer(L2(0.01f)); }},
+      {"strides 2x1", [](Setting* s) { s->pool.Strides(2, 1); }},
+      {"Adam", [](Setting* s) { s->optimizer = Adam(0.1f); }},
+      {"learning rate is 0.2",
+       [](Setting* s) { s->optimizer = SGD(0.2f, 0.9f); }},
+      {"momentum is 0.8", [](Setting* s) { s->optimizer = SGD(0.1f, 0.8f); }},
+      {"nesterov is 1", [](Setting* s) { s->optimizer.nesterov = true; }},
+      {"clipnorm is 1", [](Setting* s) { s->optimizer.ClipNorm(1); }},
+      {"schedule is CosineDecay",
+       [](Setting* s) { s->optimizer.learning_rate = CosineDecay(0.1f, 9); }},
+      {"gradient_accumulation_steps is 2",
+       [](Setting* s) { s->optimizer.GradientAccumulationSteps(2); }},
+      {"from_logits is 0",
+       [](Setting* s) { s->loss = SparseCategoricalCrossentropy(); }},
+      {"metric 0", [](Setting* s) { s->metrics = {TopKOf(2)}; }},
+      {"metric 1", [](Setting* s) { s->metrics.push_back(TopKOf(2)); }},
+      {"the seed is 9", [](Setting* s) { s->compile.seed = 9; }},
+      {"epochs is 3", [](Setting* s) { s->fit.epochs = 3; }},
+      {"initial_epoch is 1", [](Setting* s) { s->fit.initial_epoch = 1; }},
+      {"steps_per_epoch is 2", [](Setting* s) { s->fit.steps_per_epoch = 2; }},
+      {"check_replicas_every is 7",
+       [](Setting* s) { s->fit.check_replicas_every = 7; }},
+      {"validation", [](Setting* s) { s->fit.validation_data = s->data; }},
+      {"callback 0 is terminate_on_nan",
+       [](Setting* s) { s->fit.callbacks = {TerminateOnNaN()}; }},
+      {"patience 4",
+       [](Setting* s) {
+         EarlyStoppingOptions stopping;
+         stopping.monitor = "loss";
+         stopping.patience = 4;
+         s->fit.callbacks = {EarlyStopping(stopping)};
+       }},
+      {"save_freq 5",
+       [](Setting* s) {
+         s->fit.callbacks = {BackupAndRestore("unused", SaveEvery(5))};
+       }},
+      {"the batch size is 4", [](Setting* s) { s->data = Images().Batch(4); }},
+      {"the scale's factor is 2",
+       [](Setting* s) { s->data = Images().Map(Scale(2)).Batch(6); }},
+      {"the first example is 1",
+       [](Setting* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
+      {"drop_remainder is 1",
+       [](Setting* s) { s->data = Images().Batch(6, true); }},
+  };
+  for (const auto& change : changes) {
+    const std::vector<std::string> messages =
+        Messages(3, [&](Collective* collective) {
+          Setting s;
+          s.compile.collective = collective;
+          s.data = Images().Batch(6);
+          EarlyStoppingOptions stopping;
+          stopping.monitor = "loss";
+          s.fit.callbacks = {EarlyStopping(stopping)};
+          if (std::string(change.says).compare(0, 9, "save_freq") == 0) {
+            s.fit.callbacks = {BackupAndRestore("unused", SaveEvery(7))};
+          }
+          if (collective->rank() == 2) change.change(&s);
+          Sequential model({Input({6, 6, 1}), s.conv, s.pool, Flatten(),
+                            s.dropout, s.dense});
+          model.Compile(s.optimizer, s.loss, s.metrics, s.compile);
+          if (!model.status().ok()) return model.status();
+          return model.Fit(s.data, s.fit).status();
+        });
+    EXPECT_NE(messages[0].find(change.says), std::string::npos)
+        << change.says << ": " << messages[0];
+    EXPECT_NE(messages[0].find("rank 2"), std::string::npos) << messages[0];
+    EXPECT_NE(messages[0].find("rank 0"), std::string::npos) << messages[0];
+  }
+}
+
+// A rank whose own data cannot be read in Evaluate or Predict tells the others.
+TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
+  for (const bool predicts : {false, true}) {
+    RunRanks(3, [&](Collective* collective) {
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      class Damaged final : public Source {
+       public:
+        explicit Damaged(std::shared_ptr<Source> whole)
+            : whole_(std::move(whole)) {}
+        int64_t size() const override { return whole_->size(); }
+        ExampleSpec x() const override { return whole_->x(); }
+        ExampleSpec y() const override { return whole_->y(); }
+        std::string name() const override { return "damaged"; }
+        Status Read(const int64_t*, int, void*, void*) override {
+          return Corruption("an example is damaged");
+        }
+
+       private:
+        const std::shared_ptr<Source> whole_;
+      };
+      Dataset data = Points(40);
+      if (collective->rank() == 1) {
+        data = Dataset(std::make_shared<Damaged>(data.source()));
+      }
+      const Status status = predicts ? model->Predict(data.Batch(8)).status()
+                                     : model->Evaluate(data.Batch(8)).status();
+      EXPECT_EQ(status.code(), Code::kCorruption) << status.message();
+      EXPECT_NE(std::string(status.message()).find("an example is damaged"),
+                std::string::npos)
+          << status.message();
+    });
+  }
 }
 
 TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
