@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "data_files.h"
+#include "peak_memory.h"
 
 namespace ringlet {
 namespace {
@@ -570,6 +572,28 @@ for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
       f.seek(0, 2)
       assert (f.tell() - a.nbytes) % 64 == 0, path
 )"));
+}
+
+TEST(NpyTest, AFileThatIsRefusedCostsLittleMemory) {
+  constexpr size_t kMany = 48 << 20;
+  constexpr long kLittle = 4 << 10;  // KiB
+  const DataFiles files;
+  const std::string zeros(kMany, '\0');
+  const auto npy = [&](size_t promised) {
+    return Npy(1, Dictionary("|u1", "(" + std::to_string(promised) + ", 1)"),
+               zeros);
+  };
+  const std::string less = files.Write("less.npy.gz", Gzip(npy(kMany + 1)));
+  EXPECT_LT(PeakKiB([&] {
+              if (ErrorOf(less).code() != Code::kCorruption) abort();
+            }),
+            kLittle);
+  const std::string whole = files.Write("whole.npy.gz", Gzip(npy(kMany)));
+  const std::string small = files.Write("small.npy", Small());
+  EXPECT_LT(PeakKiB([&] {
+              if (NpyDataset(whole, small).Batch(1).status().ok()) abort();
+            }),
+            kLittle);
 }
 
 }  // namespace
