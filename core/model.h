@@ -91,6 +91,7 @@ struct LoaderOptions {
   DataPosition start;
   bool background = true;  // the next batch is prepared by another thread
   bool targets = true;     // false: labels are not read
+  bool examples = true;    // false: only labels are
   bool training = true;    // false: the model will not train on these batches
 };
 

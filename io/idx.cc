@@ -108,12 +108,17 @@ class IdxFileSource final : public Source {
 
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     const size_t bytes = x_.bytes();
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count && x != nullptr; ++i) {
       RINGLET_RETURN_IF_ERROR(
           ReadAt(index[i], bytes, static_cast<unsigned char*>(x) + bytes * i));
     }
     if (y != nullptr) y_.Copy(index, count, y);
     return Status();
+  }
+  bool XRange(double* least, double* largest) const override {  // of bytes
+    *least = 0;
+    *largest = 255;
+    return true;
   }
 
  private:
