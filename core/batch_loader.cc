@@ -85,7 +85,9 @@ BatchLoader::BatchLoader(const Options& options)
   const size_t most =
       static_cast<size_t>(options.dataset.LargestPart(options.world));
   indices_.resize(most);
-  if (x_spec_.dtype != DType::kFloat32) raw_x_.resize(most * x_spec_.bytes());
+  if (options.read_examples && x_spec_.dtype != DType::kFloat32) {
+    raw_x_.resize(most * x_spec_.bytes());
+  }
   if (options.read_targets) raw_y_.resize(most * y_spec_.bytes());
 }
 
@@ -140,12 +142,13 @@ Status BatchLoader::Fill(int slot) {
     indices_[i] =
         dataset.ExampleAt(at_, plan.first + i, options_.rank, options_.world);
   }
-  float* x = options_.x[slot];
-  void* to = raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
+  float* x = options_.read_examples ? options_.x[slot] : nullptr;
+  void* to =
+      x == nullptr || raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
   RINGLET_RETURN_IF_ERROR(
       dataset.source()->Read(indices_.data(), static_cast<int>(plan.count), to,
                              options_.read_targets ? raw_y_.data() : nullptr));
-  RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
+  if (x != nullptr) RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
   void* y = options_.read_targets ? options_.y[slot] : nullptr;
   if (y != nullptr) {
     RINGLET_RETURN_IF_ERROR(ConvertTargets(plan.count, y));

@@ -44,6 +44,7 @@ class BatchLoader {
     void* y[2] = {};
     Shape x_shape;             // what the model takes
     bool read_targets = true;  // false: y stays null, and need not exist
+    bool read_examples = true;  // false: x stays null, and need not exist
     int64_t targets = 1;       // for each example
     bool classes = true;       // targets are class numbers
     int64_t num_classes = 0;   // > 0: they are below it

@@ -52,6 +52,7 @@ Status ShareStatus(Collective* collective, const Status& mine) {
 
 Status SumOverRanks(Collective* collective, double* values, size_t count) {
   const auto ranks = static_cast<size_t>(collective->size());
+  if (ranks == 1) return Status();  // and nothing is allocated
   std::vector<double> all(count * ranks);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, values, sizeof(double), count, all.data()));

@@ -35,7 +35,7 @@ class MemorySourceImpl final : public Source {
   ExampleSpec y() const override { return y_spec_; }
   std::string name() const override { return "memory"; }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    Copy(index, count, x_, x_spec_.bytes(), x);
+    if (x != nullptr) Copy(index, count, x_, x_spec_.bytes(), x);
     if (y_ != nullptr && y != nullptr) {
       Copy(index, count, y_, y_spec_.bytes(), y);
     }
@@ -82,11 +82,21 @@ class ConcatenatedSource final : public Source {
       void* to_y = y == nullptr
                        ? nullptr
                        : static_cast<unsigned char*>(y) + this->y().bytes() * i;
-      RINGLET_RETURN_IF_ERROR(parts_[part]->Read(
-          &inner, 1, static_cast<unsigned char*>(x) + this->x().bytes() * i,
-          to_y));
+      void* to_x = x == nullptr
+                       ? nullptr
+                       : static_cast<unsigned char*>(x) + this->x().bytes() * i;
+      RINGLET_RETURN_IF_ERROR(parts_[part]->Read(&inner, 1, to_x, to_y));
     }
     return Status();
+  }
+  bool XRange(double* least, double* largest) const override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      double low = 0, high = 0;
+      if (!parts_[i]->XRange(&low, &high)) return false;
+      *least = i == 0 ? low : std::min(*least, low);
+      *largest = i == 0 ? high : std::max(*largest, high);
+    }
+    return true;
   }
 
  private:

@@ -43,15 +43,19 @@ double Exp(double x) {
 // softmax(z)[j] is Of(j) / sum().
 class Softmax {
  public:
-  Softmax(int64_t width, const float* z)
-      : z_(z), top_(std::max_element(z, z + width) - z) {
+  // `kept`, where not null, holds `width` floats: Of(j) is there until somebody
+  // writes to kept[j].
+  Softmax(int64_t width, const float* z, float* kept)
+      : z_(z), kept_(kept), top_(std::max_element(z, z + width) - z) {
     for (int64_t j = 0; j < width; ++j) {
-      if (j != top_) rest_ += Of(j);
+      const double e = j == top_ ? 1 : Exp(-Below(j));
+      if (kept != nullptr) kept[j] = static_cast<float>(e);
+      if (j != top_) rest_ += e;
     }
     // As TensorFlow's: an infinite or no largest value has no softmax.
     if (!std::isfinite(z[top_])) rest_ = std::nan("");
   }
-  double Of(int64_t j) const { return j == top_ ? 1 : Exp(-Below(j)); }
+  double Of(int64_t j) const { return kept_[j]; }
   double sum() const { return 1 + rest_; }
   // The sum without number j, whose value is `of_j`.
   double Others(int64_t j, double of_j) const {
@@ -64,12 +68,13 @@ class Softmax {
   double Below(int64_t j) const { return double{z_[top_]} - z_[j]; }
 
   const float* const z_;
+  const float* const kept_;
   const int64_t top_;  // the first of the largest
   double rest_ = 0;    // the sum without it
 };
 
 double SparseFromLogits(const Row& row, int32_t label) {
-  const Softmax softmax(row.width, row.p);
+  const Softmax softmax(row.width, row.p, row.d);
   if (row.d != nullptr) {
     const double sum = softmax.sum();
     for (int64_t j = 0; j < row.width; ++j) {
@@ -103,7 +108,7 @@ double Smoothed(float t, float smoothing, int64_t classes) {
 }
 
 double CategoricalFromLogits(const Row& row, const float* t, float smooth) {
-  const Softmax softmax(row.width, row.p);
+  const Softmax softmax(row.width, row.p, row.d);
   double loss = 0, weight = 0;
   for (int64_t j = 0; j < row.width; ++j) {
     const double target = Smoothed(t[j], smooth, row.width);

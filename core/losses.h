@@ -71,6 +71,9 @@ Status CheckLossShape(const Loss& loss, const Shape& output);
 // scale * d(sum of per_example) / d(predictions). Class numbers are in
 // [0, output.back()): the caller checked them. Probabilities are clipped to
 // [1e-7, 1 - 1e-7], and where they are clipped the gradient is 0.
+// Crossentropy and its gradient are exact to a few roundings of float32,
+// however large the logits and however small the loss; a largest logit that is
+// not finite makes both NaN.
 void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                  const float* predictions, const void* targets, float scale,
                  float* per_example, float* d_predictions);

@@ -467,6 +467,7 @@ uint64_t Model::seed() const { return impl_->options.seed; }
 Saveable* Model::weights_state() { return &impl_->weights_state; }
 Saveable* Model::optimizer_state() { return &impl_->optimizer_state; }
 void Model::set_observer(StepObserver* observer) { impl_->observer = observer; }
+StepObserver* Model::observer() const { return impl_->observer; }
 
 int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   return impl_->AddNode(layer, inputs);

@@ -91,6 +91,7 @@ struct LoaderOptions {
   DataPosition start;
   bool background = true;  // the next batch is prepared by another thread
   bool targets = true;     // false: labels are not read
+  bool examples = true;    // false: only labels are
   bool training = true;    // false: the model will not train on these batches
 };
 
@@ -102,6 +103,11 @@ class StepObserver {
   // "forward", "backward" or "step". Monotonic nanoseconds.
   virtual void Piece(const char* what, const char* phase, int64_t begin,
                      int64_t end) = 0;
+  // Who is left to be told once `gone` no longer is; for observers that tell
+  // others.
+  virtual StepObserver* Without(const StepObserver* gone) {
+    return gone == this ? nullptr : this;
+  }
 };
 
 class Model {
@@ -244,6 +250,7 @@ class Model {
 
   // Null: nobody watches.
   void set_observer(StepObserver* observer);
+  StepObserver* observer() const;
 
  protected:
   Model(const char* class_name, const char* name);

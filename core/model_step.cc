@@ -406,6 +406,7 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.classes = m.loss.takes_classes();
   options.num_classes = options.classes ? output.back() : 0;
   options.read_targets = loader_options.targets;
+  options.read_examples = loader_options.examples;
   options.background = loader_options.background;
   return BatchLoader::Open(options, loader);
 }

@@ -40,9 +40,17 @@ class Source {
   virtual ExampleSpec y() const = 0;
 
   // Copies examples index[0..count) to x and y, one after another, in the
-  // types of x() and y(). `y` may be null. Indices are in [0, size()). May be
-  // called from a thread other than the one that made it, one call at a time.
+  // types of x() and y(). `y` may be null, and `x` where a loader was opened
+  // for labels alone. Indices are in [0, size()). May be called from a thread
+  // other than the one that made it, one call at a time.
   virtual Status Read(const int64_t* index, int count, void* x, void* y) = 0;
+
+  // Bounds of all values of x, where they are known, or in memory: so that
+  // nobody needs to read the examples to know them. False: not known, or a
+  // value is not a number.
+  virtual bool XRange(double* /*least*/, double* /*largest*/) const {
+    return false;
+  }
 
   // Where each file of the source begins, for sharding by file; the first is
   // 0. Empty where the source is not made of files.

@@ -5,6 +5,7 @@
 #ifndef RINGLET_IO_ARRAY_SOURCE_H_
 #define RINGLET_IO_ARRAY_SOURCE_H_
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -38,7 +39,43 @@ struct ExampleArray {
                   data.data() + bytes * static_cast<size_t>(index[i]), bytes);
     }
   }
+  // Source::XRange.
+  bool Range(double* least, double* largest) const;
 };
+
+template <typename T>
+bool RangeOf(const std::vector<unsigned char>& data, double* least,
+             double* largest) {
+  T low{}, high{};
+  for (size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, data.data() + at, sizeof(T));
+    if (value != value) return false;
+    low = at == 0 || value < low ? value : low;
+    high = at == 0 || value > high ? value : high;
+  }
+  *least = static_cast<double>(low);
+  *largest = static_cast<double>(high);
+  return true;
+}
+
+inline bool ExampleArray::Range(double* least, double* largest) const {
+  switch (spec.dtype) {
+    case DType::kUint8:
+      *least = 0;
+      *largest = 255;
+      return true;
+    case DType::kInt32:
+      return RangeOf<int32_t>(data, least, largest);
+    case DType::kInt64:
+      return RangeOf<int64_t>(data, least, largest);
+    case DType::kFloat32:
+      return RangeOf<float>(data, least, largest);
+    case DType::kFloat64:
+      return RangeOf<double>(data, least, largest);
+  }
+  return false;
+}
 
 // Files of one set have as many examples each.
 inline Status CheckPair(const std::string& x, int64_t x_count,
@@ -60,8 +97,11 @@ class ArraySource final : public Source {
   ExampleSpec y() const override { return y_.spec; }
   std::string name() const override { return BaseName(x_.name); }
   std::string y_name() const override { return BaseName(y_.name); }
+  bool XRange(double* least, double* largest) const override {
+    return x_.Range(least, largest);
+  }
   Status Read(const int64_t* index, int count, void* x, void* y) override {
-    x_.Copy(index, count, x);
+    if (x != nullptr) x_.Copy(index, count, x);
     if (y != nullptr) y_.Copy(index, count, y);
     return Status();
   }

@@ -108,12 +108,17 @@ class IdxFileSource final : public Source {
 
   Status Read(const int64_t* index, int count, void* x, void* y) override {
     const size_t bytes = x_.bytes();
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < count && x != nullptr; ++i) {
       RINGLET_RETURN_IF_ERROR(
           ReadAt(index[i], bytes, static_cast<unsigned char*>(x) + bytes * i));
     }
     if (y != nullptr) y_.Copy(index, count, y);
     return Status();
+  }
+  bool XRange(double* least, double* largest) const override {  // of bytes
+    *least = 0;
+    *largest = 255;
+    return true;
   }
 
  private:
@@ -145,35 +150,41 @@ class IdxFileSource final : public Source {
   const ExampleArray y_;
 };
 
-Status OpenOnDisk(const std::string& images, ExampleArray labels, int64_t size,
-                  std::shared_ptr<Source>* source) {
-  InputFile header;
-  RINGLET_RETURN_IF_ERROR(header.Open(images));
-  if (header.compressed()) {
-    return InvalidArgument(
-        "%s: compressed files are read into memory whole; unpack it, or set "
-        "in_memory",
-        images.c_str());
-  }
-  DType dtype;
-  Shape shape;
-  RINGLET_RETURN_IF_ERROR(ReadHeader(&header, &dtype, &shape));
-  if (dtype != DType::kUint8) {
+Status ReadElements(InputFile* file, IdxArray* array) {
+  RINGLET_RETURN_IF_ERROR(file->ReadArray(
+      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
+      &array->data));
+  ToNative(array->dtype, &array->data);
+  return Status();
+}
+
+Status CheckPlain(const InputFile& images) {
+  if (!images.compressed()) return Status();
+  return InvalidArgument(
+      "%s: compressed files are read into memory whole; unpack it, or set "
+      "in_memory",
+      images.path().c_str());
+}
+
+// `header` was read up to the elements; it says `x`.
+Status OpenOnDisk(const InputFile& header, const IdxArray& x,
+                  ExampleArray labels, std::shared_ptr<Source>* source) {
+  const std::string& images = header.path();
+  if (x.dtype != DType::kUint8) {
     return InvalidArgument("%s: only uint8 files are read from disk",
                            images.c_str());
   }
-  if (shape.elements() != header.MostLeft()) {
+  if (x.shape.elements() != header.MostLeft()) {
     return Corruption(
         "%s: offset %" PRId64 ": %" PRId64
         " bytes follow the header, but %" PRId64 " elements were promised",
-        images.c_str(), header.offset(), header.MostLeft(), shape.elements());
+        images.c_str(), header.offset(), header.MostLeft(), x.shape.elements());
   }
-  RINGLET_RETURN_IF_ERROR(CheckPair(images, shape[0], labels.name, size));
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return OsError(errno, "%s", images.c_str());
   *source = std::make_shared<IdxFileSource>(
-      images, file, header.offset(), size,
-      ExampleSpec{dtype, ExampleShape(shape)}, std::move(labels));
+      images, file, header.offset(), x.shape[0],
+      ExampleSpec{x.dtype, ExampleShape(x.shape)}, std::move(labels));
   return Status();
 }
 
@@ -183,24 +194,27 @@ Status ReadIdx(const std::string& path, IdxArray* array) {
   InputFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(path));
   RINGLET_RETURN_IF_ERROR(ReadHeader(&file, &array->dtype, &array->shape));
-  RINGLET_RETURN_IF_ERROR(file.ReadArray(
-      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
-      &array->data));
-  ToNative(array->dtype, &array->data);
-  return Status();
+  return ReadElements(&file, array);
 }
 
+// Of files that do not go together no more than the headers is read.
 Status OpenIdx(const std::string& images, const std::string& labels,
                const IdxOptions& options, std::shared_ptr<Source>* source) {
   IdxArray x, y;
-  RINGLET_RETURN_IF_ERROR(ReadIdx(labels, &y));
+  InputFile x_file, y_file;
+  RINGLET_RETURN_IF_ERROR(y_file.Open(labels));
+  RINGLET_RETURN_IF_ERROR(ReadHeader(&y_file, &y.dtype, &y.shape));
+  RINGLET_RETURN_IF_ERROR(x_file.Open(images));
+  if (!options.in_memory) RINGLET_RETURN_IF_ERROR(CheckPlain(x_file));
+  RINGLET_RETURN_IF_ERROR(ReadHeader(&x_file, &x.dtype, &x.shape));
+  RINGLET_RETURN_IF_ERROR(CheckPair(images, x.shape[0], labels, y.shape[0]));
+  RINGLET_RETURN_IF_ERROR(ReadElements(&y_file, &y));
   ExampleArray targets = {
       labels, {y.dtype, ExampleShape(y.shape)}, std::move(y.data)};
   if (!options.in_memory) {
-    return OpenOnDisk(images, std::move(targets), y.shape[0], source);
+    return OpenOnDisk(x_file, x, std::move(targets), source);
   }
-  RINGLET_RETURN_IF_ERROR(ReadIdx(images, &x));
-  RINGLET_RETURN_IF_ERROR(CheckPair(images, x.shape[0], labels, y.shape[0]));
+  RINGLET_RETURN_IF_ERROR(ReadElements(&x_file, &x));
   *source = std::make_shared<ArraySource>(
       x.shape[0],
       ExampleArray{images, {x.dtype, ExampleShape(x.shape)}, std::move(x.data)},

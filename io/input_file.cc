@@ -1,13 +1,32 @@
 #include "input_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
+#include <cstdlib>
 
 namespace ringlet {
+
+namespace {
+
+// The last four bytes, which a gzip file ends with: the length of its last
+// member's content, modulo 2^32. 0 where they cannot be read.
+uint32_t LastLength(const std::string& path, int64_t file_bytes) {
+  unsigned char b[4] = {};
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t n = pread(file, b, 4, static_cast<off_t>(file_bytes - 4));
+  close(file);
+  if (n != 4) return 0;
+  return b[0] | b[1] << 8 | b[2] << 16 | uint32_t{b[3]} << 24;
+}
+
+}  // namespace
 
 InputFile::~InputFile() {
   if (file_ != nullptr) gzclose_r(static_cast<gzFile>(file_));
@@ -31,6 +50,7 @@ Status InputFile::Open(const std::string& path) {
   file_ = file;
   gzbuffer(file, 64 << 10);
   compressed_ = gzdirect(file) == 0;
+  if (compressed_) last_length_ = LastLength(path, file_bytes_);
   return Status();
 }
 
@@ -91,8 +111,18 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
     return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
                              path_.c_str(), bytes);
   }
-  constexpr size_t kPiece = size_t{64} << 20;
+  RINGLET_RETURN_IF_ERROR(CheckLength(bytes));
+  // Would end the program, with no word of the file.
+  void* volatile const room = std::malloc(static_cast<size_t>(bytes));
+  if (room == nullptr && bytes > 0) {
+    return ResourceExhausted("%s: no memory for its %" PRIu64 " bytes",
+                             path_.c_str(), bytes);
+  }
+  std::free(room);
   data->clear();
+  data->reserve(static_cast<size_t>(bytes));
+  // Memory is used as the data come.
+  constexpr size_t kPiece = size_t{1} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(kPiece, static_cast<size_t>(bytes) - done);
     data->resize(done + piece);
@@ -100,6 +130,25 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
     done += piece;
   }
   return ExpectEnd();
+}
+
+// Of a compressed file; a plain one has what its size says.
+Status InputFile::CheckLength(uint64_t bytes) const {
+  const uint64_t begin = static_cast<uint64_t>(offset_), whole = begin + bytes;
+  if (!compressed_ || static_cast<uint32_t>(whole) == last_length_) {
+    return Status();
+  }
+  InputFile again;
+  RINGLET_RETURN_IF_ERROR(again.Open(path_));
+  std::vector<char> buffer(64 << 10);
+  for (uint64_t at = 0; at < whole;) {
+    const size_t want =
+        std::min<uint64_t>(buffer.size(), at < begin ? begin - at : whole - at);
+    RINGLET_RETURN_IF_ERROR(again.Read(
+        buffer.data(), want, at < begin ? "its header" : "the elements"));
+    at += want;
+  }
+  return again.ExpectEnd();
 }
 
 Status InputFile::ExpectEnd() {
@@ -114,6 +163,29 @@ Status InputFile::ExpectEnd() {
 uint32_t Crc32(const void* data, size_t bytes) {
   return static_cast<uint32_t>(
       crc32_z(0, static_cast<const unsigned char*>(data), bytes));
+}
+
+bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
+                uint32_t* crc, uint64_t* made) {
+  unsigned char buffer[16 << 10];
+  z_stream stream = {};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return false;
+  stream.next_in = const_cast<unsigned char*>(data);  // zlib only reads it
+  stream.avail_in = static_cast<uInt>(bytes);
+  *crc = 0;
+  *made = 0;
+  int code = Z_OK;
+  while (code == Z_OK && *made <= most) {
+    stream.next_out = buffer;
+    stream.avail_out = sizeof(buffer);
+    code = inflate(&stream, Z_NO_FLUSH);
+    const size_t n = sizeof(buffer) - stream.avail_out;
+    *crc = static_cast<uint32_t>(crc32_z(*crc, buffer, n));
+    *made += n;
+  }
+  const bool whole = code == Z_STREAM_END && stream.avail_in == 0;
+  inflateEnd(&stream);
+  return whole || *made > most;
 }
 
 bool InflateRaw(const unsigned char* data, size_t bytes, unsigned char* out,

@@ -30,8 +30,10 @@ class InputFile {
   Status Read(void* data, size_t bytes, const char* what);
   // Up to `bytes`; *got < bytes only at the end.
   Status ReadSome(void* data, size_t bytes, size_t* got);
-  // The last `bytes` of the file into `data`, in pieces, so that a file which
-  // promises more than it holds costs no more than it holds.
+  // The last `bytes` of the file into `data`. Whether there are as many is
+  // known before memory is taken: of a plain file from its size, of a
+  // compressed one from the length at its end; where that says otherwise
+  // (several members, or damage), the rest is read once to be counted.
   Status ReadArray(uint64_t bytes, std::vector<unsigned char>* data);
   // OK where nothing follows.
   Status ExpectEnd();
@@ -44,15 +46,24 @@ class InputFile {
   int64_t MostLeft() const;
 
  private:
+  Status CheckLength(uint64_t bytes) const;
+
   std::string path_;
   void* file_ = nullptr;  // gzFile
   int64_t file_bytes_ = 0;
+  uint32_t last_length_ = 0;  // of a compressed file's last member
   int64_t offset_ = 0;
   bool compressed_ = false;
 };
 
 // CRC-32 as gzip and zip have it.
 uint32_t Crc32(const void* data, size_t bytes);
+
+// The CRC-32 of what raw deflate data become, and how many bytes, without
+// taking memory for them; no further than to `most` + 1. False: damaged, or no
+// memory.
+bool MeasureRaw(const unsigned char* data, size_t bytes, uint64_t most,
+                uint32_t* crc, uint64_t* made);
 
 // Inflates raw deflate data, as zip has them, until `most` bytes (> 0) are in
 // `out` or the data end. *made: how many. *ended: the stream ended with them,

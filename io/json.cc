@@ -6,9 +6,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <string_view>
 #include <vector>
+
+#include "../core/cjson_lock.h"
 
 namespace ringlet {
 inline namespace io_json {
@@ -86,11 +87,10 @@ Status Json::ParseUnmarked(const std::string& text, const std::string& where,
   const size_t utf8 = EndOfUtf8(text);
   if (utf8 != text.size()) return ErrorAt(text, utf8, where, "not UTF-8");
   RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth));
-  static std::mutex cjson_keeps_its_last_error_in_a_global;
   const char* end = nullptr;
   cJSON* root;
   {
-    std::lock_guard<std::mutex> lock(cjson_keeps_its_last_error_in_a_global);
+    const std::lock_guard<std::mutex> lock(CJsonMutex());
     root = cJSON_ParseWithLengthOpts(text.data(), text.size(), &end, false);
   }
   const size_t at = end == nullptr ? 0 : static_cast<size_t>(end - text.data());

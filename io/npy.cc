@@ -168,18 +168,58 @@ Status ReadHeader(InputFile* file, NpyArray* array, bool* reversed) {
   return ParseDictionary(path, header, file->MostLeft(), array, reversed);
 }
 
+// A file whose header was read, and what it says.
+struct NpyInput {
+  InputFile file;
+  NpyArray array;
+  bool reversed = false;
+
+  Status Open(const std::string& path) {
+    RINGLET_RETURN_IF_ERROR(file.Open(path));
+    return ReadHeader(&file, &array, &reversed);
+  }
+  Status ReadElements() {
+    RINGLET_RETURN_IF_ERROR(file.ReadArray(
+        static_cast<uint64_t>(array.shape.elements()) * SizeOf(array.dtype),
+        &array.data));
+    if (reversed) ReverseElements(SizeOf(array.dtype), &array.data);
+    return Status();
+  }
+};
+
+// An array of examples.
+Status OpenExamples(const std::string& path, NpyInput* input) {
+  RINGLET_RETURN_IF_ERROR(input->Open(path));
+  const Shape& shape = input->array.shape;
+  if (shape.rank() < 1) {
+    return InvalidArgument("%s: a single value, not an array of examples",
+                           path.c_str());
+  }
+  if (ExampleShape(shape).elements() == 0) {
+    return InvalidArgument("%s: an array of %s: its examples hold no values",
+                           path.c_str(), shape.ToString().c_str());
+  }
+  return Status();
+}
+
+// Of files that do not go together no more than the headers is read.
+Status OpenPair(const std::string& x, const std::string& y, NpyInput* inputs) {
+  RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
+  RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
+  RINGLET_RETURN_IF_ERROR(
+      CheckPair(x, inputs[0].array.shape[0], y, inputs[1].array.shape[0]));
+  RINGLET_RETURN_IF_ERROR(inputs[0].ReadElements());
+  return inputs[1].ReadElements();
+}
+
 }  // namespace
 
 Status ReadNpy(const std::string& path, NpyArray* array) {
   *array = NpyArray();
-  InputFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(path));
-  bool reversed = false;
-  RINGLET_RETURN_IF_ERROR(ReadHeader(&file, array, &reversed));
-  RINGLET_RETURN_IF_ERROR(file.ReadArray(
-      static_cast<uint64_t>(array->shape.elements()) * SizeOf(array->dtype),
-      &array->data));
-  if (reversed) ReverseElements(SizeOf(array->dtype), &array->data);
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(path));
+  RINGLET_RETURN_IF_ERROR(input.ReadElements());
+  *array = std::move(input.array);
   return Status();
 }
 
@@ -243,34 +283,18 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
 }
 
 Dataset NpyDataset(const std::string& x, const std::string& y) {
-  NpyArray arrays[2];
-  for (int i = 0; i < 2; ++i) {
-    const std::string& path = i == 0 ? x : y;
-    const Status status = ReadNpy(path, &arrays[i]);
-    if (!status.ok()) return Dataset(status);
-    if (arrays[i].shape.rank() < 1) {
-      return Dataset(
-          InvalidArgument("%s: a single value, not an array of "
-                          "examples",
-                          path.c_str()));
-    }
-    if (ExampleShape(arrays[i].shape).elements() == 0) {
-      return Dataset(
-          InvalidArgument("%s: an array of %s: its examples hold no values",
-                          path.c_str(), arrays[i].shape.ToString().c_str()));
-    }
-  }
-  const int64_t size = arrays[0].shape[0];
-  const Status pair = CheckPair(x, size, y, arrays[1].shape[0]);
-  if (!pair.ok()) return Dataset(pair);
+  NpyInput inputs[2];
+  const Status status = OpenPair(x, y, inputs);
+  if (!status.ok()) return Dataset(status);
+  NpyArray &examples = inputs[0].array, &labels = inputs[1].array;
   return Dataset(std::make_shared<ArraySource>(
-      size,
+      examples.shape[0],
       ExampleArray{x,
-                   {arrays[0].dtype, ExampleShape(arrays[0].shape)},
-                   std::move(arrays[0].data)},
+                   {examples.dtype, ExampleShape(examples.shape)},
+                   std::move(examples.data)},
       ExampleArray{y,
-                   {arrays[1].dtype, ExampleShape(arrays[1].shape)},
-                   std::move(arrays[1].data)}));
+                   {labels.dtype, ExampleShape(labels.shape)},
+                   std::move(labels.data)}));
 }
 
 }  // namespace ringlet

@@ -247,43 +247,55 @@ const StoredTensor* NpzReader::Find(const std::string& name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-Status NpzReader::ReadContent(const StoredTensor& tensor,
-                              std::vector<unsigned char>* content) const {
-  const Entry& entry = entries_[static_cast<size_t>(&tensor - tensors_.data())];
-  std::vector<unsigned char> stored(static_cast<size_t>(tensor.bytes));
-  RINGLET_RETURN_IF_ERROR(
-      file_->Read(tensor.offset, stored.data(), stored.size()));
+Status NpzReader::ReadStored(const StoredTensor& tensor,
+                             std::vector<unsigned char>* stored) const {
+  stored->resize(static_cast<size_t>(tensor.bytes));
+  return file_->Read(tensor.offset, stored->data(), stored->size());
+}
+
+Status NpzReader::CheckContent(const StoredTensor& tensor,
+                               const std::vector<unsigned char>& stored) const {
+  const Entry& entry = EntryOf(tensor);
+  const uint64_t size = static_cast<uint64_t>(entry.size);
+  uint64_t made = size;
+  uint32_t crc = 0;
   bool whole = true;
   if (entry.deflated) {
-    content->resize(static_cast<size_t>(entry.size));
-    size_t made = 0;
-    bool ended = false;
-    whole = InflateRaw(stored.data(), stored.size(), content->data(),
-                       content->size(), &made, &ended) &&
-            ended && made == content->size();
+    whole = MeasureRaw(stored.data(), stored.size(), size, &crc, &made) &&
+            made == size;
   } else {
-    content->swap(stored);
+    crc = Crc32(stored.data(), stored.size());
   }
-  if (whole && Crc32(content->data(), content->size()) == tensor.crc) {
-    return Status();
-  }
+  if (whole && crc == tensor.crc) return Status();
   return Corruption("%s: '%s': %s; take another copy of it", path_.c_str(),
                     Printable(tensor.name).c_str(),
                     whole ? "its CRC-32 differs" : "damaged deflate data");
 }
 
 Status NpzReader::Verify() const {
-  std::vector<unsigned char> content;
+  std::vector<unsigned char> stored;
   for (const StoredTensor& tensor : tensors_) {
-    RINGLET_RETURN_IF_ERROR(ReadContent(tensor, &content));
+    RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &stored));
+    RINGLET_RETURN_IF_ERROR(CheckContent(tensor, stored));
   }
   return Status();
 }
 
 Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
-  const Entry& entry = entries_[static_cast<size_t>(&tensor - tensors_.data())];
+  const Entry& entry = EntryOf(tensor);
   std::vector<unsigned char> content;
-  RINGLET_RETURN_IF_ERROR(ReadContent(tensor, &content));
+  RINGLET_RETURN_IF_ERROR(ReadStored(tensor, &content));
+  RINGLET_RETURN_IF_ERROR(CheckContent(tensor, content));
+  if (entry.deflated) {
+    std::vector<unsigned char> inflated(static_cast<size_t>(entry.size));
+    size_t made = 0;
+    bool ended = false;
+    if (!InflateRaw(content.data(), content.size(), inflated.data(),
+                    inflated.size(), &made, &ended)) {
+      return ResourceExhausted("%s: no memory to unpack it", path_.c_str());
+    }
+    content.swap(inflated);
+  }
   const size_t size = SizeOf(tensor.storage);
   const auto begin = content.begin() + static_cast<ptrdiff_t>(entry.data_at);
   if (entry.reversed) {

@@ -20,7 +20,8 @@
 
 namespace ringlet {
 
-// Files are not trusted: every size is checked before memory is taken.
+// Files are not trusted: every size is checked before memory is taken, and what
+// an entry becomes is measured before it is unpacked.
 class NpzReader {
  public:
   // Reads the directory and the arrays' headers. kCorruption with the place
@@ -57,8 +58,13 @@ class NpzReader {
                   int64_t end, StoredTensor* tensor) const;
   Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
                        Entry* entry) const;
-  Status ReadContent(const StoredTensor& tensor,
-                     std::vector<unsigned char>* content) const;
+  Status ReadStored(const StoredTensor& tensor,
+                    std::vector<unsigned char>* stored) const;
+  Status CheckContent(const StoredTensor& tensor,
+                      const std::vector<unsigned char>& stored) const;
+  const Entry& EntryOf(const StoredTensor& tensor) const {
+    return entries_[static_cast<size_t>(&tensor - tensors_.data())];
+  }
 
   std::string path_;
   std::shared_ptr<File> file_;

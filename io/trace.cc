@@ -86,6 +86,36 @@ Status Trace::Write(const std::string& path, int rank,
 
 namespace {
 
+// Tells a trace, and whoever watched before.
+class Tee final : public StepObserver {
+ public:
+  explicit Tee(Trace* trace) : trace_(trace) {}
+  void Piece(const char* what, const char* phase, int64_t begin,
+             int64_t end) override {
+    trace_->Piece(what, phase, begin, end);
+    if (other_ != nullptr) other_->Piece(what, phase, begin, end);
+  }
+  StepObserver* Without(const StepObserver* gone) override {
+    if (gone == this) return other_;
+    if (other_ != nullptr) other_ = other_->Without(gone);
+    return this;
+  }
+  void Watch(Model* model) {
+    other_ = model->observer();
+    model->set_observer(this);
+  }
+  // Who was set before and since stays.
+  void Leave(Model* model) {
+    StepObserver* const first = model->observer();
+    if (first != nullptr) model->set_observer(first->Without(this));
+    other_ = nullptr;
+  }
+
+ private:
+  Trace* const trace_;
+  StepObserver* other_ = nullptr;
+};
+
 class ProfilerCallback final : public Callback {
  public:
   explicit ProfilerCallback(const ProfilerOptions& options)
@@ -113,7 +143,7 @@ class ProfilerCallback final : public Callback {
     if (!fit.chief) return Status();
     if (step_ == options_.first_step) {
       tracing_ = true;
-      fit.model->set_observer(&trace_);
+      tee_.Watch(fit.model);
     }
     if (!tracing_) return Status();
     step_begin_ = options_.clock->MonotonicNanos();
@@ -135,11 +165,11 @@ class ProfilerCallback final : public Callback {
 
   // Validation is not part of any step.
   Status OnTestBegin(FitState& fit) override {
-    if (tracing_) fit.model->set_observer(nullptr);
+    if (tracing_) tee_.Leave(fit.model);
     return Status();
   }
   Status OnTestEnd(FitState& fit, const Logs&) override {
-    if (tracing_) fit.model->set_observer(&trace_);
+    if (tracing_) tee_.Watch(fit.model);
     return Status();
   }
 
@@ -159,7 +189,7 @@ class ProfilerCallback final : public Callback {
 
   void Finish(const FitState& fit) {
     tracing_ = false;
-    fit.model->set_observer(nullptr);
+    tee_.Leave(fit.model);
     const Status status = trace_.Write(
         options_.path, fit.model->collective()->rank(), options_.files);
     if (!status.ok()) {
@@ -169,6 +199,7 @@ class ProfilerCallback final : public Callback {
 
   const ProfilerOptions options_;
   Trace trace_;
+  Tee tee_{&trace_};
   int64_t step_ = 0;
   int64_t step_begin_ = 0, step_end_ = -1;
   bool tracing_ = false;

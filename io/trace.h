@@ -75,8 +75,8 @@ struct ProfilerOptions {
 // and with the time before it ("between_steps": data, callbacks, validation),
 // and writes the file behind the last one or where the fit ends. From its
 // second step on it allocates nothing. A file that cannot be written is
-// reported on stderr and the fit goes on. The model's observer is the
-// profiler's while it traces.
+// reported on stderr and the fit goes on. While it traces the model's observer
+// is the profiler's, which tells the one that was set before.
 std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
 }  // namespace ringlet

@@ -4,9 +4,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <set>
 #include <string_view>
+
+#include "../core/cjson_lock.h"
 
 namespace ringlet {
 
@@ -136,9 +137,7 @@ Status JsonDocument::Parse(const std::string& text, size_t max_bytes,
   RINGLET_RETURN_IF_ERROR(CheckText(text, max_depth));
   const char* end = text.c_str();
   {
-    // cJSON notes the place of an error in a global variable as well.
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> lock(mutex);
+    const std::lock_guard<std::mutex> lock(CJsonMutex());
     root_ = cJSON_ParseWithLengthOpts(text.c_str(), text.size() + 1, &end, 1);
   }
   if (root_ != nullptr) return Status();

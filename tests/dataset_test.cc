@@ -530,6 +530,29 @@ Status FirstError(const Dataset& d, int64_t classes, bool floats = false) {
   return Status();
 }
 
+TEST(BatchLoaderTest, LabelsAreReadWithoutExamples) {
+  const Dataset numbers = Numbers(7);
+  const Dataset both =
+      Concatenate({numbers.source(), Numbers(3).source()}).Batch(10);
+  int32_t y[2][10] = {};
+  BatchLoader::Options options;
+  options.dataset = both;
+  options.x_shape = {1};
+  options.read_examples = false;
+  options.background = false;
+  options.y[0] = y[0];
+  options.y[1] = y[1];
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  EXPECT_EQ(batch.x, nullptr);
+  EXPECT_EQ(static_cast<const int32_t*>(batch.y)[6], 6);
+  EXPECT_EQ(static_cast<const int32_t*>(batch.y)[9], 2);
+  double least = 0, largest = 0;
+  EXPECT_FALSE(both.source()->XRange(&least, &largest));  // not known
+}
+
 TEST(BatchLoaderTest, LabelsOutsideTheClassesAreNamed) {
   EXPECT_TRUE(FirstError(Numbers(10).Batch(4), 10).ok());
   const Status s = FirstError(Numbers(10).Batch(4), 9);

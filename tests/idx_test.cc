@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <limits>
 
 #include "data_files.h"
+#include "peak_memory.h"
 
 namespace ringlet {
 namespace {
@@ -437,6 +439,47 @@ TEST(IdxTest, AFileCutWhileItIsOpenIsNoticed) {
   EXPECT_TRUE(source->Read(index, 1, x, y).ok());
   ExpectError(source->Read(index, 3, x, y), Code::kCorruption, images,
               "ends at offset 22, within example 1");
+}
+
+// What a compressed file promises is known to be there, and to go with the
+// other file, before memory is taken for it.
+TEST(IdxTest, AFileThatIsRefusedCostsLittleMemory) {
+  constexpr uint32_t kMany = 48 << 20;
+  constexpr long kLittle = 4 << 10;  // KiB
+  const DataFiles files;
+  const std::string zeros(kMany, '\0');
+  const std::string less =
+      files.Write("less.gz", Gzip(Header(kUint8, {kMany + 1}) + zeros));
+  const std::string more =
+      files.Write("more.gz", Gzip(Header(kUint8, {kMany - 1}) + zeros));
+  const std::string members =
+      files.Write("members.gz", Gzip(Header(kUint8, {kMany + 1})) +
+                                    Gzip(zeros.substr(kMany / 2)) +
+                                    Gzip(zeros.substr(kMany / 2)));
+  for (const std::string& path : {less, more, members}) {
+    IdxArray array;
+    EXPECT_LT(PeakKiB([&] {
+                if (ReadIdx(path, &array).code() != Code::kCorruption) abort();
+              }),
+              kLittle)
+        << path;
+  }
+  const std::string whole =
+      files.Write("whole.gz", Gzip(Header(kUint8, {kMany}) + zeros));
+  const std::string images = files.Write("images", Images());
+  EXPECT_LT(PeakKiB([&] {
+              if (OpenError(images, whole).ok()) abort();
+              if (OpenError(whole, files.Write("labels", Labels())).ok()) {
+                abort();
+              }
+            }),
+            kLittle);
+  // And one that is read costs no more than it holds.
+  IdxArray array;
+  EXPECT_LT(PeakKiB([&] {
+              if (!ReadIdx(whole, &array).ok()) abort();
+            }),
+            (kMany >> 10) + kLittle);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
     if (At(argv[i], "save").rank >= 0) save = At(argv[i], "save");
     if (At(argv[i], "rate").rank >= 0) rate = At(argv[i], "rate");
   }
-  cluster.start_timeout_seconds = 60;
+  cluster.start_timeout_seconds = 30;
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(cluster);
   const std::string rank = std::to_string(strategy.rank());
   WriteWhole(folder + "/pid." + rank, std::to_string(getpid()));

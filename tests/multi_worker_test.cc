@@ -363,6 +363,7 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
        [](Setting* s) { s->data = Images().Batch(6, true); }},
   };
   for (const auto& change : changes) {
+    std::fprintf(stderr, "%s\n", change.says);
     const std::vector<std::string> messages =
         Messages(3, [&](Collective* collective) {
           Setting s;

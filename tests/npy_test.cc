@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "data_files.h"
+#include "peak_memory.h"
 
 namespace ringlet {
 namespace {
@@ -570,6 +573,50 @@ for kind in ('u1', 'i4', 'i8', 'f4', 'f8'):
       f.seek(0, 2)
       assert (f.tell() - a.nbytes) % 64 == 0, path
 )"));
+}
+
+TEST(NpyTest, TheRangeOfExamplesIsKnown) {
+  const DataFiles files;
+  const std::string y = files.Write("y", Small());
+  const auto range = [&](const std::string& type, const std::string& values) {
+    double ends[2] = {-1, -2};
+    const std::string x =
+        files.Write("x", Npy(1, Dictionary(type, "(2, 2)"), values));
+    const Dataset data = NpyDataset(x, y);
+    EXPECT_TRUE(data.Batch(1).status().ok()) << data.status().message();
+    return data.source()->XRange(&ends[0], &ends[1])
+               ? std::to_string(ends[0]) + " " + std::to_string(ends[1])
+               : "none";
+  };
+  EXPECT_EQ(range("|u1", "abcd"), "0.000000 255.000000");
+  EXPECT_EQ(range("<i4", Packed(std::vector<int32_t>{3, -4, 7, 0}, false)),
+            "-4.000000 7.000000");
+  EXPECT_EQ(range("<f8", Packed(std::vector<double>{3, 3, 3.5, 3}, false)),
+            "3.000000 3.500000");
+  EXPECT_EQ(range("<f4", Packed(std::vector<float>{3, 3, NAN, 3}, false)),
+            "none");
+}
+
+TEST(NpyTest, AFileThatIsRefusedCostsLittleMemory) {
+  constexpr size_t kMany = 48 << 20;
+  constexpr long kLittle = 4 << 10;  // KiB
+  const DataFiles files;
+  const std::string zeros(kMany, '\0');
+  const auto npy = [&](size_t promised) {
+    return Npy(1, Dictionary("|u1", "(" + std::to_string(promised) + ", 1)"),
+               zeros);
+  };
+  const std::string less = files.Write("less.npy.gz", Gzip(npy(kMany + 1)));
+  EXPECT_LT(PeakKiB([&] {
+              if (ErrorOf(less).code() != Code::kCorruption) abort();
+            }),
+            kLittle);
+  const std::string whole = files.Write("whole.npy.gz", Gzip(npy(kMany)));
+  const std::string small = files.Write("small.npy", Small());
+  EXPECT_LT(PeakKiB([&] {
+              if (NpyDataset(whole, small).Batch(1).status().ok()) abort();
+            }),
+            kLittle);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
 #include "data_files.h"
 #include "io/npy.h"
+#include "peak_memory.h"
 #include "python.h"
 #include "simulated_file_system.h"
 
@@ -314,6 +316,29 @@ TEST(NpzTest, EveryFailingReadIsAnError) {
     EXPECT_FALSE(ReadAll(files, kPath).ok()) << i << " of " << calls;
     files->FailNoMore();
   }
+}
+
+// An entry is measured before there is memory for it.
+TEST(NpzTest, AnEntryThatIsRefusedCostsLittleMemory) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  DataFiles files;
+  files.Write("make.py", R"(
+import sys
+import numpy
+numpy.savez_compressed(sys.argv[1] + "/a.npz", a=numpy.zeros(48 << 20, "u1"))
+)");
+  RunPython(files.Path("make.py") + " " + files.root());
+  std::string bytes = ReadWhole(files.Path("a.npz"));
+  const size_t entry = bytes.find("PK\x01\x02");
+  ASSERT_NE(entry, std::string::npos);
+  bytes[entry + 16] = static_cast<char>(bytes[entry + 16] ^ 1);  // its CRC
+  OneFile file(bytes);
+  EXPECT_LT(PeakKiB([&] {
+              if (ReadAll(file.get(), kPath).code() != Code::kCorruption) {
+                abort();
+              }
+            }),
+            4 << 10);
 }
 
 }  // namespace

@@ -708,6 +708,40 @@ TEST_F(ProgramTest, NpyAndCsvDataTrain) {
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
   WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
   ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+  // Also where the damage is far behind what is trained on first.
+  std::string rows = "a,kind,b\n";
+  for (int i = 0; i < 100; ++i) rows += "1,0,0\n";
+  WriteWhole(folder_ / "d.csv", rows + "nan,1,1\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv: example 100, value 0 is nan"});
+  WriteWhole(folder_ / "d.csv", rows + "0,1,3e38\n");
+  ASSERT_EQ(Run({"train", "csv.json", "--epochs", "0"}), 0) << err_;
+  WriteWhole(folder_ / "csv.json",
+             Replaced(kSmall, "\"kind\"", "\"kind\", \"scale\": 10"));
+  ExpectError({"train", "csv.json"}, 1,
+              {"d.csv: example 100, value 1 is 3e+38, which times 10"});
+}
+
+TEST_F(ProgramTest, DataOnDiskAreReadOnlyToBeTrainedOn) {
+  constexpr int kExamples = 20000;
+  std::string images("\0\0\x08\x03\0\0\x4e\x20\0\0\0\x1c\0\0\0\x1c", 16);
+  std::string labels("\0\0\x08\x01\0\0\x4e\x20", 8);
+  WriteWhole(folder_ / "x", images.append(kExamples * 28 * 28, '\1'));
+  WriteWhole(folder_ / "y", labels.append(kExamples, '\2'));
+  std::string run = Replaced(kRun, "@DATA@/train-images-idx3-ubyte.gz", "x");
+  run = Replaced(run, "@DATA@/train-labels-idx1-ubyte.gz", "y");
+  run = Replaced(run, "\"scale\"", "\"in_memory\": false, \"scale\"");
+  const size_t begin = run.find(",\n    \"validation\""),
+               end = run.find("},\n  \"fit\"");
+  WriteWhole(folder_ / "run.json", run.erase(begin, end - begin));
+  Start({"train", "run.json", "--epochs", "1"});
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOWAIT),
+            0);
+  const std::string io = ReadWhole("/proc/" + std::to_string(child_) + "/io");
+  EXPECT_EQ(Wait(), 0) << err_;
+  const size_t at = io.find("rchar: ");
+  if (at == std::string::npos) GTEST_SKIP() << "needs /proc/PID/io";
+  EXPECT_LT(std::stol(io.substr(at + 7)), kExamples * 28 * 28 / 4);
 }
 
 // --- what becomes of a trained model ---

@@ -191,6 +191,32 @@ TEST_F(TraceTest, NobodyIsObservedAfterTheLastStep) {
   EXPECT_EQ(Count(ReadTrace(options_.path), "train_step "), 1);
 }
 
+// Also where two profilers end in the order in which they began.
+TEST_F(TraceTest, WhoeverWatchedBeforeIsToldAllTheTime) {
+  class Counter final : public StepObserver {
+   public:
+    void Piece(const char* what, const char*, int64_t, int64_t) override {
+      losses += std::string(what) == "loss";
+    }
+    int losses = 0;
+  } counter;
+  options_.first_step = 2;
+  options_.steps = 3;
+  ProfilerOptions second = options_;
+  second.path = folder_ / "second.json";
+  second.first_step = 3;
+  auto model = TinyModel();
+  model->set_observer(&counter);
+  FitOptions fit = Quiet(2);
+  fit.validation_data = Points(8).Batch(8);
+  fit.callbacks = {Profiler(options_), Profiler(second)};
+  ASSERT_TRUE(model->Fit(Points(24).Batch(8), fit).ok());
+  EXPECT_EQ(model->observer(), &counter);
+  EXPECT_EQ(counter.losses, 2 * (3 + 1));
+  EXPECT_EQ(Count(ReadTrace(options_.path), "loss "), 3);
+  EXPECT_EQ(Count(ReadTrace(second.path), "loss "), 3);
+}
+
 TEST_F(TraceTest, FileThatCannotBeWrittenIsNamedAndTheFitGoesOn) {
   Trace trace;
   options_.path = folder_ / "none/trace.json";

@@ -96,10 +96,25 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
 
 namespace {
 
-// To the end, so that nothing is printed or written beside wrong data.
+// Whether every value of x is known to be a finite float32 once it is scaled;
+// a scale is monotone.
+bool ValuesFit(const Dataset& data) {
+  double ends[2] = {};
+  if (!data.source()->XRange(&ends[0], &ends[1])) return false;
+  for (const double end : ends) {
+    const float value = static_cast<float>(end) * data.scale().factor;
+    if (!std::isfinite(value + data.scale().offset)) return false;
+  }
+  return true;
+}
+
+// To the end, so that nothing is printed or written beside wrong data: labels,
+// and of examples only what is not known without reading them.
 Status CheckExamples(Model* model, const Dataset& batches) {
+  RINGLET_RETURN_IF_ERROR(batches.status());
   LoaderOptions options;
   options.background = false;
+  options.examples = !ValuesFit(batches);
   std::unique_ptr<BatchLoader> loader;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(batches, options, &loader));
   for (Batch batch; !batch.last;) {

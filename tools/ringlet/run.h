@@ -37,8 +37,9 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective);
 
 // The examples of training and of validation (none where RUN.json has none), in
-// batches of a job of `world` workers. All of them have been looked at: they
-// fit the model, which is compiled for one alone, labels too.
+// batches of a job of `world` workers. They fit the model, which is compiled
+// for one alone, labels too: these have all been looked at, and the examples
+// where their values are not known without.
 struct RunData {
   Dataset train, validation;
 };
