@@ -3,12 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/fit.h"
+#include "core/model.h"
 #include "core/random.h"
 #include "op_runner.h"
+#include "thread_collective.h"
+#include "tiny_model.h"
 
 namespace ringlet {
 namespace {
@@ -187,6 +196,421 @@ TEST(GeometryTest, DensePlansForTheWorstBatchAndNotForMore) {
       EXPECT_EQ(runner.op().backward_scratch(128, threads),
                 std::max({takes(64, most), of_102, takes(128, most / 2)}));
     }
+  }
+}
+
+// --- Fit ------------------------------------------------------------------
+
+constexpr int64_t kOutputs = 3;
+
+// One way to train: a model, and how much of what it is given.
+struct FitCase {
+  enum class Kind { kDense, kConv, kGraph, kWide };
+  Kind kind = Kind::kDense;
+  Shape input;
+  int64_t hidden = 1;
+  Activation activation = kLinear;
+  float dropout = 0;
+  bool regularized = false;
+  Loss loss;
+  Optimizer optimizer;
+  int64_t batch = 1, examples = 1;
+  int64_t validation_batch = 1, validation_examples = 0;  // 0: none
+  bool split = false;       // the validation examples are the end of `examples`
+  int64_t later_batch = 1;  // of Evaluate and Predict
+  int64_t reserve = 0;      // before Fit; 0: none
+  int64_t epochs = 1;
+  bool prefetch = false, drop_remainder = false;
+  int threads = 1, workers = 1;
+
+  int64_t train_examples() const {
+    return split ? examples - validation_examples : examples;
+  }
+  int64_t all_examples() const {
+    return train_examples() + validation_examples;
+  }
+  std::string Describe() const {
+    std::string s = "kind " + std::to_string(static_cast<int>(kind)) + " " +
+                    input.ToString() + ", hidden " + std::to_string(hidden) +
+                    ", " + loss.name() + ", " + optimizer.name;
+    const std::pair<const char*, int64_t> numbers[] = {
+        {"activation", activation},
+        {"batch", batch},
+        {"examples", train_examples()},
+        {"validation batch", validation_batch},
+        {"validation examples", validation_examples},
+        {"later batch", later_batch},
+        {"reserve", reserve},
+        {"epochs", epochs},
+        {"accumulation", optimizer.gradient_accumulation_steps},
+        {"drop_remainder", drop_remainder},
+        {"threads", threads},
+        {"workers", workers}};
+    for (const auto& n : numbers) {
+      s += std::string(", ") + n.first + " " + std::to_string(n.second);
+    }
+    return s;
+  }
+};
+
+Optimizer DrawOptimizer(Draw* draw) {
+  Optimizer optimizer =
+      draw->Of({SGD(0.05f), SGD(0.05f, 0.9f, true), Adam(0.005f), AdamW(0.005f),
+                RMSprop(0.002f, 0.9f, 0.5f, 1e-5f, true)});
+  switch (draw->In(0, 5)) {
+    case 0:
+      optimizer.ClipNorm(0.5f);
+      break;
+    case 1:
+      optimizer.GlobalClipNorm(0.5f);
+      break;
+    default:
+      break;
+  }
+  if (draw->In(0, 4) == 0) {
+    optimizer.GradientAccumulationSteps(static_cast<int>(draw->In(2, 4)));
+  }
+  return optimizer;
+}
+
+FitCase DrawFit(Draw* draw) {
+  FitCase c;
+  using Kind = FitCase::Kind;
+  const int64_t kind = draw->In(0, 19);
+  c.kind = kind < 9    ? Kind::kDense
+           : kind < 13 ? Kind::kConv
+           : kind < 16 ? Kind::kGraph
+                       : Kind::kWide;
+  c.hidden = draw->In(1, 40);
+  c.batch = draw->In(1, 40);
+  if (c.kind == Kind::kWide) {
+    c.input = {draw->In(784, 2000)};
+    c.hidden = draw->In(10, 130);
+    c.batch = draw->Of<int64_t>({1, 7, 32, 64, 96, 100, 128, 256, 500});
+  } else if (c.kind == Kind::kConv) {
+    c.input = {draw->In(4, 9), draw->In(4, 9), draw->In(1, 3)};
+    c.hidden = draw->In(1, 9);
+  } else {
+    c.input = {draw->In(1, 30)};
+  }
+  c.activation = draw->Of({kLinear, kRelu, kSigmoid, kTanh});
+  c.dropout = draw->In(0, 3) == 0 ? 0.3f : 0;
+  c.regularized = draw->In(0, 3) == 0;
+  c.loss = draw->Of({SparseCategoricalCrossentropy(),
+                     SparseCategoricalCrossentropy(kFromLogits),
+                     CategoricalCrossentropy(),
+                     CategoricalCrossentropy(kFromLogits, 0.1f),
+                     BinaryCrossentropy(), BinaryCrossentropy(kFromLogits),
+                     MeanSquaredError(), MeanAbsoluteError(), Huber(0.5f)});
+  c.optimizer = DrawOptimizer(draw);
+  // From fewer than a batch to some batches and a short one.
+  c.examples = draw->In(1, 3 * c.batch + 1);
+  if (c.kind == Kind::kWide) {
+    c.examples = std::min<int64_t>(c.examples, 600);
+  }
+  c.validation_batch =
+      draw->In(0, 2) == 0 ? c.batch : draw->In(1, 2 * c.batch + 1);
+  switch (draw->In(0, 2)) {
+    case 0:
+      c.validation_examples = draw->In(1, 2 * c.batch);
+      break;
+    case 1:
+      c.validation_examples = c.examples / 5;
+      c.split = c.validation_examples > 0;
+      break;
+    default:
+      break;
+  }
+  c.later_batch = draw->In(1, 3 * c.batch);
+  if (draw->Coin()) c.reserve = draw->In(1, 3 * c.batch);
+  c.epochs = c.kind == Kind::kWide ? 1 : draw->In(1, 2);
+  c.prefetch = draw->Coin();
+  c.drop_remainder = draw->In(0, 4) == 0 && c.train_examples() >= c.batch;
+  c.threads = static_cast<int>(draw->In(1, 3));
+  c.workers = static_cast<int>(draw->In(1, 3));
+  return c;
+}
+
+// The examples of a case, those of the validation last.
+struct Examples {
+  explicit Examples(const FitCase& c) : fit(c) {
+    const auto n = static_cast<size_t>(c.all_examples());
+    x = RandomFloats(n * static_cast<size_t>(c.input.elements()), 21);
+    targets = RandomFloats(n * kOutputs, 22);
+    for (size_t i = 0; i < n; ++i) {
+      classes.push_back(static_cast<int32_t>((i * 7 + i / 3) % kOutputs));
+      if (c.loss.kind != Loss::Kind::kCategoricalCrossentropy &&
+          c.loss.kind != Loss::Kind::kBinaryCrossentropy) {
+        continue;
+      }
+      for (int64_t k = 0; k < kOutputs; ++k) {
+        targets[i * kOutputs + k] = k == classes[i] ? 1 : 0;
+      }
+    }
+  }
+  Dataset Part(int64_t first, int64_t count) const {
+    const bool sparse = fit.loss.takes_classes();
+    const ExampleSpec y = sparse ? ExampleSpec{DType::kInt32, {}}
+                                 : ExampleSpec{DType::kFloat32, {kOutputs}};
+    return Dataset(MemorySource({DType::kFloat32, fit.input}, x.data(), y,
+                                sparse
+                                    ? static_cast<const void*>(classes.data())
+                                    : targets.data(),
+                                fit.all_examples()))
+        .Skip(first)
+        .Take(count);
+  }
+  Dataset Train() const {
+    return Part(0, fit.train_examples()).Batch(fit.batch, fit.drop_remainder);
+  }
+  Dataset Validation() const {
+    return Part(fit.train_examples(), fit.validation_examples)
+        .Batch(fit.validation_batch);
+  }
+  Dataset All() const {
+    return Part(0, fit.all_examples()).Batch(fit.later_batch);
+  }
+
+  const FitCase& fit;
+  Floats x, targets;
+  std::vector<int32_t> classes;
+};
+
+Activation HeadOf(const Loss& loss) {
+  if (loss.from_logits) return kLinear;
+  switch (loss.kind) {
+    case Loss::Kind::kSparseCategoricalCrossentropy:
+    case Loss::Kind::kCategoricalCrossentropy:
+      return kSoftmax;
+    case Loss::Kind::kBinaryCrossentropy:
+      return kSigmoid;
+    default:
+      return kTanh;
+  }
+}
+
+std::unique_ptr<Model> MakeModel(const FitCase& c, Collective* collective) {
+  const Layer head = Dense(kOutputs, HeadOf(c.loss));
+  Layer hidden = Dense(c.hidden, c.activation);
+  if (c.regularized) hidden.KernelRegularizer(L2(0.01f));
+  auto model = std::make_unique<Functional>();
+  int x = model->Add(Input(c.input));
+  switch (c.kind) {
+    case FitCase::Kind::kConv:
+      x = model->Add(Conv2D(c.hidden, 3, c.activation), {x});
+      x = model->Add(c.hidden % 2 == 0 ? MaxPooling2D(2) : AveragePooling2D(2),
+                     {x});
+      x = model->Add(Flatten(), {x});
+      break;
+    case FitCase::Kind::kGraph: {
+      const int a = model->Add(hidden, {x});
+      const int b = model->Add(Dense(c.hidden, kTanh), {a});
+      x = model->Add(Concatenate(), {model->Add(Add(), {a, b}), x});
+      break;
+    }
+    default:
+      x = model->Add(hidden, {x});
+  }
+  if (c.dropout > 0) x = model->Add(Dropout(c.dropout), {x});
+  if (c.kind == FitCase::Kind::kWide) {
+    x = model->Add(Dense(c.hidden, c.activation), {x});
+  }
+  model->Add(head, {x});
+  CompileOptions options;
+  options.collective = collective;
+  options.threads = c.threads;
+  model->Compile(c.optimizer, c.loss, {}, options);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  return model;
+}
+
+void CopyState(Saveable* from, Saveable* to) {
+  std::vector<StateSpan> a, b;
+  from->AppendState(&a);
+  to->AppendState(&b);
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    std::memcpy(b[i].data, a[i].data, a[i].bytes());
+  }
+  ASSERT_TRUE(to->StateLoaded().ok());
+}
+
+// The reference: every step by a new model, with memory for just its examples,
+// on copies of them. Nothing of one step's shape can reach another's.
+class Stepwise {
+ public:
+  Stepwise(const FitCase& c, const Examples& examples, Collective* collective)
+      : case_(c),
+        examples_(examples),
+        collective_(collective),
+        model_(MakeModel(c, collective)) {}
+
+  Model* model() { return model_.get(); }
+
+  // The epochs' losses, and those of the validation.
+  void Fit(std::vector<double>* losses, std::vector<double>* validation) {
+    for (int64_t epoch = 0; epoch < case_.epochs; ++epoch) {
+      model_->ResetMetrics();
+      const int64_t end = case_.drop_remainder ? case_.train_examples() /
+                                                     case_.batch * case_.batch
+                                               : case_.train_examples();
+      Pass(0, end, case_.batch, true, nullptr);
+      losses->push_back(TotalLoss());
+      if (case_.validation_examples == 0) continue;
+      model_->ResetMetrics();
+      Pass(case_.train_examples(), case_.all_examples(), case_.validation_batch,
+           false, nullptr);
+      validation->push_back(TotalLoss());
+    }
+  }
+  double Evaluate() {
+    model_->ResetMetrics();
+    Pass(0, case_.all_examples(), case_.later_batch, false, nullptr);
+    return TotalLoss();
+  }
+  // This rank's examples alone are filled in; those of others are NaN.
+  Floats Predict() {
+    Floats outputs(static_cast<size_t>(case_.all_examples() * kOutputs), NAN);
+    Pass(0, case_.all_examples(), case_.later_batch, false, &outputs);
+    return outputs;
+  }
+
+ private:
+  // Batches of examples [begin, end), each cut into a piece for every rank.
+  void Pass(int64_t begin, int64_t end, int64_t size, bool training,
+            Floats* outputs) {
+    const int world = collective_ == nullptr ? 1 : collective_->size();
+    const int rank = collective_ == nullptr ? 0 : collective_->rank();
+    for (int64_t at = begin; at < end; at += size) {
+      const int64_t global = std::min(size, end - at);
+      const int64_t piece = (global + world - 1) / world;
+      const int64_t first = std::min(global, piece * rank);
+      const int64_t count = std::min(piece, global - first);
+      Renew(count, training);
+      Step(at + first, count, global, training, outputs);
+    }
+  }
+
+  void Renew(int64_t count, bool training) {
+    auto next = MakeModel(case_, collective_);
+    ASSERT_TRUE(next->Reserve(std::max<int64_t>(count, 1), training).ok());
+    CopyState(model_->weights_state(), next->weights_state());
+    CopyState(model_->optimizer_state(), next->optimizer_state());
+    next->metric_states()[0] = model_->metric_states()[0];
+    model_ = std::move(next);
+  }
+
+  void Step(int64_t first, int64_t count, int64_t global, bool training,
+            Floats* outputs) {
+    const int64_t width = case_.input.elements();
+    const Floats x(examples_.x.begin() + first * width,
+                   examples_.x.begin() + (first + count) * width);
+    const Floats targets(
+        examples_.targets.begin() + first * kOutputs,
+        examples_.targets.begin() + (first + count) * kOutputs);
+    const std::vector<int32_t> classes(
+        examples_.classes.begin() + first,
+        examples_.classes.begin() + first + count);
+    ringlet::Batch batch;
+    batch.count = count;
+    batch.global_count = global;
+    batch.x = x.data();
+    batch.y = case_.loss.takes_classes()
+                  ? static_cast<const void*>(classes.data())
+                  : targets.data();
+    Status s;
+    if (outputs != nullptr) {
+      s = model_->Forward(batch.x, count, false);
+      std::copy_n(model_->output(), count * kOutputs,
+                  outputs->begin() + first * kOutputs);
+    } else {
+      s = training ? model_->TrainStep(batch) : model_->TestStep(batch);
+    }
+    ASSERT_TRUE(s.ok()) << s.message();
+  }
+
+  double TotalLoss() {
+    MetricState total;
+    EXPECT_TRUE(model_->ReduceMetrics(&total).ok());
+    return total.Result();
+  }
+
+  const FitCase& case_;
+  const Examples& examples_;
+  Collective* const collective_;
+  std::unique_ptr<Model> model_;
+};
+
+void ExpectSameWeights(Model* actual, Model* expected) {
+  EXPECT_EQ(actual->iterations(), expected->iterations());
+  EXPECT_EQ(std::memcmp(actual->weights(), expected->weights(),
+                        actual->num_weights() * sizeof(float)),
+            0);
+}
+
+// Two fits of one model, with an evaluation and a prediction between them.
+void ExpectAsStepwise(const FitCase& c, const Examples& examples,
+                      Collective* collective) {
+  const auto model = MakeModel(c, collective);
+  Stepwise reference(c, examples, collective);
+  if (c.reserve > 0) {
+    ASSERT_TRUE(model->Reserve(c.reserve, c.reserve % 2 == 0).ok());
+  }
+  for (int round = 0; round < 2; ++round) {
+    FitOptions options = Quiet(c.epochs);
+    options.prefetch = c.prefetch;
+    if (c.validation_examples > 0) {
+      options.validation_data = examples.Validation();
+    }
+    const auto history = model->Fit(examples.Train(), options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    std::vector<double> losses, validation;
+    reference.Fit(&losses, &validation);
+    EXPECT_EQ(history.value().Values("loss"), losses);
+    if (c.validation_examples > 0) {
+      EXPECT_EQ(history.value().Values("val_loss"), validation);
+    }
+    ExpectSameWeights(model.get(), reference.model());
+    if (round == 1) return;
+    EvaluateOptions quiet;
+    quiet.verbose = Verbose::kSilent;
+    const auto logs = model->Evaluate(examples.All(), quiet);
+    ASSERT_TRUE(logs.ok()) << logs.status().message();
+    EXPECT_EQ(*logs.value().Find("loss"), reference.Evaluate());
+    const auto outputs = model->Predict(examples.All());
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    const Floats mine = reference.Predict();
+    ASSERT_EQ(outputs.value().size(), mine.size());
+    for (size_t i = 0; i < mine.size(); ++i) {
+      if (!std::isnan(mine[i])) {
+        ASSERT_EQ(outputs.value()[i], mine[i]);
+      }
+    }
+  }
+}
+
+// RINGLET_FIT_CASES: as many; RINGLET_FIT_SEED: others.
+int64_t Setting(const char* name, int64_t value) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? value : std::atoll(text);
+}
+
+TEST(GeometryTest, FitIsAStepAfterAnotherOfAnyShape) {
+  const int64_t cases = Setting("RINGLET_FIT_CASES", 500);
+  Draw draw(static_cast<uint64_t>(Setting("RINGLET_FIT_SEED", 2)));
+  for (int64_t i = 0; i < cases && !HasFailure(); ++i) {
+    const FitCase c = DrawFit(&draw);
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + c.Describe());
+    const Examples examples(c);
+    if (c.workers == 1) {
+      ExpectAsStepwise(c, examples, nullptr);
+      continue;
+    }
+    RunRanks(c.workers, [&](Collective* collective) {
+      SCOPED_TRACE("case " + std::to_string(i) + ", rank " +
+                   std::to_string(collective->rank()) + ": " + c.Describe());
+      ExpectAsStepwise(c, examples, collective);
+    });
   }
 }
 
