@@ -15,6 +15,7 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/random.h"
+#include "naive_layers.h"
 #include "op_runner.h"
 #include "thread_collective.h"
 #include "tiny_model.h"
@@ -611,6 +612,211 @@ TEST(GeometryTest, FitIsAStepAfterAnotherOfAnyShape) {
                    std::to_string(collective->rank()) + ": " + c.Describe());
       ExpectAsStepwise(c, examples, collective);
     });
+  }
+}
+
+// --- against double precision ---------------------------------------------
+
+// A hidden layer and an output layer under softmax cross-entropy and SGD, by
+// the definitions.
+class DoubleNet {
+ public:
+  DoubleNet(const FitCase& c, const Examples& examples, const Floats& weights)
+      : case_(c), examples_(examples), w_(weights.begin(), weights.end()) {}
+
+  const std::vector<double>& weights() const { return w_; }
+
+  // The sum of the losses of examples [first, end); the gradient of that is
+  // added to `gradient` unless it is null.
+  double LossOf(int64_t first, int64_t end,
+                std::vector<double>* gradient) const {
+    const int64_t n = case_.input.elements(), h = case_.hidden;
+    const double* const b1 = w_.data() + n * h;
+    const double* const w2 = b1 + h;
+    const double* const b2 = w2 + h * kOutputs;
+    std::vector<double> hidden(h), d_hidden(h), p(kOutputs);
+    double loss = 0;
+    for (int64_t e = first; e < end; ++e) {
+      const float* const x = examples_.x.data() + e * n;
+      std::copy_n(b1, h, hidden.begin());
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < h; ++j) hidden[j] += x[i] * w_[i * h + j];
+      }
+      for (double& v : hidden) v = naive::Activate(case_.activation, v);
+      std::copy_n(b2, kOutputs, p.begin());
+      for (int64_t j = 0; j < h; ++j) {
+        for (int64_t k = 0; k < kOutputs; ++k) {
+          p[k] += hidden[j] * w2[j * kOutputs + k];
+        }
+      }
+      const double largest = *std::max_element(p.begin(), p.end());
+      double sum = 0;
+      for (const double z : p) sum += std::exp(z - largest);
+      const int32_t label = examples_.classes[e];
+      loss += largest - p[label] + std::log(sum);
+      if (gradient == nullptr) continue;
+      for (double& z : p) z = std::exp(z - largest) / sum;
+      p[label] -= 1;
+      double* const g = gradient->data();
+      for (int64_t j = 0; j < h; ++j) {
+        d_hidden[j] = 0;
+        for (int64_t k = 0; k < kOutputs; ++k) {
+          d_hidden[j] += p[k] * w2[j * kOutputs + k];
+          g[(w2 - w_.data()) + j * kOutputs + k] += hidden[j] * p[k];
+        }
+        d_hidden[j] *= Slope(hidden[j]);
+        g[n * h + j] += d_hidden[j];
+      }
+      for (int64_t k = 0; k < kOutputs; ++k) g[(b2 - w_.data()) + k] += p[k];
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < h; ++j) g[i * h + j] += x[i] * d_hidden[j];
+      }
+    }
+    return loss;
+  }
+
+  // The mean loss of an epoch's examples, each before its batch's update.
+  double Train(double learning_rate) {
+    const int64_t n = case_.train_examples();
+    double loss = 0;
+    for (int64_t at = 0; at < n; at += case_.batch) {
+      const int64_t end = std::min(n, at + case_.batch);
+      std::vector<double> gradient(w_.size());
+      loss += LossOf(at, end, &gradient);
+      const double scale = learning_rate / static_cast<double>(end - at);
+      for (size_t i = 0; i < w_.size(); ++i) w_[i] -= scale * gradient[i];
+    }
+    return loss / static_cast<double>(n);
+  }
+
+ private:
+  // Of the activation, where it has this value.
+  double Slope(double y) const {
+    switch (case_.activation) {
+      case kRelu:
+        return y > 0 ? 1 : 0;
+      case kSigmoid:
+        return y * (1 - y);
+      case kTanh:
+        return 1 - y * y;
+      default:
+        return 1;
+    }
+  }
+
+  const FitCase& case_;
+  const Examples& examples_;
+  std::vector<double> w_;
+};
+
+void ExpectAsInDouble(const FitCase& c, const Examples& examples,
+                      Collective* collective) {
+  constexpr float kRate = 0.05f;
+  const auto model = MakeModel(c, collective);
+  DoubleNet reference(c, examples, WeightsOf(model.get()));
+  FitOptions options = Quiet(c.epochs);
+  if (c.validation_examples > 0) {
+    options.validation_data = examples.Validation();
+  }
+  const auto history = model->Fit(examples.Train(), options);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  for (int64_t epoch = 0; epoch < c.epochs; ++epoch) {
+    const double loss = reference.Train(kRate);
+    EXPECT_NEAR(history.value().Values("loss")[epoch], loss, 1e-5 * loss);
+    if (c.validation_examples == 0) continue;
+    const double validation =
+        reference.LossOf(c.train_examples(), c.all_examples(), nullptr) /
+        static_cast<double>(c.validation_examples);
+    EXPECT_NEAR(history.value().Values("val_loss")[epoch], validation,
+                1e-5 * validation);
+  }
+  for (size_t i = 0; i < reference.weights().size(); ++i) {
+    ASSERT_NEAR(model->weights()[i], reference.weights()[i], 2e-6) << i;
+  }
+}
+
+TEST(GeometryTest, FitIsWhatDoublePrecisionSays) {
+  Draw draw(3);
+  const auto run = [&](FitCase c) {
+    c.kind = FitCase::Kind::kDense;
+    c.loss = SparseCategoricalCrossentropy(kFromLogits);
+    c.optimizer = SGD(0.05f);
+    c.dropout = 0;
+    c.regularized = c.drop_remainder = false;
+    SCOPED_TRACE(c.Describe());
+    const Examples examples(c);
+    if (c.workers == 1) return ExpectAsInDouble(c, examples, nullptr);
+    RunRanks(c.workers, [&](Collective* collective) {
+      ExpectAsInDouble(c, examples, collective);
+    });
+  };
+  // Every batch size beside every one of the validation, with a short batch of
+  // each.
+  for (const int64_t batch : {1, 7, 32, 64, 96, 100, 128, 500, 1000}) {
+    for (const int64_t validation :
+         {batch, int64_t{1}, int64_t{64}, int64_t{256}, int64_t{1000}}) {
+      FitCase c;
+      c.input = {784};
+      c.hidden = 16;
+      c.activation = kTanh;
+      c.batch = batch;
+      c.validation_batch = validation;
+      c.examples = 170 + (batch < 100 ? 0 : 30);
+      c.validation_examples = 70;
+      c.workers = static_cast<int>(draw.In(1, 2));
+      c.threads = static_cast<int>(draw.In(1, 2));
+      run(c);
+      if (HasFailure()) return;
+    }
+  }
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    FitCase c = DrawFit(&draw);
+    while (c.kind != FitCase::Kind::kDense) c = DrawFit(&draw);
+    run(c);
+  }
+}
+
+// --- losses ---------------------------------------------------------------
+
+// Just the `count` examples that there are, whatever there is room for.
+TEST(GeometryTest, LossesTouchTheirExamplesOnly) {
+  const Shape output = {kOutputs};
+  for (const Loss& loss :
+       {SparseCategoricalCrossentropy(),
+        SparseCategoricalCrossentropy(kFromLogits), CategoricalCrossentropy(),
+        CategoricalCrossentropy(kFromLogits, 0.1f), BinaryCrossentropy(),
+        BinaryCrossentropy(kFromLogits), MeanSquaredError(),
+        MeanAbsoluteError(), Huber(0.5f)}) {
+    SCOPED_TRACE(loss.name());
+    constexpr size_t kRoom = 9;
+    const Floats all = RandomFloats(kRoom * kOutputs, 8);
+    Floats whole_losses, whole_gradient;
+    for (size_t count = kRoom; count > 0; --count) {
+      Floats predictions(all.begin(), all.begin() + count * kOutputs);
+      for (float& p : predictions) p = 0.5f + 0.4f * p;
+      const std::vector<int32_t> classes(count, 1);
+      const Floats targets(count * kOutputs, 0.25f);
+      GuardedFloats losses(kRoom), gradient(kRoom * kOutputs);
+      ComputeLoss(loss, output, static_cast<int64_t>(count), predictions.data(),
+                  loss.takes_classes()
+                      ? static_cast<const void*>(classes.data())
+                      : targets.data(),
+                  0.5f, losses.data(), gradient.data());
+      losses.ExpectUntouched(count, "losses");
+      gradient.ExpectUntouched(count * kOutputs, "gradient");
+      Floats values = losses.values(), slopes = gradient.values();
+      values.resize(count);
+      slopes.resize(count * kOutputs);
+      if (count == kRoom) {
+        whole_losses = values;
+        whole_gradient = slopes;
+      }
+      // An example's numbers do not depend on those after it.
+      EXPECT_TRUE(
+          std::equal(values.begin(), values.end(), whole_losses.begin()));
+      EXPECT_TRUE(
+          std::equal(slopes.begin(), slopes.end(), whole_gradient.begin()));
+    }
   }
 }
 
