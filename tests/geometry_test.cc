@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -221,6 +222,11 @@ struct FitCase {
   int64_t later_batch = 1;  // of Evaluate and Predict
   int64_t reserve = 0;      // before Fit; 0: none
   int64_t epochs = 1;
+  // In the order of the examples; shuffled; shuffled, batches across the border
+  // of two passes; shuffled, every worker all of them.
+  enum class Order { kPlain, kShuffled, kRepeated, kOwn };
+  Order order = Order::kPlain;
+  int64_t steps_per_epoch = 0;  // kRepeated
   bool prefetch = false, drop_remainder = false;
   int threads = 1, workers = 1;
 
@@ -245,6 +251,8 @@ struct FitCase {
         {"epochs", epochs},
         {"accumulation", optimizer.gradient_accumulation_steps},
         {"drop_remainder", drop_remainder},
+        {"order", static_cast<int64_t>(order)},
+        {"steps per epoch", steps_per_epoch},
         {"threads", threads},
         {"workers", workers}};
     for (const auto& n : numbers) {
@@ -327,6 +335,11 @@ FitCase DrawFit(Draw* draw) {
   c.epochs = c.kind == Kind::kWide ? 1 : draw->In(1, 2);
   c.prefetch = draw->Coin();
   c.drop_remainder = draw->In(0, 4) == 0 && c.train_examples() >= c.batch;
+  if (draw->In(0, 2) == 0) {
+    using Order = FitCase::Order;
+    c.order = draw->Of({Order::kShuffled, Order::kRepeated, Order::kOwn});
+    if (c.order == Order::kRepeated) c.steps_per_epoch = draw->In(1, 5);
+  }
   c.threads = static_cast<int>(draw->In(1, 3));
   c.workers = static_cast<int>(draw->In(1, 3));
   return c;
@@ -362,7 +375,13 @@ struct Examples {
         .Take(count);
   }
   Dataset Train() const {
-    return Part(0, fit.train_examples()).Batch(fit.batch, fit.drop_remainder);
+    Dataset data = Part(0, fit.train_examples());
+    if (fit.order != FitCase::Order::kPlain) data = data.Shuffle(5);
+    if (fit.order == FitCase::Order::kRepeated) data = data.Repeat();
+    if (fit.order == FitCase::Order::kOwn) {
+      data = data.AutoShard(AutoShardPolicy::kOff);
+    }
+    return data.Batch(fit.batch, fit.drop_remainder);
   }
   Dataset Validation() const {
     return Part(fit.train_examples(), fit.validation_examples)
@@ -450,12 +469,17 @@ class Stepwise {
 
   // The epochs' losses, and those of the validation.
   void Fit(std::vector<double>* losses, std::vector<double>* validation) {
+    DataPosition at;
     for (int64_t epoch = 0; epoch < case_.epochs; ++epoch) {
       model_->ResetMetrics();
       const int64_t end = case_.drop_remainder ? case_.train_examples() /
                                                      case_.batch * case_.batch
                                                : case_.train_examples();
-      Pass(0, end, case_.batch, true, nullptr);
+      if (case_.order == FitCase::Order::kPlain) {
+        Pass(0, end, case_.batch, true, nullptr);
+      } else {
+        PassInOrder(examples_.Train(), &at);
+      }
       losses->push_back(TotalLoss());
       if (case_.validation_examples == 0) continue;
       model_->ResetMetrics();
@@ -480,15 +504,35 @@ class Stepwise {
   // Batches of examples [begin, end), each cut into a piece for every rank.
   void Pass(int64_t begin, int64_t end, int64_t size, bool training,
             Floats* outputs) {
-    const int world = collective_ == nullptr ? 1 : collective_->size();
-    const int rank = collective_ == nullptr ? 0 : collective_->rank();
+    const int world = model_->collective()->size();
+    const int rank = model_->collective()->rank();
     for (int64_t at = begin; at < end; at += size) {
       const int64_t global = std::min(size, end - at);
       const int64_t piece = (global + world - 1) / world;
       const int64_t first = std::min(global, piece * rank);
       const int64_t count = std::min(piece, global - first);
+      std::vector<int64_t> numbers(static_cast<size_t>(count));
+      std::iota(numbers.begin(), numbers.end(), at + first);
       Renew(count, training);
-      Step(at + first, count, global, training, outputs);
+      Step(numbers, global, training, outputs);
+    }
+  }
+
+  // An epoch in the order that the dataset has from *at on.
+  void PassInOrder(const Dataset& dataset, DataPosition* at) {
+    const int world = model_->collective()->size();
+    const int rank = model_->collective()->rank();
+    const int64_t steps = case_.steps_per_epoch > 0 ? case_.steps_per_epoch
+                                                    : dataset.steps(world);
+    for (int64_t step = 0; step < steps; ++step) {
+      const BatchPlan plan = dataset.Plan(*at, rank, world);
+      std::vector<int64_t> numbers;
+      for (int64_t k = 0; k < plan.count; ++k) {
+        numbers.push_back(dataset.ExampleAt(*at, plan.first + k, rank, world));
+      }
+      Renew(plan.count, true);
+      Step(numbers, plan.global_count, true, nullptr);
+      *at = plan.next;
     }
   }
 
@@ -501,17 +545,19 @@ class Stepwise {
     model_ = std::move(next);
   }
 
-  void Step(int64_t first, int64_t count, int64_t global, bool training,
+  void Step(const std::vector<int64_t>& numbers, int64_t global, bool training,
             Floats* outputs) {
+    const auto count = static_cast<int64_t>(numbers.size());
     const int64_t width = case_.input.elements();
-    const Floats x(examples_.x.begin() + first * width,
-                   examples_.x.begin() + (first + count) * width);
-    const Floats targets(
-        examples_.targets.begin() + first * kOutputs,
-        examples_.targets.begin() + (first + count) * kOutputs);
-    const std::vector<int32_t> classes(
-        examples_.classes.begin() + first,
-        examples_.classes.begin() + first + count);
+    Floats x, targets;
+    std::vector<int32_t> classes;
+    for (const int64_t e : numbers) {
+      const auto from = examples_.x.begin() + e * width;
+      x.insert(x.end(), from, from + width);
+      const auto target = examples_.targets.begin() + e * kOutputs;
+      targets.insert(targets.end(), target, target + kOutputs);
+      classes.push_back(examples_.classes[e]);
+    }
     ringlet::Batch batch;
     batch.count = count;
     batch.global_count = global;
@@ -522,8 +568,10 @@ class Stepwise {
     Status s;
     if (outputs != nullptr) {
       s = model_->Forward(batch.x, count, false);
-      std::copy_n(model_->output(), count * kOutputs,
-                  outputs->begin() + first * kOutputs);
+      if (count > 0) {
+        std::copy_n(model_->output(), count * kOutputs,
+                    outputs->begin() + numbers[0] * kOutputs);
+      }
     } else {
       s = training ? model_->TrainStep(batch) : model_->TestStep(batch);
     }
@@ -560,6 +608,7 @@ void ExpectAsStepwise(const FitCase& c, const Examples& examples,
   for (int round = 0; round < 2; ++round) {
     FitOptions options = Quiet(c.epochs);
     options.prefetch = c.prefetch;
+    options.steps_per_epoch = c.steps_per_epoch;
     if (c.validation_examples > 0) {
       options.validation_data = examples.Validation();
     }
@@ -743,6 +792,8 @@ TEST(GeometryTest, FitIsWhatDoublePrecisionSays) {
     c.optimizer = SGD(0.05f);
     c.dropout = 0;
     c.regularized = c.drop_remainder = false;
+    c.order = FitCase::Order::kPlain;
+    c.steps_per_epoch = 0;
     SCOPED_TRACE(c.Describe());
     const Examples examples(c);
     if (c.workers == 1) return ExpectAsInDouble(c, examples, nullptr);
