@@ -208,6 +208,7 @@ struct Model::Impl final : public GradientSink {
   int ReplacedBy(int root) const;
   size_t LabelBytes() const;
   Status CheckLimit(size_t bytes, const char* what) const;
+  Status FitLimit(int64_t* batch, bool* training) const;
   Status CheckNotLent(const char* call) const;
 
   // --- the step ---------------------------------------------------------

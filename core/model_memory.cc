@@ -186,6 +186,29 @@ Status Model::Impl::CheckNotLent(const char* call) const {
       name.c_str(), call);
 }
 
+// Where buffers fall depends on how their sizes compare, so a step of some more
+// examples, or one with training, may take less. What suffices for the larger
+// one suffices here: it becomes what is asked for, where just that fits.
+Status Model::Impl::FitLimit(int64_t* batch, bool* training) const {
+  const size_t asked = StepBytes(*batch, *training);
+  const Status fits =
+      CheckLimit(kept_bytes + asked, *training ? "training" : "evaluation");
+  const bool hopeless = options.memory_bytes < kept_bytes + asked / 2;
+  if (fits.ok() || hopeless) return fits;
+  const int64_t most = *batch + std::min<int64_t>(*batch, 1000);
+  for (int64_t larger = *batch; larger <= most; ++larger) {
+    for (const bool trains : {*training, true}) {
+      if (!CheckLimit(kept_bytes + StepBytes(larger, trains), "").ok()) {
+        continue;
+      }
+      *batch = larger;
+      *training = trains;
+      return Status();
+    }
+  }
+  return fits;
+}
+
 Status Model::Impl::Reserve(int64_t batch, bool training) {
   if (batch <= step_batch && (step_training || !training)) return Status();
   if (!lease.expired()) {
@@ -207,9 +230,8 @@ Status Model::Impl::Reserve(int64_t batch, bool training) {
         "%" PRId64 "; use a smaller batch",
         name.c_str(), batch);
   }
+  RINGLET_RETURN_IF_ERROR(FitLimit(&batch, &training));
   const size_t bytes = StepBytes(batch, training);
-  RINGLET_RETURN_IF_ERROR(
-      CheckLimit(kept_bytes + bytes, training ? "training" : "evaluation"));
   ReleaseStep();
   void* place = nullptr;
   if (options.memory != nullptr) {

@@ -252,13 +252,16 @@ void UpdateRange(const Optimizer& o, const StepScalars& s, const Regularizer& r,
 void AccumulateGradients(const Regularizer& regularizer, int64_t n,
                          const float* w, const float* g, float divisor,
                          float* sum) {
-  for (int64_t i = 0; i < n; ++i) {
-    const float gradient =
-        regularizer.empty() ? g[i]
-                            : g[i] + RegularizationGradient(regularizer, w[i]);
-    const float total = sum[i] + gradient;
-    sum[i] = divisor == 1 ? total : total / divisor;
+  const Regularizer r = regularizer;
+  if (r.empty()) {
+    for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      sum[i] += g[i] + RegularizationGradient(r, w[i]);
+    }
   }
+  if (divisor == 1) return;
+  for (int64_t i = 0; i < n; ++i) sum[i] /= divisor;
 }
 
 void AddRegularizationGradient(const Regularizer& regularizer, int64_t n,

@@ -45,7 +45,7 @@ class LateCollective final : public Collective {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  size_t bucket_bytes() const override { return 64; }
+  size_t bucket_bytes() const override { return 256; }
   // From here on reductions fail, as if a rank were lost.
   void Break() {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -222,6 +222,38 @@ TEST(ModelMemoryTest, TheCallersBlockIsEnoughAndNothingElseIsTouched) {
   }
 }
 
+// A larger batch may take less, as buffers fall into other places; what was
+// given for it is enough for the smaller ones, whichever comes first.
+TEST(ModelMemoryTest, MemoryForABatchIsEnoughForEverySmallerOne) {
+  int found = 0;
+  for (const int64_t hidden : {88, 119}) {
+    Functional model;
+    const int x = model.Add(Input({hidden == 88 ? 519 : 430}));
+    const int y = model.Add(Dense(hidden, kRelu), {x});
+    model.Add(Dense(10), {model.Add(Concatenate(), {y, x})});
+    const Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+    model.Compile(SGD(), loss);
+    for (int64_t batch = 2; batch <= 260; ++batch) {
+      CompileOptions options;
+      options.memory_bytes = model.BytesNeeded(batch);
+      if (options.memory_bytes >= model.BytesNeeded(batch - 1)) continue;
+      ++found;
+      model.Compile(SGD(), loss, {}, options);
+      for (const bool training : {false, true}) {
+        const Status s = model.Reserve(batch - 1, training);
+        ASSERT_TRUE(s.ok()) << batch << ": " << s.message();
+        EXPECT_LE(model.BytesUsed(), options.memory_bytes);
+      }
+      EXPECT_TRUE(model.Reserve(batch, true).ok());
+      options.memory_bytes /= 2;
+      model.Compile(SGD(), loss, {}, options);
+      EXPECT_FALSE(model.Reserve(batch - 1, true).ok());
+      model.Compile(SGD(), loss);
+    }
+  }
+  EXPECT_GT(found, 0);
+}
+
 // Bytes in use of the heap of the whole process; 0 where that is not known.
 size_t HeapBytes() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)

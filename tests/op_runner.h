@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,22 +46,27 @@ class GuardedFloats {
   Floats values() const {
     return Floats(floats_.begin() + kGuard, floats_.end() - kGuard);
   }
-  // From float number `from` of the buffer on nothing was written but the
-  // guards, which were not either, nor was the one before it.
+  // Nothing was written to the guards, nor from float number `from` of the
+  // buffer on.
   void ExpectUntouched(size_t from, const char* what) const {
-    for (size_t i = 0; i < kGuard; ++i) {
-      ASSERT_EQ(floats_[i], kGuardValue) << what << ": before, " << i;
-      ASSERT_EQ(floats_[kGuard + size_ + i], kGuardValue)
-          << what << ": behind, " << i;
-    }
-    for (size_t i = from; i < size_; ++i) {
-      ASSERT_EQ(floats_[kGuard + i], kUnwritten) << what << ": at " << i;
-    }
+    const auto body = floats_.begin() + kGuard;
+    const auto end = body + static_cast<ptrdiff_t>(size_);
+    ExpectAll(kGuardValue, floats_.begin(), body, what);
+    ExpectAll(kUnwritten, body + static_cast<ptrdiff_t>(from), end, what);
+    ExpectAll(kGuardValue, end, floats_.end(), what);
   }
 
  private:
-  static constexpr size_t kGuard = 256;
+  static constexpr ptrdiff_t kGuard = 256;
   static constexpr float kGuardValue = -7e29f;
+  using At = Floats::const_iterator;
+  void ExpectAll(float value, At begin, At end, const char* what) const {
+    const At other =
+        std::find_if(begin, end, [value](float v) { return v != value; });
+    EXPECT_TRUE(other == end)
+        << what << ": " << *other << " at " << other - floats_.begin() - kGuard
+        << " of " << size_;
+  }
   size_t size_;
   Floats floats_;
 };
