@@ -135,6 +135,14 @@ differential: build ## COUNT random Keras models of SEED against NumPy; or CASE=
 	@tests/differential.py $(BUILD) --seed $(SEED) --jobs $(JOBS) \
 	  $(if $(CASE),--case $(CASE),--count $(COUNT)) $(if $(KEEP),--keep $(KEEP))
 
+# More of tests/fashion_matrix.py's flags: MATRIX='--batch 100,128 --workers 1'.
+MATRIX ?=
+
+fashion-matrix: ## every batch size on Fashion-MNIST against PyTorch; minutes
+	@tools/deps.sh bench
+	@$(MAKE) --no-print-directory build
+	@tests/fashion_matrix.py $(BUILD) $(MATRIX)
+
 FUZZ_RUNS ?= 1000000
 
 fuzz: ## every fuzz entry under libFuzzer, ASan and UBSan; FUZZ_RUNS each

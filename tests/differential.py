@@ -493,6 +493,34 @@ class Case:
             self.run["strategy"] = {"communication": {
                 "implementation": pick(rng, "auto", "ring", "tree"),
                 "bytes_per_pack": int(pick(rng, 0, 64, 4096))}}
+        self.vary(np.random.default_rng([seed, number, 1]), output)
+
+    def vary(self, rng, output):
+        """What came later has random numbers of its own, so that the cases
+        before it stay what they were."""
+        fit = self.run["fit"]
+        # Trained, saved, and trained on as it was compiled.
+        self.runs = 2 if self.trains and rng.random() < 0.15 else 1
+        if rng.random() < 0.15:
+            fit["validation_freq"] = pick(rng, 2, [1], [2, 3])
+        if rng.random() < 0.15:
+            fit["validation_steps"] = int(rng.integers(1, 4))
+        self.files = {}  # how a part of the data is stored: "npy" where absent
+        for part, (x, y) in self.parts():
+            if rng.random() < 0.3 and x.dtype == "u1" and y.dtype == "u1":
+                self.files[part] = "idx"
+            elif rng.random() < 0.3 and x.ndim == 2 and math.prod(output) == (
+                    output[-1] if y.ndim == 1 else 1):
+                self.files[part] = "csv"
+        for part, kind in self.files.items():
+            entry = self.run["data"][part]
+            if kind == "idx":
+                entry["images"] = entry.pop("x").replace(".npy", ".idx")
+                entry["labels"] = entry.pop("y").replace(".npy", ".idx")
+                entry["in_memory"] = bool(rng.integers(2))
+            else:
+                del entry["x"], entry["y"]
+                entry.update({"csv": part + ".csv", "label": "label"})
 
     def parts(self):
         yield "train", self.train
@@ -549,7 +577,7 @@ class Case:
     def oracle(self, dtype=np.float64, noise=None):
         train, validation = self.data()
         fit = keras_oracle.Fit(self.run, self.workers, train, validation,
-                               self.weights, dtype, noise)
+                               self.weights, dtype, noise, self.runs)
         if self.trains:
             return fit.results()
         values, slack = fit.evaluate(fit.data)
@@ -560,45 +588,70 @@ class Case:
     def write(self, folder):
         (folder / "run.json").write_text(json.dumps(self.run, indent=1) + "\n")
         for part, (x, y) in self.parts():
-            np.save(folder / f"{part}_x.npy", x)
-            np.save(folder / f"{part}_y.npy", y)
+            kind = self.files.get(part)
+            if kind == "idx":
+                write_idx(folder / f"{part}_x.idx", x)
+                write_idx(folder / f"{part}_y.idx", y)
+            elif kind == "csv":
+                write_csv(folder / f"{part}.csv", x, y)
+            else:
+                np.save(folder / f"{part}_x.npy", x)
+                np.save(folder / f"{part}_y.npy", y)
         write_safetensors(folder / "init.safetensors", self.weights)
+        again = {**self.run, "model": "out.safetensors", "callbacks": [
+            {"class_name": "CSVLogger", "config": {"filename": "epochs2.csv"}}]}
+        del again["compile"]
+        (folder / "again.json").write_text(json.dumps(again, indent=1) + "\n")
+
+    def commands(self, program):
+        """One after another, each a list."""
+        if not self.trains:
+            fit = self.run["fit"]
+            return [[program, "evaluate", "run.json", "--init",
+                     "init.safetensors", "--data", "run.json", "--part",
+                     "train", "--json", "--batch-size", str(fit["batch_size"]),
+                     "--threads", str(fit["threads"])]]
+        launch = [program, "launch", "-n", str(self.workers), "--"
+                  ] if self.workers > 1 else []
+        commands = [[*launch, program, "train", "--init", "init.safetensors",
+                     "--save", "out.safetensors", "--log-steps", "steps.csv",
+                     "run.json"]]
+        if self.runs == 2:
+            commands.append([*launch, program, "train", "--save",
+                             "out2.safetensors", "--log-steps", "steps2.csv",
+                             "again.json"])
+        return commands
 
     def ringlet(self, program, folder):
         """The results, or a text that says what went wrong."""
         self.write(folder)
-        if self.trains:
-            command = [program, "train", "--init", "init.safetensors", "--save",
-                       "out.safetensors", "--log-steps", "steps.csv",
-                       "run.json"]
-            if self.workers > 1:
-                command = [program, "launch", "-n", str(self.workers), "--",
-                           *command]
-        else:
-            command = [program, "evaluate", "run.json", "--init",
-                       "init.safetensors", "--data", "run.json", "--part",
-                       "train", "--json", "--batch-size",
-                       str(self.run["fit"]["batch_size"]), "--threads",
-                       str(self.run["fit"]["threads"])]
-        (folder / "command").write_text(" ".join(map(str, command)) + "\n")
+        commands = self.commands(program)
+        (folder / "command").write_text("".join(
+            " ".join(map(str, command)) + "\n" for command in commands))
         environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
-        try:
-            ran = subprocess.run(command, cwd=folder, text=True, timeout=SECONDS,
-                                 stdin=subprocess.DEVNULL, env=environment,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        except subprocess.TimeoutExpired:
-            return f"still ran after {SECONDS} s"
-        if ran.returncode != 0:
-            return f"exit code {ran.returncode}: {ran.stderr.strip()[-300:]}"
-        if not self.trains:
-            return {"val": np.array([list(json.loads(ran.stdout).values())],
-                                    float)}
-        return self.read(folder)
+        for command in commands:
+            try:
+                ran = subprocess.run(
+                    command, cwd=folder, text=True, timeout=SECONDS,
+                    stdin=subprocess.DEVNULL, env=environment,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            except subprocess.TimeoutExpired:
+                return f"still ran after {SECONDS} s"
+            if ran.returncode != 0:
+                return f"exit code {ran.returncode}: {ran.stderr.strip()[-300:]}"
+        if self.trains:
+            return self.read(folder)
+        return {"val": np.array([list(json.loads(ran.stdout).values())], float)}
 
     def read(self, folder):
         steps = rows_of(folder / "steps.csv")
         epochs = rows_of(folder / "epochs.csv")
         names = list(steps[0])[2:]
+        last = "out.safetensors"
+        if self.runs == 2:
+            steps += rows_of(folder / "steps2.csv")
+            epochs += rows_of(folder / "epochs2.csv")
+            last = "out2.safetensors"
         result = {
             "steps": np.array([[float(row[name]) for name in names]
                                for row in steps]),
@@ -606,10 +659,27 @@ class Case:
             "val": np.array([[float(row["val_" + name]) for name in names]
                              for row in epochs
                              if row.get("val_loss", "NA") != "NA"])}
-        for name, value in read_safetensors(folder / "out.safetensors").items():
+        for name, value in read_safetensors(folder / last).items():
             if name.startswith("model/"):
                 result["weights/" + name[6:]] = value.astype(float)
         return result
+
+
+def write_idx(path, array):
+    path.write_bytes(struct.pack(">HBB", 0, 8, array.ndim) +
+                     struct.pack(f">{array.ndim}I", *array.shape) +
+                     array.tobytes())
+
+
+def write_csv(path, x, y):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        columns = [f"c{i}" for i in range(x.shape[1])]
+        at = x.shape[1] // 2  # the label stands between them
+        writer.writerow([*columns[:at], "label", *columns[at:]])
+        for row, label in zip(x, y.reshape(len(y))):
+            values = [repr(value) for value in row.tolist()]
+            writer.writerow([*values[:at], repr(label.item()), *values[at:]])
 
 
 def rows_of(path):

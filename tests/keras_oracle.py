@@ -654,12 +654,12 @@ class Fit:
     """One run of training. `data` is (x, y) of all examples as the model sees
     them, `validation` such a pair or None, `weights` arrays by path. `noise`
     is a random generator: values are then changed by as much as float32 may
-    round them."""
+    round them. `runs`: so often fit is called, one time after another."""
 
     def __init__(self, run, world, data, validation, weights, dtype=np.float64,
-                 noise=None):
+                 noise=None, runs=1):
         self.fit = run.get("fit", {})
-        self.world, self.dtype = world, dtype
+        self.world, self.dtype, self.runs = world, dtype, runs
         self.model = Model(run["model"])
         if noise is not None:
             self.model.noise = lambda t: disturbed(t, noise)
@@ -676,6 +676,12 @@ class Fit:
             layer.weights[name] = self.weights[path] = w
         self.data = self.cast(data)
         self.validation = self.cast(validation) if validation else None
+        steps = self.fit.get("validation_steps")
+        if validation and steps:
+            size = self.fit.get("validation_batch_size") or self.fit.get(
+                "batch_size", 32)
+            self.validation = tuple(t[:steps * size * world]
+                                    for t in self.validation)
 
     def cast(self, data):
         x, y = data
@@ -726,11 +732,16 @@ class Fit:
         return (values + list(sums[:, 0] / sums[:, 2]),
                 [0.0] + list(sums[:, 1] / sums[:, 2]))
 
+    def validates(self, epoch):
+        freq = self.fit.get("validation_freq", 1)
+        return self.validation is not None and (
+            epoch % freq == 0 if isinstance(freq, int) else epoch in freq)
+
     def results(self):
         """Arrays by name: steps (S, 1 + metrics), steps_slack, epochs, val,
         val_slack, and weights/PATH."""
         steps, slacks, epochs, val, val_slacks = [], [], [], [], []
-        for epoch in self.batches():
+        for number, epoch in enumerate(self.batches() * self.runs):
             total, examples = 0.0, 0
             for index in epoch:
                 x, y = self.data[0][index], self.data[1][index]
@@ -748,7 +759,7 @@ class Fit:
                 total += value * len(index)
                 examples += len(index)
             epochs.append([total / examples])
-            if self.validation:
+            if self.validates(number % self.fit.get("epochs", 1) + 1):
                 values, slack = self.evaluate(self.validation)
                 val.append(values)
                 val_slacks.append(slack)
