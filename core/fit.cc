@@ -324,6 +324,7 @@ class Fitter {
     f.Add("epochs", options_.epochs);
     f.Add("initial_epoch", options_.initial_epoch);
     f.Add("steps_per_epoch", fit_.steps_per_epoch);
+    f.Add("steps_per_epoch as given", options_.steps_per_epoch);
     f.Add("check_replicas_every", options_.check_replicas_every);
     if (options_.validation_data.empty()) {
       f.Add("validation", "none");

@@ -337,7 +337,9 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
       {"the seed is 9", [](Setting* s) { s->compile.seed = 9; }},
       {"epochs is 3", [](Setting* s) { s->fit.epochs = 3; }},
       {"initial_epoch is 1", [](Setting* s) { s->fit.initial_epoch = 1; }},
-      {"steps_per_epoch is 2", [](Setting* s) { s->fit.steps_per_epoch = 2; }},
+      {"steps_per_epoch is 1", [](Setting* s) { s->fit.steps_per_epoch = 1; }},
+      {"steps_per_epoch as given is 2",
+       [](Setting* s) { s->fit.steps_per_epoch = 2; }},
       {"check_replicas_every is 7",
        [](Setting* s) { s->fit.check_replicas_every = 7; }},
       {"validation", [](Setting* s) { s->fit.validation_data = s->data; }},
@@ -363,7 +365,6 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
        [](Setting* s) { s->data = Images().Batch(6, true); }},
   };
   for (const auto& change : changes) {
-    std::fprintf(stderr, "%s\n", change.says);
     const std::vector<std::string> messages =
         Messages(3, [&](Collective* collective) {
           Setting s;

@@ -35,12 +35,19 @@ class ThreadJob {
     changed_.notify_all();
   }
 
-  // All ranks meet; the last one calls `combine` on their spans.
-  Status Meet(int rank, void* span,
+  // All ranks meet; the last one calls `combine` on their spans. `what` tells
+  // operations and sizes apart: ranks that make different calls get an error.
+  Status Meet(int rank, void* span, uint64_t what,
               const std::function<void(const std::vector<void*>&)>& combine) {
     std::unique_lock<std::mutex> lock(mutex_);
     // The spans of those who were here before may be gone.
     if (!end_.ok()) return end_;
+    if (arrived_ > 0 && what != what_) {
+      end_ = InvalidArgument("the ranks' calls differ");
+      changed_.notify_all();
+      return end_;
+    }
+    what_ = what;
     spans_[rank] = span;
     if (++arrived_ == size_) {
       combine(spans_);
@@ -60,6 +67,7 @@ class ThreadJob {
   std::condition_variable changed_;
   std::vector<void*> spans_;
   int arrived_ = 0, round_ = 0;
+  uint64_t what_ = 0;  // of the call under way
   Status end_;  // why no call will succeed any more
   bool aborted_ = false;
 };
@@ -74,36 +82,42 @@ class ThreadCollective final : public Collective {
 
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
     *ticket = 0;
-    return job_->Meet(rank_, data, [count](const std::vector<void*>& spans) {
-      for (size_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (void* span : spans) sum += static_cast<float*>(span)[i];
-        for (void* span : spans) static_cast<float*>(span)[i] = sum;
-      }
-    });
+    return job_->Meet(rank_, data, 4 * count,
+                      [count](const std::vector<void*>& spans) {
+                        for (size_t i = 0; i < count; ++i) {
+                          float sum = 0;
+                          for (void* span : spans)
+                            sum += static_cast<float*>(span)[i];
+                          for (void* span : spans)
+                            static_cast<float*>(span)[i] = sum;
+                        }
+                      });
   }
   Status Wait(Ticket) override { return Status(); }
   Status Broadcast(void* data, size_t bytes, int root) override {
-    return job_->Meet(rank_, data, [&](const std::vector<void*>& spans) {
-      for (void* span : spans) {
-        if (span != spans[root]) std::memcpy(span, spans[root], bytes);
-      }
-    });
+    return job_->Meet(rank_, data, 4 * bytes + 1,
+                      [&](const std::vector<void*>& spans) {
+                        for (void* span : spans) {
+                          if (span != spans[root])
+                            std::memcpy(span, spans[root], bytes);
+                        }
+                      });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
     std::memcpy(static_cast<char*>(out) + rank_ * bytes, in, bytes);
-    return job_->Meet(rank_, out, [&](const std::vector<void*>& outs) {
-      for (size_t r = 0; r < outs.size(); ++r) {
-        for (void* to : outs) {
-          if (to == outs[r]) continue;
-          std::memcpy(static_cast<char*>(to) + r * bytes,
-                      static_cast<char*>(outs[r]) + r * bytes, bytes);
-        }
-      }
-    });
+    return job_->Meet(
+        rank_, out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
+          for (size_t r = 0; r < outs.size(); ++r) {
+            for (void* to : outs) {
+              if (to == outs[r]) continue;
+              std::memcpy(static_cast<char*>(to) + r * bytes,
+                          static_cast<char*>(outs[r]) + r * bytes, bytes);
+            }
+          }
+        });
   }
   Status Barrier() override {
-    return job_->Meet(rank_, nullptr, [](const std::vector<void*>&) {});
+    return job_->Meet(rank_, nullptr, 3, [](const std::vector<void*>&) {});
   }
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
