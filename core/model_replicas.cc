@@ -88,6 +88,7 @@ Status Model::Impl::JoinReplicas(bool lived) {
 
 Status Model::RejoinReplicas() {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  impl_->DropGradients();  // of the ring that is no more
   RINGLET_RETURN_IF_ERROR(collective()->Reform());
   return impl_->JoinReplicas(/*lived=*/true);
 }

@@ -359,7 +359,7 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
       {"the batch size is 4", [](Setting* s) { s->data = Images().Batch(4); }},
       {"the scale's factor is 2",
        [](Setting* s) { s->data = Images().Map(Scale(2)).Batch(6); }},
-      {"the first example is 1",
+      {"the number of examples is 11",
        [](Setting* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
       {"drop_remainder is 1",
        [](Setting* s) { s->data = Images().Batch(6, true); }},
