@@ -1109,7 +1109,8 @@ TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
 }
 
 TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {
-  WriteRun("\"callbacks\": []", "\"strategy\": {\"start_timeout\": 0.3}");
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"start_timeout\": 0.3, \"patience\": 60}");
   const Strings addresses = FreeAddresses(2);
   const std::string cluster = "{\"cluster\": {\"worker\": [\"" + addresses[0] +
                               "\", \"" + addresses[1] +

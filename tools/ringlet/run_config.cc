@@ -269,6 +269,9 @@ Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
   if (fields.Has("start_timeout")) {
     fields.Double("start_timeout", 0.1, 1e6, &options->start_timeout_seconds);
   }
+  if (fields.Has("patience")) {
+    fields.Double("patience", 0, 1e9, &options->patience_seconds);
+  }
   fields.String("job", &options->job);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   std::string policy = "wait";
