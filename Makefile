@@ -57,6 +57,11 @@ crash: build ## 100,000 simulated power cuts, and an ext4 shut down 50 times
 	@RINGLET_CRASH_STATES=100000 $(BUILD)/tests/checkpoint_crash_test
 	@RINGLET_SHUTDOWNS=50 $(BUILD)/tests/real_disk_test
 
+LOSSES ?= 30
+
+losses: build ## jobs that lose workers in every way, LOSSES times each
+	@RINGLET_LOSSES=$(LOSSES) RINGLET_BUILD=$(BUILD) $(BUILD)/tests/job_test
+
 soak: build ## 200,000 all-reduces, and five minutes on a machine twice busy
 	@tests/soak.py $(BUILD) 100000 300
 

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <thread>
 #include <vector>
@@ -208,17 +209,21 @@ void Undisturbed(const TempFolder& folder, int size) {
   for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
 }
 
-// No backup ever reaches the disk: what the survivors have goes on.
-TEST(JobTest, WithoutAWrittenBackupTheSurvivorsStateGoesOn) {
+// Jobs that lose a worker, which is started again, and end like the undisturbed
+// one. `disturb` is called just before each loss.
+void ExpectLossesCostNothing(
+    const std::string& option, int losses_each,
+    const std::function<void(const TempFolder&)>& disturb) {
   constexpr int kSize = 3;
   TempFolder undisturbed;
   Undisturbed(undisturbed, kSize);
   for (int n = 0; n < Losses(); ++n) {
     const int victim = n % kSize;
     TempFolder folder;
-    Job job(folder, kSize, /*backup=*/true, "full=1");
-    for (const int step : {RandomStep(n, 60), 70 + RandomStep(n, 60)}) {
-      job.WaitForStep(victim, step);
+    Job job(folder, kSize, /*backup=*/true, option);
+    for (int loss = 0; loss < losses_each; ++loss) {
+      job.WaitForStep(victim, 70 * loss + RandomStep(n, 60));
+      disturb(folder);
       job.Signal(victim, SIGKILL);
       EXPECT_EQ(job.End(victim), 128 + SIGKILL);
       job.Start(victim);
@@ -228,25 +233,18 @@ TEST(JobTest, WithoutAWrittenBackupTheSurvivorsStateGoesOn) {
   }
 }
 
+// No backup ever reaches the disk: what the survivors have goes on.
+TEST(JobTest, WithoutAWrittenBackupTheSurvivorsStateGoesOn) {
+  ExpectLossesCostNothing("full=1", 2, [](const TempFolder&) {});
+}
+
 TEST(JobTest, WhereTheBackupWasRemovedTheSurvivorsStateGoesOn) {
-  constexpr int kSize = 3;
-  TempFolder undisturbed;
-  Undisturbed(undisturbed, kSize);
-  for (int n = 0; n < Losses(); ++n) {
-    const int victim = n % kSize;
-    TempFolder folder;
-    Job job(folder, kSize, /*backup=*/true);
-    job.WaitForStep(victim, RandomStep(n, 100));
+  ExpectLossesCostNothing("", 1, [](const TempFolder& folder) {
     for (std::error_code busy;;) {  // the chief may be writing just now
       std::filesystem::remove_all(folder / "backup", busy);
       if (!busy) break;
     }
-    job.Signal(victim, SIGKILL);
-    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
-    job.Start(victim);
-    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
-    ExpectEndsLike(undisturbed, folder, kSize);
-  }
+  });
 }
 
 // Also while the ring forms again: the victims come back one after the other.
