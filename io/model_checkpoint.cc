@@ -203,15 +203,20 @@ class ModelCheckpointCallback final : public Callback {
     double best = kNone;
     if (!Due(fit, logs, path, &best)) return Status();
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
+    unsigned char saved = 0;
     if (fit.chief) {
       const Status written = Write(fit.model, path);
-      if (!written.ok()) return Failed(written, path);
-      if (options_.verbose > 0) {
+      if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));
+      saved = written.ok() ? 1 : 0;
+      if (written.ok() && options_.verbose > 0) {
         std::printf("\nEpoch %" PRId64 ": finished saving model to %s\n",
                     fit.epoch + 1, path.c_str());
       }
     }
-    best_ = best;
+    // All decide alike the next time too.
+    RINGLET_RETURN_IF_ERROR(
+        fit.model->collective()->Broadcast(&saved, 1, /*root=*/0));
+    if (saved != 0) best_ = best;
     return Status();
   }
 

@@ -63,6 +63,9 @@ class Operations {
   void Start(const Call& call);
   // Forgets everything: no memory of a call is touched any more.
   void Clear();
+  // Another process takes the peer's place: what the one before it sent ahead
+  // of time is dropped. Only before the ring has formed.
+  void Replaced(int peer);
 
   // A frame from a peer, in FrameReader's two parts. kInvalidArgument: the
   // ranks' calls differ, and the message names both. kCorruption: the peer

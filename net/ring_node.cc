@@ -291,6 +291,7 @@ Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
 void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].proposal = proposal;
   peers_[peer].link->phase = LinkPhase::kUp;
+  operations_.Replaced(peer);
   peers_[peer].ways.clear();  // should it be lost again, all begins anew
   peers_[peer].next_way = 0;
   peers_[peer].failed.clear();

@@ -471,7 +471,7 @@ class Stepwise {
   void Fit(std::vector<double>* losses, std::vector<double>* validation) {
     DataPosition at;
     for (int64_t epoch = 0; epoch < case_.epochs; ++epoch) {
-      model_->ResetMetrics();
+      trained_ = MetricState();
       const int64_t end = case_.drop_remainder ? case_.train_examples() /
                                                      case_.batch * case_.batch
                                                : case_.train_examples();
@@ -480,7 +480,7 @@ class Stepwise {
       } else {
         PassInOrder(examples_.Train(), &at);
       }
-      losses->push_back(TotalLoss());
+      losses->push_back(trained_.Result());
       if (case_.validation_examples == 0) continue;
       model_->ResetMetrics();
       Pass(case_.train_examples(), case_.all_examples(), case_.validation_batch,
@@ -576,6 +576,7 @@ class Stepwise {
       s = training ? model_->TrainStep(batch) : model_->TestStep(batch);
     }
     ASSERT_TRUE(s.ok()) << s.message();
+    if (training) trained_ += model_->step_metrics()[0];
   }
 
   double TotalLoss() {
@@ -588,6 +589,7 @@ class Stepwise {
   const Examples& examples_;
   Collective* const collective_;
   std::unique_ptr<Model> model_;
+  MetricState trained_;  // the loss of this epoch's steps, of all ranks
 };
 
 void ExpectSameWeights(Model* actual, Model* expected) {

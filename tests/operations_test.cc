@@ -21,7 +21,11 @@ namespace {
 class Network {
  public:
   Network(int size, Algorithm algorithm, WireDtype dtype, uint32_t seed)
-      : size_(size), random_(seed), links_(size * size) {
+      : size_(size),
+        algorithm_(algorithm),
+        dtype_(dtype),
+        random_(seed),
+        links_(size * size) {
     for (int r = 0; r < size; ++r) {
       ends_.push_back(std::make_unique<End>(this, r));
       ranks_.push_back(std::make_unique<Operations>(r, size, algorithm, dtype,
@@ -30,6 +34,20 @@ class Network {
     for (int i = 0; i < size * size; ++i) {
       sinks_.push_back(std::make_unique<Sink>(this, i / size, i % size));
       readers_.push_back(std::make_unique<FrameReader>(sinks_.back().get()));
+    }
+  }
+
+  // Another process takes rank r's place, as while a ring forms.
+  void Replace(int r) {
+    ranks_[r] = std::make_unique<Operations>(r, size_, algorithm_, dtype_,
+                                             ends_[r].get());
+    for (int i = 0; i < size_ * size_; ++i) {
+      if (i / size_ != r && i % size_ != r) continue;
+      links_[i] = Link();
+      readers_[i] = std::make_unique<FrameReader>(sinks_[i].get());
+    }
+    for (int other = 0; other < size_; ++other) {
+      if (other != r) ranks_[other]->Replaced(r);
     }
   }
 
@@ -135,6 +153,8 @@ class Network {
   }
 
   const int size_;
+  const Algorithm algorithm_;
+  const WireDtype dtype_;
   std::mt19937 random_;
   uint64_t payload_bytes_ = 0;
   std::vector<Link> links_;
@@ -265,6 +285,47 @@ TEST(OperationsTest, AnyTimingGivesTheSameResultsByTree) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     for (int size = 2; size <= 5; ++size) {
       PlayHistory(size, Algorithm::kTree, seed);
+    }
+  }
+}
+
+// A worker that was killed after it had begun the first operation, and started
+// again before the others' ring had formed: what the first one sent is not the
+// second one's.
+TEST(OperationsTest, WhatAReplacedProcessSentIsDropped) {
+  for (int size = 2; size <= 5; ++size) {
+    for (int replaced = 0; replaced < size; ++replaced) {
+      Network network(size, Algorithm::kAuto, WireDtype::kFloat32, 1);
+      bool moved = true;
+      Call barrier;
+      ASSERT_TRUE(network.Start(replaced, barrier).ok());
+      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      network.Replace(replaced);
+      std::vector<float> data(size);
+      for (int n = 0; n < 20; ++n) {
+        for (int r = 0; r < size; ++r) {
+          Call call;
+          if (n % 2 == 1) {
+            data[r] = 1;
+            SwapToLittle(&data[r], sizeof(float), 1);
+            call.type = FrameType::kAllReduce;
+            call.data = reinterpret_cast<uint8_t*>(&data[r]);
+            call.bytes = sizeof(float);
+          }
+          const Status started = network.Start(r, call);
+          ASSERT_TRUE(started.ok()) << started.message();
+        }
+        for (moved = true; moved;) {
+          const Status status = network.Step(&moved);
+          ASSERT_TRUE(status.ok()) << status.message();
+        }
+        for (int r = 0; r < size; ++r) {
+          ASSERT_EQ(network.rank(r)->completed(), static_cast<uint64_t>(n + 1));
+          if (n % 2 == 0) continue;
+          SwapToLittle(&data[r], sizeof(float), 1);
+          ASSERT_EQ(data[r], size);
+        }
+      }
     }
   }
 }
