@@ -10,8 +10,8 @@
 //
 // In a job of several workers all of them give the callback; the chief alone
 // reads and writes, and the others take its state. Where a worker is lost, the
-// others wait for it to be started again, without a restart of their own, and it
-// takes the state from their memory. The backup serves where all were lost.
+// others wait for it to be started again, without a restart of their own, and
+// it takes the state from their memory. The backup serves where all were lost.
 
 #ifndef RINGLET_IO_BACKUP_AND_RESTORE_H_
 #define RINGLET_IO_BACKUP_AND_RESTORE_H_

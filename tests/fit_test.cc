@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "core/callbacks.h"
+#include "core/step_logger.h"
 #include "rewinder.h"
+#include "temp_folder.h"
 #include "tiny_model.h"
 
 namespace ringlet {
@@ -394,6 +396,7 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
   struct End {
     std::vector<float> weights;
     std::vector<double> loss, val_loss;
+    std::string log, steps;
     int calls = 0;
   };
   const auto run = [](const std::vector<int>& losses) {
@@ -411,13 +414,17 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
     ReduceLROnPlateauOptions plateau;
     plateau.patience = 1;
     plateau.min_delta = 10;  // never better
+    const TempFolder folder;
     options.callbacks = {EarlyStopping(stopping), ReduceLROnPlateau(plateau),
+                         CSVLogger(folder / "log.csv"),
+                         StepLogger(folder / "steps.csv"),
                          std::make_shared<Restores>()};
     const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
     EXPECT_TRUE(history.ok()) << history.status().message();
     if (!history.ok()) return End();
-    return End{WeightsOf(model.get()), history->Values("loss"),
-               history->Values("val_loss"), collective.calls()};
+    return End{WeightsOf(model.get()),          history->Values("loss"),
+               history->Values("val_loss"),     ReadWhole(folder / "log.csv"),
+               ReadWhole(folder / "steps.csv"), collective.calls()};
   };
   // Compile's calls are not the fit's: a loss there is the program's end.
   LosesItsPeerNowAndThen compiled({});
@@ -435,6 +442,8 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
       ASSERT_EQ(end.weights, expected.weights) << first << " + " << more;
       ASSERT_EQ(end.loss, expected.loss) << first << " + " << more;
       ASSERT_EQ(end.val_loss, expected.val_loss) << first << " + " << more;
+      ASSERT_EQ(end.log, expected.log) << first << " + " << more;
+      ASSERT_EQ(end.steps, expected.steps) << first << " + " << more;
     }
   }
 }

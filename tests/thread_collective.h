@@ -68,7 +68,7 @@ class ThreadJob {
   std::vector<void*> spans_;
   int arrived_ = 0, round_ = 0;
   uint64_t what_ = 0;  // of the call under way
-  Status end_;  // why no call will succeed any more
+  Status end_;         // why no call will succeed any more
   bool aborted_ = false;
 };
 
