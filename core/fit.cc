@@ -124,7 +124,9 @@ class Fitter {
     for (;;) {
       const Status status = TrainAll(history);
       TellOthers(model_->collective(), status, agreed_);
-      const bool resumes = status.code() == Code::kPeerLost && Restores();
+      // Who was asked to stop does not wait for others to come back.
+      const bool resumes = status.code() == Code::kPeerLost && Restores() &&
+                           !fit_.interrupted;
       if (resumes) border_.Keep();  // before the callbacks let go of it
       for (const auto& callback : options_.callbacks) {
         callback->OnFitReturn(fit_, status);

@@ -377,6 +377,7 @@ class LosesItsPeerNowAndThen final : public Collective {
     return Status();
   }
   int calls() const { return calls_; }
+  void LoseNow() { lost_ = true; }
 
  private:
   Status Call() {
@@ -446,6 +447,32 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
       ASSERT_EQ(end.steps, expected.steps) << first << " + " << more;
     }
   }
+}
+
+TEST(FitTest, WhoWasAskedToStopDoesNotWaitForALostPeer) {
+  class IsInterrupted final : public Callback {
+   public:
+    explicit IsInterrupted(LosesItsPeerNowAndThen* peer) : peer_(peer) {}
+    const char* name() const override { return "interrupted"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      fit.interrupted = true;
+      peer_->LoseNow();
+      return Status();
+    }
+
+   private:
+    LosesItsPeerNowAndThen* const peer_;
+  };
+  LosesItsPeerNowAndThen collective({});
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(2);
+  options.callbacks = {std::make_shared<IsInterrupted>(&collective),
+                       std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kPeerLost);
+  EXPECT_EQ(model->iterations(), 1);
 }
 
 TEST(FitTest, AStateThatNobodyHoldsIsAnErrorNeverAStartFromZero) {
