@@ -12,8 +12,9 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 
 .DEFAULT_GOAL := build
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
-.PHONY: differential fashion-matrix fuzz soak help clean static cross crash mpi ci ci-full coverage \
-        format format-check stack tidy mixed dist dist-check
+.PHONY: differential fashion-matrix losses fuzz soak help clean static cross
+.PHONY: crash mpi ci ci-full coverage format format-check stack tidy mixed dist
+.PHONY: dist-check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "../core/byte_order.h"
-#include "../core/clock.h"
 #include "loop.h"
 #include "name_lookup.h"
 #include "own_addresses.h"
@@ -398,16 +397,7 @@ Status RingCollective::Open(const RingOptions& options,
 Status RingCollective::Open(const RingOptions& options,
                             std::unique_ptr<RingCollective>* out) {
   auto ring = std::make_unique<Ring>(options);
-  const int64_t deadline =
-      Clock::System()->MonotonicNanos() +
-      static_cast<int64_t>(options.start_timeout_seconds * 1e9);
-  Status status = ring->Begin();
-  // One that was lost while all met is waited for like one that is not there.
-  while (status.code() == Code::kPeerLost &&
-         Clock::System()->MonotonicNanos() < deadline) {
-    status = ring->Reform();
-  }
-  RINGLET_RETURN_IF_ERROR(status);
+  RINGLET_RETURN_IF_ERROR(ring->Begin());
   *out = std::move(ring);
   return Status();
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "../core/clock.h"
 #include "mpi_collective.h"
 #include "ring_collective.h"
 
@@ -71,6 +72,23 @@ RingImplementation RingOf(CommunicationImplementation implementation) {
       return RingImplementation::kTree;
     default:
       return RingImplementation::kAuto;
+  }
+}
+
+// One that was lost while all met is waited for like one that is not there yet.
+Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out) {
+  Clock* const clock = Clock::System();
+  const int64_t deadline =
+      clock->MonotonicNanos() +
+      static_cast<int64_t>(options.start_timeout_seconds * 1e9);
+  for (;;) {
+    const Status status = RingCollective::Open(options, out);
+    if (status.code() != Code::kPeerLost ||
+        clock->MonotonicNanos() >= deadline) {
+      return status;
+    }
+    std::fprintf(stderr, "warning: %s, while the workers met; waiting on\n",
+                 status.message());
   }
 }
 
@@ -165,7 +183,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   ring.implementation = RingOf(options.communication.implementation);
   ring.bytes_per_pack = PackOf(options.communication);
   ring.wire_dtype = options.communication.wire_dtype;
-  strategy.status_ = RingCollective::Open(ring, &strategy.collective_);
+  strategy.status_ = OpenRing(ring, &strategy.collective_);
   return strategy;
 }
 
