@@ -54,6 +54,21 @@ int LocalSocket(const std::string& name, sockaddr_un* address,
 #endif
 }
 
+// Whether the other end of a local socket belongs to this process's user. Where
+// the system does not say, the handshake decides.
+bool IsOfSameUser(int fd) {
+#ifdef SO_PEERCRED
+  ucred peer = {};
+  socklen_t bytes = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
+    return peer.uid == geteuid();
+  }
+#else
+  (void)fd;
+#endif
+  return true;
+}
+
 uv_handle_t* AsHandle(void* handle) {
   return static_cast<uv_handle_t*>(handle);
 }
@@ -107,8 +122,14 @@ Status Link::Begin() {
 Status Link::Accept(uv_stream_t* listener) {
   RINGLET_RETURN_IF_ERROR(Init(listener->type == UV_NAMED_PIPE));
   const int error = uv_accept(listener, stream());
+  uv_os_fd_t fd = -1;
+  const bool foreign = error == 0 && local_ &&
+                       uv_fileno(AsHandle(&handle_), &fd) == 0 &&
+                       !IsOfSameUser(fd);
   const Status status =
-      error == 0 ? Begin() : UvError(error, "cannot accept a connection");
+      error != 0 ? UvError(error, "cannot accept a connection")
+      : foreign  ? Error(Code::kUnavailable, "another user's local socket")
+                 : Begin();
   if (!status.ok()) Close();
   return status;
 }
@@ -142,7 +163,10 @@ Status Link::ConnectLocal(const std::string& name) {
     close(fd);
     return OsError(error, "cannot connect to a local socket");
   }
-  Status status = Init(true);
+  Status status =
+      IsOfSameUser(fd)
+          ? Init(true)
+          : Error(Code::kUnavailable, "the local socket is another user's");
   if (!status.ok()) {
     close(fd);
     return status;

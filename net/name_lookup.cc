@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -19,9 +20,9 @@ struct NameLookup::State {
   std::condition_variable changed;
   bool done = false;
   Status status;
-  sockaddr_storage answer = {};
+  std::vector<sockaddr_storage> answer;
 
-  void End(const Status& result, const sockaddr_storage& found) {
+  void End(const Status& result, const std::vector<sockaddr_storage>& found) {
     const std::lock_guard<std::mutex> lock(mutex);
     status = result;
     answer = found;
@@ -46,9 +47,12 @@ Status NameLookup::Check(const Address& address) {
 
 NameLookup::NameLookup(const Address& address)
     : state_(std::make_shared<State>()) {
-  sockaddr_storage numeric = {};
-  NumericAddress(address, &numeric).IgnoreError();
-  state_->End(Check(address), numeric);
+  sockaddr_storage numeric;
+  if (NumericAddress(address, &numeric).ok()) {
+    state_->End(Status(), {numeric});
+  } else {
+    state_->End(Check(address), {});
+  }
 }
 
 #else
@@ -61,7 +65,7 @@ void NameLookup::Resolve(State* state) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  sockaddr_storage found = {};
+  std::vector<sockaddr_storage> found;
   const Address& address = state->address;
   const int error = resolver(address.host.c_str(), nullptr, &hints, &list);
   if (error != 0) {
@@ -70,10 +74,22 @@ void NameLookup::Resolve(State* state) {
                found);
     return;
   }
-  std::memcpy(&found, list->ai_addr, list->ai_addrlen);
+  for (const addrinfo* item = list; item != nullptr; item = item->ai_next) {
+    const int family = item->ai_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    sockaddr_storage one = {};
+    std::memcpy(&one, item->ai_addr, item->ai_addrlen);
+    SetPort(address.port, &one);
+    const bool known = std::any_of(
+        found.begin(), found.end(),
+        [&](const sockaddr_storage& had) { return SameAddress(had, one); });
+    if (!known && found.size() < kMaxAddresses) found.push_back(one);
+  }
   freeaddrinfo(list);
-  SetPort(address.port, &found);
-  state->End(Status(), found);
+  state->End(found.empty() ? NotFound("the name %s has no IPv4 or IPv6 address",
+                                      address.host.c_str())
+                           : Status(),
+             found);
 }
 
 NameLookup::NameLookup(const Address& address)
@@ -81,7 +97,7 @@ NameLookup::NameLookup(const Address& address)
   state_->address = address;
   sockaddr_storage numeric;
   if (NumericAddress(address, &numeric).ok()) {
-    state_->End(Status(), numeric);
+    state_->End(Status(), {numeric});
     return;
   }
   // The thread's own share; it outlives this object where it must.
@@ -120,7 +136,7 @@ bool NameLookup::Wait(double seconds) const {
                                   [this] { return state_->done; });
 }
 
-Status NameLookup::Answer(sockaddr_storage* out) const {
+Status NameLookup::Answer(std::vector<sockaddr_storage>* out) const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   RINGLET_CHECK(state_->done);
   *out = state_->answer;

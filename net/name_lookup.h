@@ -1,5 +1,5 @@
-// NameLookup: a host's name becomes an address, without anybody waiting longer
-// than he wants.
+// NameLookup: a host's name becomes its addresses, without anybody waiting
+// longer than he wants.
 //
 // Internal to net/. The system's resolver may take half a minute and cannot be
 // stopped, so it runs on a thread of its own, which is left to itself where the
@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <vector>
 
 #include "../core/status.h"
 #include "cluster.h"
@@ -30,8 +31,10 @@ class NameLookup {
   bool done() const { return Wait(0); }
   // Until it is done, or for `seconds`; says which.
   bool Wait(double seconds) const;
-  // Once done: kNotFound says why there is no address.
-  Status Answer(sockaddr_storage* out) const;
+  // Once done: all that the name has, in the resolver's order, at most
+  // kMaxAddresses. kNotFound says why there is none.
+  Status Answer(std::vector<sockaddr_storage>* out) const;
+  static constexpr size_t kMaxAddresses = 16;
 
   // getaddrinfo; tests put another in its place while no lookup is under way.
   using Resolver = int (*)(const char*, const char*, const addrinfo*,

@@ -12,6 +12,7 @@
 #include "../core/byte_order.h"
 #include "loop.h"
 #include "name_lookup.h"
+#include "own_addresses.h"
 #include "ring_node.h"
 #include "socket_address.h"
 
@@ -97,12 +98,16 @@ class Ring final : public RingCollective, private RingNode::Owner {
     std::vector<Address> hosts;
     RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
     if (size() == 1) return Status();
-    sockaddr_storage own;
-    RINGLET_RETURN_IF_ERROR(OwnAddress(hosts[options_.rank], &own));
+    std::vector<sockaddr_storage> own;
+    std::string warning;
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(
+        hosts, options_.rank, options_.start_timeout_seconds, &own, &warning));
+    if (!warning.empty()) Say("warning: " + warning);
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
-    node_ = std::make_unique<RingNode>(options_, std::move(hosts), own,
-                                       generation_, loop_.get(), owner);
+    node_ =
+        std::make_unique<RingNode>(options_, std::move(hosts), std::move(own),
+                                   generation_, loop_.get(), owner);
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
@@ -263,17 +268,6 @@ class Ring final : public RingCollective, private RingNode::Owner {
   static void Say(const std::string& text) {
     std::fprintf(stderr, "%s\n", text.c_str());
     std::fflush(stderr);
-  }
-
-  Status OwnAddress(const Address& host, sockaddr_storage* out) const {
-    const NameLookup lookup(host);
-    if (lookup.Wait(options_.start_timeout_seconds)) {
-      return lookup.Answer(out).Annotate("rank %d", options_.rank);
-    }
-    return Error(Code::kDeadlineExceeded,
-                 "rank %d waited %g s for the resolver to find its own name %s",
-                 options_.rank, options_.start_timeout_seconds,
-                 host.host.c_str());
   }
 
   void End() {

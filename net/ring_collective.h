@@ -37,7 +37,10 @@ enum class RingImplementation {
 
 struct RingOptions {
   // Of every worker by rank: "host:port", "1.2.3.4:port" or "[v6]:port". The
-  // same list on every worker. This worker listens on its own address only.
+  // same list on every worker. This worker listens on its own address only; of
+  // a name, on every address that it has here, and where these are loopback
+  // addresses and others on another host, on the one by which this host reaches
+  // them too, with a warning on stderr.
   std::vector<std::string> addresses;
   int rank = 0;
   // Workers of different jobs refuse each other; at most 256 bytes.

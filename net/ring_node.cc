@@ -46,19 +46,17 @@ Code CodeOf(uint8_t byte) {
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
-                   const sockaddr_storage& own, uint32_t generation, Loop* loop,
-                   Owner* owner)
+                   std::vector<sockaddr_storage> own, uint32_t generation,
+                   Loop* loop, Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
-      own_(own),
+      own_(std::move(own)),
       loop_(loop),
       owner_(owner),
       rank_(options.rank),
       size_(static_cast<int>(options.addresses.size())),
       proposal_(generation),
       peers_(options.addresses.size()),
-      tcp_listener_(loop, this),
-      local_listener_(loop, this),
       membership_(MembershipOptions(options), Now()),
       operations_(rank_, size_, AlgorithmOf(options.implementation),
                   options.wire_dtype, this) {
@@ -95,73 +93,129 @@ void RingNode::Begin() {
       kStartTickMs);
 }
 
+// On every address that its name has here: any of them may be the first that
+// another worker finds.
 Status RingNode::Listen() {
-  const Status status =
-      tcp_listener_.ListenTcp(reinterpret_cast<const sockaddr*>(&own_));
+  Status why;
+  bool listening = false;
+  for (const sockaddr_storage& own : own_) {
+    const Status status = ListenTcp(own);
+    listening = listening || status.ok();
+    if (status.ok()) {
+      ListenLocal(own);
+      continue;
+    }
+    why = status;
+    if (why.os_error() == EADDRINUSE) break;  // who comes there meets another
+  }
   const char* address = options_.addresses[rank_].c_str();
-  if (status.os_error() == EADDRINUSE) {
+  if (why.os_error() == EADDRINUSE) {
     return Error(Code::kAlreadyExists,
                  "rank %d cannot listen on %s: the port is in use by another "
                  "process",
                  rank_, address);
   }
-  if (status.os_error() == EADDRNOTAVAIL) {
+  if (listening) return Status();  // a name may have addresses of others too
+  if (why.os_error() == EADDRNOTAVAIL) {
     return InvalidArgument(
         "rank %d cannot listen on %s: this host has no such address", rank_,
         address);
   }
-  if (!status.ok()) {
-    return status.Annotate("rank %d cannot listen on %s", rank_, address);
-  }
-  if (options_.local_sockets) {  // without it, TCP serves
-    local_listener_.ListenLocal(LocalSocketName(own_)).IgnoreError();
-  }
-  return Status();
+  return why.Annotate("rank %d cannot listen on %s", rank_, address);
 }
 
-// Looks the address up anew each time: a worker that starts again may be
-// elsewhere.
+Status RingNode::ListenTcp(const sockaddr_storage& address) {
+  Listener::Owner* owner = this;
+  listeners_.push_back(std::make_unique<Listener>(loop_, owner));
+  return listeners_.back()->ListenTcp(
+      reinterpret_cast<const sockaddr*>(&address));
+}
+
+// Where that cannot be, somebody else having the name, TCP serves.
+void RingNode::ListenLocal(const sockaddr_storage& address) {
+  if (!options_.local_sockets) return;
+  Listener::Owner* owner = this;
+  listeners_.push_back(std::make_unique<Listener>(loop_, owner));
+  listeners_.back()->ListenLocal(LocalSocketName(address)).IgnoreError();
+}
+
+// All ways to a peer in turn, one at a time: each address that its name has, by
+// the local socket first where it is of this host. Whatever goes wrong with
+// one, as long as it is not a member, leads to the next: nobody vouches for who
+// has taken the name of a local socket. After the last way comes a pause, and
+// the name is looked up anew: a worker that starts again may be elsewhere.
 void RingNode::Dial(int peer) {
   Peer& p = peers_[peer];
-  if (p.lookup == nullptr) {
-    p.lookup = std::make_unique<NameLookup>(hosts_[peer]);
-  }
-  if (!p.lookup->done()) {
-    p.trouble = "the resolver has not yet found the name " + hosts_[peer].host;
-    return;
-  }
-  sockaddr_storage address;
-  const Status found = p.lookup->Answer(&address);
-  p.lookup.reset();
-  if (!found.ok()) return Redial(peer, found.message());
-  DialAddress(peer, address);
-}
-
-void RingNode::DialAddress(int peer, sockaddr_storage address) {
-  Peer& p = peers_[peer];
-  for (const bool local : {true, false}) {
-    if (local &&
-        (!options_.local_sockets || !p.try_local || !IsLocalAddress(address))) {
-      continue;
+  if (p.ways.empty()) {
+    if (p.lookup == nullptr) {
+      p.lookup = std::make_unique<NameLookup>(hosts_[peer]);
     }
+    if (!p.lookup->done()) {
+      p.trouble =
+          "the resolver has not yet found the name " + hosts_[peer].host;
+      return;
+    }
+    std::vector<sockaddr_storage> addresses;
+    const Status found = p.lookup->Answer(&addresses);
+    p.lookup.reset();
+    if (!found.ok()) return Redial(peer, found.message());
+    FindWays(peer, addresses);
+  }
+  while (p.link == nullptr && p.next_way < p.ways.size()) {
+    const Way& way = p.ways[p.next_way++];
     p.link = NewLink();
     p.link->peer = peer;
     p.link->opened_at = Now();
     const Status status =
-        local ? p.link->ConnectLocal(LocalSocketName(address))
-              : p.link->ConnectTcp(reinterpret_cast<sockaddr*>(&address));
-    if (status.ok()) {
-      if (local) OnConnected(p.link.get());
-      return;
+        way.local ? p.link->ConnectLocal(LocalSocketName(way.address))
+                  : p.link->ConnectTcp(
+                        reinterpret_cast<const sockaddr*>(&way.address));
+    if (!status.ok()) {
+      DropLink(&p.link);
+      Redial(peer, way.local ? "" : status.message());
+    } else if (way.local) {
+      OnConnected(p.link.get());
     }
-    DropLink(&p.link);
-    if (!local) Redial(peer, status.message());
   }
 }
 
-void RingNode::Redial(int peer, const char* why) {
+void RingNode::FindWays(int peer,
+                        const std::vector<sockaddr_storage>& addresses) {
   Peer& p = peers_[peer];
-  p.trouble = why;
+  p.ways.clear();
+  p.next_way = 0;
+  p.failed.clear();
+  for (const sockaddr_storage& address : addresses) {
+    if (options_.local_sockets && IsLocalAddress(address)) {
+      p.ways.push_back({address, true});
+    }
+    p.ways.push_back({address, false});
+  }
+}
+
+// `why` is of the way just tried; "" is not worth telling. Where more are left
+// the next is tried at the next tick.
+void RingNode::Redial(int peer, const std::string& why) {
+  Peer& p = peers_[peer];
+  if (!why.empty()) {
+    if (!p.failed.empty()) p.failed += ", ";
+    const size_t tried = p.next_way;
+    const bool several =
+        p.ways.size() > 1 &&
+        !SameAddress(p.ways.front().address, p.ways.back().address);
+    if (several && tried > 0) {
+      p.failed += AddressText(p.ways[tried - 1].address) + ": ";
+    }
+    p.failed += why;
+    p.trouble = p.failed;
+  }
+  if (p.next_way < p.ways.size()) {
+    p.next_dial = Now();
+    return;
+  }
+  p.ways.clear();
+  p.next_way = 0;
+  p.failed.clear();
   p.backoff =
       std::min(kLongestBackoff, p.backoff == 0 ? kFirstBackoff : 2 * p.backoff);
   p.next_dial = Now() + p.backoff;
@@ -237,6 +291,10 @@ Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
 void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].proposal = proposal;
   peers_[peer].link->phase = LinkPhase::kUp;
+  peers_[peer].ways.clear();  // should it be lost again, all begins anew
+  peers_[peer].next_way = 0;
+  peers_[peer].failed.clear();
+  peers_[peer].backoff = 0;
   membership_.Joined(peer, Now());
   CheckFormed();
 }
@@ -357,7 +415,6 @@ void RingNode::ExpireHandshakes(int64_t now) {
       continue;
     }
     const bool connected = p.link->phase == LinkPhase::kAwaitWelcome;
-    p.try_local = !p.try_local;
     DropLink(&p.link);
     Redial(r, connected ? "something listens there and does not answer"
                         : "no answer from its host");
@@ -670,8 +727,7 @@ void RingNode::Leave() {
   state_ = State::kLeaving;
   leave_deadline_ =
       Now() + static_cast<int64_t>(options_.timeout_seconds * 1e9);
-  tcp_listener_.Close();
-  local_listener_.Close();
+  for (const auto& listener : listeners_) listener->Close();
   for (std::unique_ptr<Link>& stranger : strangers_) DropLink(&stranger);
   strangers_.clear();
   FrameHeader goodbye;
@@ -716,9 +772,9 @@ void RingNode::OnClosed(Link* link) {
 void RingNode::OnListenerClosed(Listener*) { CheckClosed(); }
 
 void RingNode::CheckClosed() {
-  if (state_ != State::kLeaving || ended_ || !closing_.empty() ||
-      tcp_listener_.open() || local_listener_.open()) {
-    return;
+  if (state_ != State::kLeaving || ended_ || !closing_.empty()) return;
+  for (const auto& listener : listeners_) {
+    if (listener->open()) return;
   }
   for (const Peer& p : peers_) {
     if (p.link != nullptr) return;

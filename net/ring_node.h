@@ -45,10 +45,10 @@ class RingNode final : private Link::Owner,
     ~Owner() = default;
   };
 
-  // `hosts` are the parsed addresses, `own` the resolved one of this rank. The
+  // `hosts` are the parsed addresses, `own` those where this rank listens. The
   // ring's generation becomes the greatest that any rank proposes.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           const sockaddr_storage& own, uint32_t generation, Loop* loop,
+           std::vector<sockaddr_storage> own, uint32_t generation, Loop* loop,
            Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
@@ -69,12 +69,20 @@ class RingNode final : private Link::Owner,
  private:
   enum class State : uint8_t { kStarting, kRunning, kFailed, kLeaving };
 
+  // One way to reach a peer.
+  struct Way {
+    sockaddr_storage address;
+    bool local;  // by the local socket
+  };
+
   struct Peer {
     std::unique_ptr<Link> link;          // member, or on the way to be one
     std::unique_ptr<NameLookup> lookup;  // of its address
     uint32_t proposal = 0;               // of the ring's generation
     bool left = false;
-    bool try_local = true;
+    std::vector<Way> ways;  // to be tried in turn
+    size_t next_way = 0;    // the one before is under way, or has failed
+    std::string failed;     // of the ways tried in this turn
     int64_t next_dial = 0;
     int64_t backoff = 0;
     std::string trouble = "has not connected";  // why it is missing
@@ -108,9 +116,11 @@ class RingNode final : private Link::Owner,
               bool borrowed);
 
   Status Listen();
+  Status ListenTcp(const sockaddr_storage& address);
+  void ListenLocal(const sockaddr_storage& address);
   void Dial(int peer);
-  void DialAddress(int peer, sockaddr_storage address);
-  void Redial(int peer, const char* why);
+  void FindWays(int peer, const std::vector<sockaddr_storage>& addresses);
+  void Redial(int peer, const std::string& why);
   void CheckFormed();
   void TickStart(int64_t now, const Membership::Suspect& suspect);
   void Tick();
@@ -141,7 +151,7 @@ class RingNode final : private Link::Owner,
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
-  const sockaddr_storage own_;
+  const std::vector<sockaddr_storage> own_;
   Loop* const loop_;
   Owner* const owner_;
   const int rank_;
@@ -158,8 +168,7 @@ class RingNode final : private Link::Owner,
   std::vector<Peer> peers_;  // by rank; this rank's own stays empty
   std::vector<std::unique_ptr<Link>> strangers_;  // no handshake yet
   std::vector<std::unique_ptr<Link>> closing_;
-  Listener tcp_listener_;
-  Listener local_listener_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   uv_timer_t timer_;
   uv_idle_t turn_;
   int open_handles_ = 0;  // of the two

@@ -56,13 +56,22 @@ bool SameHost(const sockaddr_storage& a, const sockaddr* b) {
 
 }  // namespace
 
-bool IsLocalAddress(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET &&
-      ntohl(reinterpret_cast<const sockaddr_in*>(&address)->sin_addr.s_addr) >>
-              24 ==
-          127) {
-    return true;
+bool IsLoopbackAddress(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(
+        &reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr);
   }
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address);
+  return address.ss_family == AF_INET &&
+         ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+}
+
+bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b) {
+  return AddressText(a) == AddressText(b);
+}
+
+bool IsLocalAddress(const sockaddr_storage& address) {
+  if (IsLoopbackAddress(address)) return true;
   uv_interface_address_t* list = nullptr;
   int count = 0;
   if (uv_interface_addresses(&list, &count) != 0) return false;

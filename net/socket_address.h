@@ -24,6 +24,9 @@ void SetPort(int port, sockaddr_storage* address);
 // "1.2.3.4:5" or "[::1]:5".
 std::string AddressText(const sockaddr_storage& address);
 
+// 127.0.0.0/8 or ::1.
+bool IsLoopbackAddress(const sockaddr_storage& address);
+bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b);
 // Whether the address is one of this host's own interfaces.
 bool IsLocalAddress(const sockaddr_storage& address);
 

@@ -1,6 +1,9 @@
 #include "net/ring_collective.h"
 
 #include <gtest/gtest.h>
+#include <stddef.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <chrono>
@@ -9,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,6 +24,8 @@
 #include "net/handshake.h"
 #include "net/local_ports.h"
 #include "net/name_lookup.h"
+#include "net/own_addresses.h"
+#include "net/socket_address.h"
 
 namespace ringlet {
 namespace {
@@ -556,6 +562,19 @@ class Stranger {
   bool closed_ = false;
 };
 
+bool Listens(const std::string& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(
+      static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool listens =
+      connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+  close(fd);
+  return listens;
+}
+
 std::string FrameOf(FrameHeader header, const std::vector<uint8_t>& payload) {
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   header.payload_crc = Crc32c(payload.data(), payload.size());
@@ -664,6 +683,168 @@ TEST(StrangersTest, DoNotKeepAJobFromForming) {
   ExpectSums(ring.get(), 1000);
   zero.join();
 }
+
+#ifdef __linux__
+
+// Somebody else has the name, in Linux's abstract space, of rank 0's local
+// socket. What it does with those who come is said by `answer`.
+class Squatter {
+ public:
+  enum Way {
+    kNeverAccepts,
+    kNeverAnswers,
+    kCloses,
+    kSaysGarbage,
+    kSaysHello,
+    kIsAnotherRank,
+    kRefuses,
+  };
+  Squatter(const std::vector<std::string>& addresses, Way way)
+      : addresses_(addresses), way_(way) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(
+        std::stoi(addresses[0].substr(addresses[0].rfind(':') + 1))));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_storage storage = {};
+    std::memcpy(&storage, &at, sizeof(at));
+    const std::string name = LocalSocketName(storage);
+    sockaddr_un local = {};
+    local.sun_family = AF_UNIX;
+    std::memcpy(local.sun_path, name.data(), name.size());
+    fd_ = socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&local),
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
+                                          name.size())),
+              0);
+    EXPECT_EQ(listen(fd_, way == kNeverAccepts ? 1 : 50), 0);
+    if (way != kNeverAccepts) thread_ = std::thread([this] { Serve(); });
+  }
+  ~Squatter() {
+    shutdown(fd_, SHUT_RDWR);
+    if (thread_.joinable()) thread_.join();
+    for (int fd : held_) close(fd);
+    close(fd_);
+  }
+  Squatter(const Squatter&) = delete;
+  Squatter& operator=(const Squatter&) = delete;
+  int guests() const { return guests_; }
+  // Whether the first said anything, until it left or half a minute was over.
+  bool Heard() const {
+    timeval limit = {30, 0};
+    char byte;
+    const int guest = first_;
+    setsockopt(guest, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return recv(guest, &byte, 1, 0) > 0;
+  }
+
+ private:
+  void Serve() {
+    int fd;
+    while ((fd = accept(fd_, nullptr, nullptr)) >= 0) {
+      if (first_ < 0) first_ = fd;
+      ++guests_;
+      const std::string said = Answer();
+      if (!said.empty()) send(fd, said.data(), said.size(), MSG_NOSIGNAL);
+      if (way_ == kCloses) {
+        close(fd);
+      } else {
+        held_.push_back(fd);
+      }
+    }
+  }
+  std::string Answer() const {
+    FrameHeader header;
+    header.type = way_ == kRefuses     ? FrameType::kReject
+                  : way_ == kSaysHello ? FrameType::kHello
+                                       : FrameType::kWelcome;
+    Identity identity;
+    identity.job = "ringlet";
+    identity.rank = 2;
+    identity.size = 2;
+    identity.cluster_hash = ClusterHash(addresses_);
+    identity.timeout_ms = 5000;
+    identity.bytes_per_pack = RingOptions().bytes_per_pack;
+    switch (way_) {
+      case kSaysGarbage:
+        return std::string(1000, 'g');
+      case kRefuses:
+        return FrameOf(header, {'n', 'o'});
+      case kSaysHello:
+      case kIsAnotherRank:
+        return FrameOf(header, EncodeIdentity(identity));
+      default:
+        return "";
+    }
+  }
+
+  const std::vector<std::string> addresses_;
+  const Way way_;
+  int fd_;
+  std::thread thread_;
+  std::vector<int> held_;
+  std::atomic<int> first_{-1};
+  std::atomic<int> guests_{0};
+};
+
+TEST(SquatterTest, DoesNotKeepTwoWorkersOfAHostApart) {
+  for (const Squatter::Way way :
+       {Squatter::kNeverAccepts, Squatter::kNeverAnswers, Squatter::kCloses,
+        Squatter::kSaysGarbage, Squatter::kSaysHello, Squatter::kIsAnotherRank,
+        Squatter::kRefuses}) {
+    const std::vector<std::string> addresses = FreeAddresses(2);
+    Squatter squatter(addresses, way);
+    std::thread zero([&] {
+      std::unique_ptr<Collective> ring;
+      ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+      ExpectSums(ring.get(), 30011);
+    });
+    std::unique_ptr<Collective> ring;
+    RingOptions options = OptionsOf(addresses, 1);
+    options.start_timeout_seconds = 8;
+    const Status status = RingCollective::Open(options, &ring);
+    EXPECT_TRUE(status.ok()) << "way " << way << ": " << status.message();
+    if (status.ok()) ExpectSums(ring.get(), 30011);
+    zero.join();
+    if (way != Squatter::kNeverAccepts) {
+      EXPECT_GT(squatter.guests(), 0);
+    }
+  }
+}
+
+// A squatter of another user is told nothing, not even a hello.
+TEST(SquatterTest, OfAnotherUserHearsNothing) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const std::vector<std::string> addresses = FreeAddresses(2);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    Squatter squatter(addresses, Squatter::kNeverAnswers);
+    (void)!write(ready[1], "x", 1);
+    while (squatter.guests() == 0) usleep(1000);
+    _exit(squatter.Heard() ? 1 : 0);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  std::thread zero([&] {
+    std::unique_ptr<Collective> ring;
+    ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 0), &ring));
+    ExpectSums(ring.get(), 1000);
+  });
+  std::unique_ptr<Collective> ring;
+  ASSERT_OK(RingCollective::Open(OptionsOf(addresses, 1), &ring));
+  ExpectSums(ring.get(), 1000);
+  zero.join();
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+#endif  // __linux__
 
 // Rank 1 of 2, played by hand, up to the end of the start.
 class PlayedPeer {
@@ -849,6 +1030,175 @@ TEST(RingCollectiveTest, WorksOverIpv6AndByName) {
   NameLookup::resolver = system;
 }
 
+// A resolver that knows a few names, each with several addresses.
+std::map<std::string, std::vector<std::string>> known_names;
+
+int KnownNames(const char* name, const char* service, const addrinfo* hints,
+               addrinfo** list) {
+  const auto found = known_names.find(name);
+  if (found == known_names.end()) return EAI_NONAME;
+  addrinfo** end = list;
+  for (const std::string& address : found->second) {
+    const int error = getaddrinfo(address.c_str(), service, hints, end);
+    if (error != 0) return error;
+    while (*end != nullptr) end = &(*end)->ai_next;
+  }
+  return 0;
+}
+
+// These names alone, while one of these lives.
+class KnownNamesOnly {
+ public:
+  explicit KnownNamesOnly(
+      const std::map<std::string, std::vector<std::string>>& names)
+      : system_(NameLookup::resolver), route_(route_finder) {
+    known_names = names;
+    if (system_ != nullptr) NameLookup::resolver = KnownNames;
+  }
+  ~KnownNamesOnly() {
+    NameLookup::resolver = system_;
+    route_finder = route_;
+  }
+  bool work() const { return system_ != nullptr; }  // not in a static program
+
+ private:
+  const NameLookup::Resolver system_;
+  const RouteFinder route_;
+};
+
+std::vector<std::string> Texts(const std::vector<sockaddr_storage>& addresses) {
+  std::vector<std::string> texts;
+  for (const sockaddr_storage& a : addresses) texts.push_back(AddressText(a));
+  return texts;
+}
+
+sockaddr_storage Numeric(const std::string& host, int port) {
+  sockaddr_storage address;
+  EXPECT_TRUE(NumericAddress({host, port}, &address).ok());
+  return address;
+}
+
+TEST(NamesTest, ANameHasAllItsAddresses) {
+  const KnownNamesOnly names(
+      {{"a.invalid", {"::1", "127.0.0.1", "10.0.0.7", "::1"}}});
+  if (!names.work()) GTEST_SKIP() << "a static program takes no names";
+  const NameLookup lookup({"a.invalid", 7000});
+  ASSERT_TRUE(lookup.Wait(60));
+  std::vector<sockaddr_storage> addresses;
+  ASSERT_OK(lookup.Answer(&addresses));
+  EXPECT_EQ(Texts(addresses),
+            (std::vector<std::string>{"[::1]:7000", "127.0.0.1:7000",
+                                      "10.0.0.7:7000"}));
+}
+
+// Rank 0's name has addresses of which it can listen on one: the others find
+// one that is dead first, and a live one in the end.
+TEST(NamesTest, EveryAddressOfANameIsTried) {
+  const KnownNamesOnly names(
+      {{"first.invalid", {"192.0.2.254", "127.0.0.1"}},
+       {"last.invalid", {"127.0.0.1", "192.0.2.254"}},
+       {"six.invalid", {"2001:db8::1", "::1", "127.0.0.1"}}});
+  if (!names.work()) GTEST_SKIP() << "a static program takes no names";
+  for (const char* name : {"first.invalid", "last.invalid", "six.invalid"}) {
+    for (const bool local : {true, false}) {
+      const std::vector<int> ports = FreePorts(2);
+      const std::vector<std::string> addresses = {
+          name + (":" + std::to_string(ports[0])),
+          "127.0.0.1:" + std::to_string(ports[1])};
+      const auto open = [&](int rank) {
+        RingOptions options = OptionsOf(addresses, rank);
+        options.local_sockets = local;
+        std::unique_ptr<Collective> ring;
+        const Status status = RingCollective::Open(options, &ring);
+        EXPECT_TRUE(status.ok()) << name << ": " << status.message();
+        if (status.ok()) ExpectSums(ring.get(), 1000);
+      };
+      std::thread zero([&] { open(0); });
+      open(1);
+      zero.join();
+    }
+  }
+}
+
+TEST(NamesTest, ALoopbackAddressOfAJobOnSeveralHostsIsTold) {
+  const KnownNamesOnly names({{"me.invalid", {"127.0.1.1"}},
+                              {"good.invalid", {"127.0.1.1", "10.0.0.3"}},
+                              {"twin.invalid", {"127.0.0.1"}},
+                              {"far.invalid", {"192.0.2.77"}}});
+  if (!names.work()) GTEST_SKIP() << "a static program takes no names";
+  const Address me = {"me.invalid", 7000}, far = {"far.invalid", 7001};
+  std::vector<sockaddr_storage> own;
+  std::string warning;
+  const auto find = [&](const std::vector<Address>& hosts) {
+    ASSERT_OK(FindOwnAddresses(hosts, 0, 20, &own, &warning));
+  };
+  route_finder = [](const sockaddr_storage& to, sockaddr_storage* from) {
+    EXPECT_EQ(AddressText(to), "192.0.2.77:7001");
+    *from = Numeric("192.0.2.5", 99);
+    return true;
+  };
+  find({me, far});
+  EXPECT_EQ(Texts(own),
+            (std::vector<std::string>{"127.0.1.1:7000", "192.0.2.5:7000"}));
+  for (const char* part :
+       {"rank 0's own address me.invalid:7000 is 127.0.1.1:7000",
+        "rank 1 (far.invalid:7001)", "listens on 192.0.2.5:7000 too",
+        "/etc/hosts", "instead of 127.0.1.1,"}) {
+    EXPECT_NE(warning.find(part), std::string::npos) << warning;
+  }
+  // By number it is said, and not mended: it was asked for.
+  find({{"127.0.0.1", 7000}, {"192.0.2.77", 7001}});
+  EXPECT_EQ(Texts(own), std::vector<std::string>{"127.0.0.1:7000"});
+  EXPECT_NE(warning.find("rank 1 (192.0.2.77:7001)"), std::string::npos);
+  // All is well where a name has another address, or all are of one host.
+  find({{"good.invalid", 7000}, far});
+  EXPECT_EQ(own.size(), 2u);
+  EXPECT_EQ(warning, "");
+  find({me, {"me.invalid", 7001}, {"twin.invalid", 7002}});
+  EXPECT_EQ(own.size(), 1u);
+  EXPECT_EQ(warning, "");
+  find({me, {"not-known.invalid", 7001}});
+  EXPECT_EQ(warning, "");
+  // Without a way there the cure alone.
+  route_finder = [](const sockaddr_storage&, sockaddr_storage*) {
+    return false;
+  };
+  find({me, far});
+  EXPECT_EQ(own.size(), 1u);
+  EXPECT_NE(warning.find("/etc/hosts"), std::string::npos) << warning;
+}
+
+TEST(NamesTest, AWorkerListensOnTheWayToTheOthersToo) {
+  const KnownNamesOnly names(
+      {{"me.invalid", {"127.0.1.1"}}, {"far.invalid", {"192.0.2.77"}}});
+  if (!names.work()) GTEST_SKIP() << "a static program takes no names";
+  route_finder = [](const sockaddr_storage&, sockaddr_storage* from) {
+    *from = Numeric("127.0.0.1", 99);
+    return true;
+  };
+  const std::vector<int> ports = FreePorts(2);
+  const std::string mine = std::to_string(ports[0]);
+  testing::internal::CaptureStderr();
+  std::thread zero([&] {
+    RingOptions options = OptionsOf(
+        {"me.invalid:" + mine, "far.invalid:" + std::to_string(ports[1])}, 0);
+    options.start_timeout_seconds = 3;
+    std::unique_ptr<Collective> ring;
+    EXPECT_EQ(RingCollective::Open(options, &ring).code(),
+              Code::kDeadlineExceeded);
+  });
+  bool listens = false;
+  for (int i = 0; i < 250 && !listens; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    listens = Listens("127.0.0.1:" + mine);
+  }
+  zero.join();
+  EXPECT_TRUE(listens);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                "warning: rank 0's own address me.invalid:"),
+            std::string::npos);
+}
+
 // Rank 1 of 3 as often as it is started anew, the others forming their ring
 // again each time: whoever is lost, all say of which ring.
 TEST(RingCollectiveTest, EveryRingThatIsFormedAnewHasANewGeneration) {
@@ -894,19 +1244,6 @@ int Held() {
     }
   }
   return held;
-}
-
-bool Listens(const std::string& address) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(
-      static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool listens =
-      connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
-  close(fd);
-  return listens;
 }
 
 TEST(RingCollectiveTest, AReformThatFailedMayBeCalledAgain) {
@@ -1084,8 +1421,8 @@ TEST(RingCollectiveTest, ANameThatIsNotThereIsNamed) {
   const NameLookup lookup({"nobody.invalid", 7000});
   ASSERT_TRUE(lookup.Wait(60));
   NameLookup::resolver = system;
-  sockaddr_storage address;
-  const Status status = lookup.Answer(&address);
+  std::vector<sockaddr_storage> addresses;
+  const Status status = lookup.Answer(&addresses);
   EXPECT_FALSE(status.ok());
   EXPECT_NE(std::string(status.message()).find("nobody.invalid"),
             std::string::npos);
