@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <string>
 #include <vector>
+
+#include "strays.h"
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -38,7 +41,16 @@ void CloseAllBut(int kept, int limit) {
   }
 }
 
-[[noreturn]] void Watch(int socket, int limit, pid_t* groups, int slots) {
+// What the guard needs, made before the fork.
+struct Watched {
+  std::vector<pid_t> groups;
+  std::string mark;
+  std::vector<char> buffer;  // for KillMarked
+};
+
+[[noreturn]] void Watch(int socket, int limit, Watched* watched) {
+  pid_t* const groups = watched->groups.data();
+  const int slots = static_cast<int>(watched->groups.size());
   setsid();
   CloseAllBut(socket, limit);
   for (;;) {
@@ -53,6 +65,8 @@ void CloseAllBut(int kept, int limit) {
   for (int i = 0; i < slots; ++i) {
     if (groups[i] > 1) kill(-groups[i], SIGKILL);
   }
+  KillMarked(watched->mark.c_str(), watched->buffer.data(),
+             watched->buffer.size());
   _exit(0);
 }
 
@@ -67,8 +81,10 @@ int DescriptorLimit() {
 
 }  // namespace
 
-Status Guard::Start(int slots) {
-  std::vector<pid_t> groups(static_cast<size_t>(slots), 0);
+Status Guard::Start(int slots, const std::string& mark) {
+  constexpr size_t kEnvironmentBytes = 512 << 10;
+  Watched watched = {std::vector<pid_t>(static_cast<size_t>(slots), 0), mark,
+                     std::vector<char>(kEnvironmentBytes)};
   const int limit = DescriptorLimit();
   int ends[2];
   // One message, one packet; a stream's end on either side.
@@ -80,7 +96,7 @@ Status Guard::Start(int slots) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   child_ = fork();
-  if (child_ == 0) Watch(ends[1], limit, groups.data(), slots);
+  if (child_ == 0) Watch(ends[1], limit, &watched);
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   close(ends[1]);

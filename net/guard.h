@@ -1,4 +1,5 @@
-// Guard: kills process groups when this process dies, however it dies.
+// Guard: kills process groups when this process dies, however it dies, and on
+// Linux what has left them.
 //
 // Internal to net/. A forked child waits on a socket whose other end closes
 // with this process. Between Start and the end of the Guard this process should
@@ -8,6 +9,8 @@
 #define RINGLET_NET_GUARD_H_
 
 #include <sys/types.h>
+
+#include <string>
 
 #include "../core/status.h"
 
@@ -20,7 +23,10 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  Status Start(int slots);
+  // Processes whose environment has a variable that begins with `mark`,
+  // "NAME=…", are killed too.
+  Status Start(int slots, const std::string& mark);
+  pid_t pid() const { return child_; }
   // Slot's group to kill; 0 for none.
   void Set(int slot, pid_t group);
 

@@ -16,6 +16,7 @@
 
 #include "guard.h"
 #include "local_ports.h"
+#include "strays.h"
 
 extern char** environ;
 
@@ -97,6 +98,7 @@ class Process {
   // Gives up on what keeps the pipes open.
   void CloseStreams();
 
+  pid_t pid() const { return pid_; }  // 0 once it has ended
   // Once ended: 127 and 126 where it could not be started, as in a shell.
   int code() const { return code_; }
 
@@ -174,16 +176,19 @@ class Job {
   void OnSignal(int signal);
   void Flush();
   void CloseIfDone();
+  std::vector<pid_t> Kept() const;
   void Say(const char* format, ...) RINGLET_PRINTF(2, 3);
 
   const LaunchOptions& options_;
   uv_loop_t loop_;
   uv_signal_t signals_[std::size(kSignals)];
+  uv_signal_t child_signal_;
   uv_timer_t phase_timer_;
   uv_timer_t flush_timer_;
   Output outputs_[2];
   bool paused_[2] = {false, false};
   std::vector<std::unique_ptr<Worker>> workers_;
+  Strays strays_;
   Guard guard_;
   Phase phase_ = Phase::kRunning;
   int signals_seen_ = 0;
@@ -440,13 +445,15 @@ Status Job::Open() {
   outputs_[1].Open(options_.stderr_fd);
   std::vector<int> ports;
   RINGLET_RETURN_IF_ERROR(FindLocalPorts(options_.workers, &ports));
-  // Before the signals' handlers: a fork has none of them.
-  RINGLET_RETURN_IF_ERROR(guard_.Start(options_.workers));
   std::string addresses;
   for (int port : ports) {
     if (!addresses.empty()) addresses += ", ";
     addresses += "\"127.0.0.1:" + std::to_string(port) + "\"";
   }
+  const std::string cluster =
+      "TF_CONFIG={\"cluster\": {\"worker\": [" + addresses + "]}, ";
+  // Before the signals' handlers: a fork has none of them.
+  RINGLET_RETURN_IF_ERROR(guard_.Start(options_.workers, cluster));
   const int error = uv_loop_init(&loop_);
   if (error != 0) return OsError(-error, "cannot make an event loop");
   for (uv_timer_t* timer : {&phase_timer_, &flush_timer_}) {
@@ -458,8 +465,8 @@ Status Job::Open() {
     workers_.push_back(std::make_unique<Worker>());
     Worker* worker = workers_.back().get();
     worker->tf_config =
-        "TF_CONFIG={\"cluster\": {\"worker\": [" + addresses +
-        "]}, \"task\": {\"type\": \"worker\", \"index\": " + std::to_string(i) +
+        cluster +
+        "\"task\": {\"type\": \"worker\", \"index\": " + std::to_string(i) +
         "}}";
     uv_timer_init(&loop_, &worker->timer);
     worker->timer.data = worker;
@@ -470,6 +477,16 @@ Status Job::Open() {
 }
 
 void Job::WatchSignals() {
+  // Orphans that came to this process end too.
+  uv_signal_init(&loop_, &child_signal_);
+  child_signal_.data = this;
+  uv_signal_start(
+      &child_signal_,
+      [](uv_signal_t* handle, int) {
+        Job* job = static_cast<Job*>(handle->data);
+        job->strays_.Reap(job->Kept());
+      },
+      SIGCHLD);
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     uv_signal_init(&loop_, &signals_[i]);
     signals_[i].data = this;
@@ -486,6 +503,15 @@ void Job::WatchSignals() {
         },
         kSignals[i]);
   }
+}
+
+// The children that somebody waits for.
+std::vector<pid_t> Job::Kept() const {
+  std::vector<pid_t> kept = {guard_.pid()};
+  for (const auto& worker : workers_) {
+    if (worker->process != nullptr) kept.push_back(worker->process->pid());
+  }
+  return kept;
 }
 
 Status Job::Start(Worker* worker) {
@@ -512,6 +538,7 @@ void Job::OnFailed(const Worker& worker) {
 void Job::OnExit(int index, int code) {
   Worker* worker = workers_[static_cast<size_t>(index)].get();
   worker->code = code;
+  strays_.Kill(Kept(), worker->tf_config);
   if (code != 0 && !MayRestart(*worker)) OnFailed(*worker);
   WaitForOutput(worker, std::max(options_.grace_seconds, 1.0));
 }
@@ -625,6 +652,7 @@ void Job::CloseIfDone() {
     uv_close(AsHandle(&worker->timer), nullptr);
   }
   for (uv_signal_t& signal : signals_) uv_close(AsHandle(&signal), nullptr);
+  uv_close(AsHandle(&child_signal_), nullptr);
   uv_close(AsHandle(&phase_timer_), nullptr);
   uv_close(AsHandle(&flush_timer_), nullptr);
 }
@@ -641,6 +669,7 @@ Result<int> Job::Run() {
   if (!status_.ok()) Enter(Phase::kKill, SIGKILL);
   uv_run(&loop_, UV_RUN_DEFAULT);
   RINGLET_CHECK(closing_ && uv_loop_close(&loop_) == 0);
+  strays_.Kill({guard_.pid()}, "");
   if (!status_.ok()) return status_;
   return failure_;
 }

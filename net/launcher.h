@@ -16,8 +16,11 @@
 // No process is left behind: what remains of a worker's group is killed when
 // the worker has ended, and if the launcher itself dies, of SIGKILL too, a
 // small guard process kills every group (on Linux the kernel kills the workers
-// as well). Only a process that leaves the group by setsid of its own accord
-// escapes.
+// as well). On Linux that goes for a process that left the group by setsid as
+// well: orphans come to the launcher, which is their subreaper, and are killed
+// when their worker, known by TF_CONFIG in their environment, or else the job
+// has ended; the guard knows them by TF_CONFIG. Children that this process had
+// before are not touched, nor others of its own session.
 
 #ifndef RINGLET_NET_LAUNCHER_H_
 #define RINGLET_NET_LAUNCHER_H_

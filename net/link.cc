@@ -191,11 +191,28 @@ void Link::SendBorrowed(FrameHeader header, const uint8_t* payload) {
   Enqueue(&header, payload, true);
 }
 
+// The place of the next frame: of a heartbeat that of the last one, where that
+// has not begun to be sent. Null where there is none.
+Link::Out* Link::NextOut(FrameType type) {
+  const bool heartbeat = type == FrameType::kHeartbeat;
+  for (int i = written_ > 0 ? 1 : 0; heartbeat && i < count_; ++i) {
+    Out* out = &queue_[(first_ + i) % kMaxFrames];
+    if (out->heartbeat) return out;
+  }
+  if (count_ == kMaxFrames) return nullptr;
+  Out* out = &queue_[(first_ + count_++) % kMaxFrames];
+  out->heartbeat = heartbeat;
+  return out;
+}
+
 void Link::Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed) {
   loop_->AssertInLoop();
   if (closing_ || broken_) return;
-  if (count_ == kMaxFrames) return WriteFailed();  // the peer does not read
-  Out* out = &queue_[(first_ + count_++) % kMaxFrames];
+  Out* out = NextOut(header->type);
+  if (out == nullptr) {  // the peer does not read: the owner ends this
+    overflowed_ = true;
+    return WriteFailed();
+  }
   out->payload_bytes = header->payload_bytes;
   out->sequence = header->sequence;
   out->borrowed = borrowed;
@@ -250,6 +267,7 @@ void Link::Pump() {
 // The next `bytes` of the queue have been written.
 void Link::Advance(size_t bytes) {
   written_ += bytes;
+  taken_bytes_ += bytes;
   while (count_ > 0 && written_ >= kFrameHeaderBytes + front().payload_bytes) {
     written_ -= kFrameHeaderBytes + front().payload_bytes;
     const bool borrowed = front().borrowed;

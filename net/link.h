@@ -70,12 +70,21 @@ class Link final : private FrameReader::Sink {
   void Send(FrameHeader header, const uint8_t* payload);
   // The payload stays the caller's, untouched, until OnSent.
   void SendBorrowed(FrameHeader header, const uint8_t* payload);
-  bool has_room() const { return borrowed_ < kMaxBorrowed; }
+  // For a frame of an operation; the rest of the queue is the control frames',
+  // which are few: a heartbeat that waits takes the next one's content.
+  bool has_room() const {
+    return borrowed_ < kMaxBorrowed && count_ < kMaxFrames / 2;
+  }
   // Sending takes turns with reading, or what one side sends piles up in the
   // kernel, out of every cache, while nobody reads.
   bool turn_over() const { return turn_bytes_ >= kTurnBytes; }
   void NewTurn() { turn_bytes_ = 0; }
   bool drained() const { return count_ == 0 && !waiting_; }
+  // Bytes that the kernel has taken. Where the queue is not empty and these
+  // stay as they are, the other side does not read.
+  uint64_t taken_bytes() const { return taken_bytes_; }
+  // A frame found no room, and none is sent any more.
+  bool overflowed() const { return overflowed_; }
 
   // Drops queued bulk frames and lets go of the callers' memory, here and where
   // a payload was landing.
@@ -101,6 +110,7 @@ class Link final : private FrameReader::Sink {
     uint32_t payload_bytes = 0;
     uint64_t sequence = 0;
     bool borrowed = false;
+    bool heartbeat = false;
     std::vector<uint8_t> copy;
   };
 
@@ -110,6 +120,7 @@ class Link final : private FrameReader::Sink {
   Status Init(bool local);
   Status Begin();
   void Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed);
+  Out* NextOut(FrameType type);
   void Pump();
   void Advance(size_t bytes);
   void WaitForKernel();
@@ -131,6 +142,7 @@ class Link final : private FrameReader::Sink {
   bool local_ = false;
   bool closing_ = false;
   bool broken_ = false;  // writing has failed; the read side will say why
+  bool overflowed_ = false;
   bool pumping_ = false;
   bool waiting_ = false;  // write_ is under way
   std::string remote_;
@@ -141,6 +153,7 @@ class Link final : private FrameReader::Sink {
   int borrowed_ = 0;
   uint32_t turn_bytes_ = 0;  // of bulk frames
   size_t written_ = 0;       // bytes of the front frame, header first
+  uint64_t taken_bytes_ = 0;
   uint8_t wait_buffer_[1024];
   FrameReader reader_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -128,6 +129,19 @@ class MpiCollective final : public Collective {
   Status Barrier() override {
     if (status_.ok()) status_ = MpiStatus(MPI_Barrier(comm_), "barrier");
     return status_;
+  }
+
+  // Waits inside MPI cannot be ended with a reason, and who has called Barrier
+  // would wait for ever: the launcher ends all ranks, with this rank's message.
+  void Abort(const Status& reason) override {
+    if (!status_.ok()) return;
+    status_ =
+        reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
+    if (size_ == 1) return;
+    std::fprintf(stderr, "error: rank %d failed: %s\n", rank_,
+                 status_.message());
+    std::fflush(stderr);
+    MPI_Abort(MPI_COMM_WORLD, ExitCode(status_));
   }
 
   Status Reform() override {

@@ -4,8 +4,10 @@
 // Internal to net/. Ranks are those of MPI_COMM_WORLD; whoever has initialized
 // MPI finalizes it. A rank that is lost is the launcher's business: mpirun ends
 // the whole job. So Reform() is refused, there are no heartbeats, and a wait
-// has MPI's deadline: none. Sums have the same bits on every rank in so far as
-// MPI's do (Open MPI's and MPICH's). Most MPIs move data only inside calls.
+// has MPI's deadline: none. Abort says why on stderr and ends all ranks by
+// MPI_Abort: MPI's calls cannot be woken otherwise. Sums have the same bits on
+// every rank in so far as MPI's do (Open MPI's and MPICH's). Most MPIs move data
+// only inside calls.
 
 #ifndef RINGLET_NET_MPI_COLLECTIVE_H_
 #define RINGLET_NET_MPI_COLLECTIVE_H_

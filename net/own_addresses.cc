@@ -41,6 +41,8 @@ bool AllLoopback(const std::vector<sockaddr_storage>& addresses) {
 // number nobody is looked up.
 int FindElsewhere(const std::vector<Address>& hosts, int rank, double seconds,
                   sockaddr_storage* address) {
+  sockaddr_storage self;
+  const bool by_number = NumericAddress(hosts[rank], &self).ok();
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(seconds));
   std::vector<std::unique_ptr<NameLookup>> lookups(hosts.size());
@@ -49,6 +51,8 @@ int FindElsewhere(const std::vector<Address>& hosts, int rank, double seconds,
         hosts.begin(), hosts.begin() + static_cast<ptrdiff_t>(r),
         [&](const Address& before) { return before.host == hosts[r].host; });
     if (known || hosts[r].host == hosts[rank].host) continue;
+    sockaddr_storage numeric;
+    if (by_number && !NumericAddress(hosts[r], &numeric).ok()) continue;
     lookups[r] = std::make_unique<NameLookup>(hosts[r]);
   }
   for (size_t r = 0; r < hosts.size(); ++r) {

@@ -356,7 +356,20 @@ void RingNode::Tick() {
       }
     }
   }
-  if (state_ == State::kStarting) return TickStart(now, suspect);
+  const int stuck = FindStuck();
+  if (state_ == State::kStarting) {
+    if (stuck >= 0) {
+      membership_.Gone(stuck);
+      DropLink(&peers_[stuck].link);
+      Redial(stuck, "it was there and did not read");
+    }
+    return TickStart(now, suspect);
+  }
+  if (stuck >= 0 && suspect.rank < 0) {
+    const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
+    const Membership::Suspect deaf = {stuck, Cause::kStalled, seconds / 8};
+    Fail(membership_.Lost(deaf, "it does not read what it is sent"));
+  }
   if (suspect.rank >= 0) {
     if (state_ == State::kRunning) {
       Fail(membership_.Lost(suspect, ""));
@@ -369,6 +382,27 @@ void RingNode::Tick() {
     for (Peer& p : peers_) DropLink(&p.link);
   }
   CheckClosed();
+}
+
+// A member that takes nothing of what waits for it, for 1.5 T of this worker's
+// own time: it may still beat, and so look as if it computed. -1: none.
+int RingNode::FindStuck() {
+  constexpr int kMostTicks = 12;  // of T/8
+  int stuck = -1;
+  for (int r = 0; r < size_; ++r) {
+    Peer& p = peers_[r];
+    if (state_ != State::kRunning || p.link == nullptr ||
+        p.link->phase != LinkPhase::kUp || p.link->drained() ||
+        p.link->taken_bytes() != p.taken_bytes) {
+      p.stuck_ticks = 0;
+    } else {
+      ++p.stuck_ticks;
+    }
+    p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
+    const bool overflowed = p.link != nullptr && p.link->overflowed();
+    if (p.stuck_ticks > kMostTicks || overflowed) stuck = r;
+  }
+  return stuck;
 }
 
 void RingNode::TickStart(int64_t now, const Membership::Suspect& suspect) {

@@ -80,6 +80,8 @@ class RingNode final : private Link::Owner,
     std::unique_ptr<NameLookup> lookup;  // of its address
     uint32_t proposal = 0;               // of the ring's generation
     bool left = false;
+    uint64_t taken_bytes = 0;  // of the link, at the last tick
+    int stuck_ticks = 0;       // since then it takes no more
     std::vector<Way> ways;  // to be tried in turn
     size_t next_way = 0;    // the one before is under way, or has failed
     std::string failed;     // of the ways tried in this turn
@@ -125,6 +127,7 @@ class RingNode final : private Link::Owner,
   void TickStart(int64_t now, const Membership::Suspect& suspect);
   void Tick();
   void ExpireHandshakes(int64_t now);
+  int FindStuck();
   std::unique_ptr<Link> NewLink();
   void DropLink(std::unique_ptr<Link>* link);
   void Advance();

@@ -573,8 +573,83 @@ TEST_F(LauncherTest, AProcessThatLeftTheGroupDoesNotHoldTheLauncher) {
                       {"--grace", "0.1"}),
             0);
   EXPECT_EQ(out(), "[0] end\n");
+#ifndef __linux__
   for (pid_t pid : Pids(1)) kill(pid, SIGKILL);  // it asked to be on its own
+#endif
 }
+
+#ifdef __linux__
+
+// Leaves its group, has a child, and loses its parent; one without a variable
+// in its environment too.
+const char kStrays[] =
+    "(setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
+    "echo $$ >> $FOLDER/pids; wait' &) & "
+    "(setsid env -i sh -c \"setsid sleep 1000 & echo \\$! >> $FOLDER/pids; "
+    "echo \\$\\$ >> $FOLDER/pids; wait\" &) & "
+    "until [ $(cat $FOLDER/pids | wc -l) -ge 4 ]; do sleep 0.05; done; ";
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsWithTheJob) {
+  WriteWhole(folder_ / "pids", "");
+  EXPECT_EQ(RunScript(1, kStrays, {"--grace", "0.3"}), 0);
+  ExpectGone(Pids(4));
+}
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsWithAFailedOrStoppedJob) {
+  WriteWhole(folder_ / "pids", "");
+  EXPECT_EQ(RunScript(1, std::string(kStrays) + "exit 3", {"--grace", "0.3"}),
+            3);
+  ExpectGone(Pids(4));
+  WriteWhole(folder_ / "pids", "");
+  StartScript(1, std::string(kStrays) + "echo up; exec sleep 1000",
+              {"--grace", "0.3"});
+  ASSERT_TRUE(Eventually([&] { return out() == "[0] up\n"; }));
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+  ExpectGone(Pids(4));
+}
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsBeforeItsWorkerIsStartedAgain) {
+  EXPECT_EQ(
+      RunScript(2,
+                std::string(kCount) +
+                    "if [ $i$n = 11 ]; then setsid sleep 1000 & "
+                    "echo $! >> $FOLDER/pids; sleep 0.1; exit 7; fi; "
+                    "if [ $i = 0 ]; then (setsid sleep 1000 & "
+                    "echo $! > $FOLDER/mine); "
+                    "until [ -e $FOLDER/over ]; do sleep 0.05; done; "
+                    "kill -0 $(cat $FOLDER/mine) && echo mine lives; exit 0; "
+                    "fi; kill -0 $(cat $FOLDER/pids) || echo gone; "
+                    "echo > $FOLDER/over",
+                {"--restart", "--backoff", "0.1"}),
+      0);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"gone"});
+  EXPECT_EQ(Of("[0] ", out()), Strings{"mine lives"});
+}
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneThatLeftTheGroup) {
+  StartScript(2,
+              "setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
+              "echo $$ >> $FOLDER/pids; wait' & wait");
+  const std::vector<pid_t> pids = Pids(4);
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, OrphansThatEndLeaveNoZombie) {
+  StartScript(1,
+              "for k in 1 2 3 4 5; do (setsid sh -c 'echo $$ >> $FOLDER/pids' "
+              "&); done; echo up; exec sleep 1000");
+  const std::vector<pid_t> pids = Pids(5);
+  for (pid_t pid : pids) {
+    EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << pid;
+  }
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+}
+
+#endif
 
 // --- the function ---
 
@@ -597,6 +672,36 @@ TEST(LaunchTest, WrongOptionsAreRefused) {
   refused([](LaunchOptions* o) { o->backoff_seconds = 1e300; });
   refused([](LaunchOptions* o) { o->max_backoff_seconds = 0.0 / 0.0; });
 }
+
+#ifdef __linux__
+TEST(LaunchTest, TouchesNoneThatItDidNotStart) {
+  const pid_t child = fork();  // in a session of its own, before
+  if (child == 0) {
+    setsid();
+    pause();
+    _exit(0);
+  }
+  while (getsid(child) != child) std::this_thread::yield();
+  LaunchOptions options;
+  options.command = {"sh", "-c", "sleep 0.3"};
+  pid_t meanwhile = 0;  // a child of another thread
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    meanwhile = fork();
+    if (meanwhile == 0) {
+      execlp("sleep", "sleep", "1000", static_cast<char*>(nullptr));
+      _exit(1);
+    }
+  });
+  EXPECT_EQ(Launch(options).value(), 0);
+  other.join();
+  for (pid_t pid : {child, meanwhile}) {
+    EXPECT_TRUE(Alive(pid));
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+}
+#endif
 
 TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
   const auto descriptors = [] {
