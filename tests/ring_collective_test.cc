@@ -538,7 +538,14 @@ class Stranger {
     to.sin_port = htons(static_cast<uint16_t>(
         std::stoi(address.substr(address.rfind(':') + 1))));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    // Whom it connects to may be slow to listen, on a busy machine.
+    int connected = -1;
+    for (int tries = 0; tries < 2000 && connected != 0; ++tries) {
+      connected = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to));
+      if (connected == 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(connected, 0);
   }
   ~Stranger() { close(fd_); }
   Stranger(const Stranger&) = delete;
