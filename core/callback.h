@@ -129,6 +129,10 @@ class Callback : public Saveable {
   // known beforehand.
   virtual bool NamesInLogs(std::vector<std::string>*) const { return false; }
 
+  // (Of AppendState: what it gives is the same on every rank after OnSetup. A
+  // state of more than 4 KB does not change in OnTrainBatchBegin: where a
+  // worker is lost a step is begun a second time.)
+
   // Where a rank is lost: true for a callback that makes the others wait until
   // all are there again, and that restores the fit in OnTrainBegin where no
   // rank's memory holds its state any more. Without one Fit returns kPeerLost.

@@ -82,10 +82,7 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
 // A rank that fails alone says so to the others, or they would wait for it.
 // `agreed`: all of them have this error already, or end together.
 void TellOthers(Collective* collective, const Status& status, bool agreed) {
-  if (status.ok() || agreed || collective->size() == 1 ||
-      status.code() == Code::kPeerLost || status.code() == Code::kCancelled) {
-    return;
-  }
+  if (status.ok() || agreed || collective->size() == 1) return;
   collective->Abort(status);
 }
 
@@ -127,7 +124,10 @@ class Fitter {
       // Who was asked to stop does not wait for others to come back.
       const bool resumes = status.code() == Code::kPeerLost && Restores() &&
                            !fit_.interrupted;
-      if (resumes) border_.Keep();  // before the callbacks let go of it
+      if (resumes) {  // before the callbacks let go of it
+        border_.Keep();
+        std::copy(before_end_.begin(), before_end_.end(), model_->weights());
+      }
       for (const auto& callback : options_.callbacks) {
         callback->OnFitReturn(fit_, status);
       }
@@ -193,12 +193,15 @@ class Fitter {
     for (const auto& callback : options_.callbacks) {
       RINGLET_RETURN_IF_ERROR(((*callback).*method)(fit_, arguments...)
                                   .Annotate("%s", callback->name()));
+      // Of a Compile that was refused.
+      RINGLET_RETURN_IF_ERROR(model_->status());
     }
     return Status();
   }
 
   Status TrainAll(History* history) {
     fit_ = FitState();
+    before_end_.clear();
     fit_.model = model_;
     fit_.dataset = &dataset_;
     fit_.callbacks = &options_.callbacks;
@@ -247,6 +250,12 @@ class Fitter {
     }
     if (options_.check_replicas_every > 0) {
       RINGLET_RETURN_IF_ERROR(CheckReplicas());
+    }
+    // What callbacks do to the weights now, they would do a second time.
+    if (keeps_border_) {
+      border_.Hold();
+      before_end_.assign(model_->weights(),
+                         model_->weights() + model_->num_weights());
     }
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
     // Nobody has completed the fit before all have: what fails on one rank in
@@ -309,6 +318,9 @@ class Fitter {
   void TakeBorder() {
     if (keeps_border_) border_.Take();
   }
+  void HoldBorder() {
+    if (keeps_border_) border_.Hold();
+  }
 
   // Data that do not fit the model are refused before anything was printed,
   // restored or written.
@@ -353,6 +365,7 @@ class Fitter {
   Status Epoch(History* history) {
     const bool prints = fit_.chief;
     if (fit_.step == 0) {
+      HoldBorder();
       model_->ResetMetrics();
       for (MetricState& state : fit_.metrics) state = MetricState();
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
@@ -365,6 +378,7 @@ class Fitter {
     }
     Progress progress(verbose, options_.out, fit_.steps_per_epoch);
     RINGLET_RETURN_IF_ERROR(Steps(&progress));
+    HoldBorder();
 
     Logs logs;
     SetMetrics(*model_, fit_.metrics.data(), "", &logs);
@@ -385,6 +399,7 @@ class Fitter {
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
     TakeBorder();
     if (!fit_.interrupted) return Status();
+    agreed_ = true;
     // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
                  "interrupted before epoch %" PRId64 ", step %" PRId64
@@ -507,6 +522,7 @@ class Fitter {
   bool begun_ = false;   // the run has a state beyond its start
   Border border_;
   bool keeps_border_ = false;
+  std::vector<float> before_end_;  // the weights; empty before OnTrainEnd
 };
 
 }  // namespace
@@ -549,8 +565,15 @@ std::vector<double> History::Values(const std::string& name) const {
 
 Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
   History history;
-  Fitter fitter(this, impl_->fits + 1, dataset, options);
-  RINGLET_RETURN_IF_ERROR(fitter.Run(&history));
+  if (impl_->fitting) {
+    return InvalidArgument("model '%s': a callback calls Fit, which runs",
+                           impl_->name.c_str());
+  }
+  impl_->fitting = true;
+  const Status fitted =
+      Fitter(this, impl_->fits + 1, dataset, options).Run(&history);
+  impl_->fitting = false;
+  RINGLET_RETURN_IF_ERROR(fitted);
   ++impl_->fits;
   return history;
 }

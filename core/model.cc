@@ -336,11 +336,25 @@ void Model::Impl::OptimizerState::AppendState(std::vector<StateSpan>* spans) {
       {"optimizer/iterations", DType::kInt64, {}, &impl->iterations});
   spans->push_back(
       {"optimizer/learning_rate", DType::kFloat32, {}, &impl->learning_rate});
+  if (!impl->optimizer.accumulates()) return;
+  impl->saved_accumulation = impl->optimizer.gradient_accumulation_steps;
+  spans->push_back({"optimizer/gradient_accumulation_steps",
+                    DType::kInt64,
+                    {},
+                    &impl->saved_accumulation});
 }
 
 Status Model::Impl::OptimizerState::StateLoaded() {
   if (impl->iterations < 0) {
     return Corruption("optimizer/iterations is %" PRId64, impl->iterations);
+  }
+  // The sums under way, and what iterations stands for, go with the number.
+  const int steps = impl->optimizer.gradient_accumulation_steps;
+  if (impl->optimizer.accumulates() && impl->saved_accumulation != steps) {
+    return InvalidArgument(
+        "the optimizer's state was saved with gradient_accumulation_steps "
+        "%" PRId64 ", here it is %d; go on with the number it was saved with",
+        impl->saved_accumulation, steps);
   }
   return Status();
 }
@@ -372,6 +386,11 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
                     const CompileOptions& options) {
   Impl& m = *impl_;
   m.refused = m.CheckNotLent("Compile");
+  if (m.refused.ok() && m.fitting) {
+    m.refused = InvalidArgument(
+        "model '%s': Compile while Fit runs; compile it before or after",
+        m.name.c_str());
+  }
   if (!m.refused.ok()) return;
   m.DropGradients();  // while the collective that sums them is known
   m.optimizer = optimizer;

@@ -47,6 +47,12 @@ void UpdateSgd(const Optimizer& o, const StepScalars& s, const Regularizer& r,
 // `a` and `m` are null where not centered and without momentum. Moments move by
 // a share of their distance, so that only 1 - rho is rounded: a rounded rho of
 // nearly 1 would be another moment in the long run.
+// v (1 - rest), to float32's last digits however small the rest is. What has
+// overflowed stays so.
+inline float Decayed(float v, float rest) {
+  return v <= std::numeric_limits<float>::max() ? v - v * rest : v;
+}
+
 void UpdateRmsprop(const Optimizer& o, const StepScalars& s,
                    const Regularizer& r, int64_t n, float* __restrict w,
                    const float* __restrict g, float* __restrict v,
@@ -55,13 +61,13 @@ void UpdateRmsprop(const Optimizer& o, const StepScalars& s,
   const float epsilon = o.epsilon, mu = o.momentum;
   if (a == nullptr && m == nullptr) {
     ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-      v[i] += (gi * gi - v[i]) * rest;
+      v[i] = Decayed(v[i], rest) + gi * gi * rest;
       w[i] = wi - lr * gi / std::sqrt(v[i] + epsilon);
     });
     return;
   }
   ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-    v[i] += (gi * gi - v[i]) * rest;
+    v[i] = Decayed(v[i], rest) + gi * gi * rest;
     float d = v[i];
     if (a != nullptr) {
       a[i] += (gi - a[i]) * rest;

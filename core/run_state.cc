@@ -53,7 +53,7 @@ bool IsModels(const StateSpan& span) {
 }  // namespace
 
 Status Border::Plan(RunState* state) {
-  valid_ = kept_ = false;
+  valid_ = held_ = false;
   pieces_.clear();
   std::vector<StateSpan> spans;
   state->AppendState(&spans);
@@ -78,11 +78,17 @@ void Border::Copy(bool large) {
 void Border::Take() {
   Copy(/*large=*/false);
   valid_ = true;
+  held_ = false;
+}
+
+void Border::Hold() {
+  Take();
+  Keep();
 }
 
 void Border::Keep() {
-  if (valid_ && !kept_) Copy(/*large=*/true);
-  kept_ = true;
+  if (valid_ && !held_) Copy(/*large=*/true);
+  held_ = true;
 }
 
 Status Border::PutBack(RunState* state) const {

@@ -32,21 +32,22 @@ class RunState final : public Saveable {
 
 // Everything of a RunState but the weights and the optimizer's slots, which
 // change only once a step is complete on this rank. Spans of up to kSmall bytes
-// are copied at every border. A callback's larger spans are taken as they are
-// when a worker is lost: an epoch's end that is done again must give them the
-// same values again.
+// are copied at every border, a callback's larger ones where callbacks may
+// change them before the next: at an epoch's beginning and end.
 class Border {
  public:
   static constexpr size_t kSmall = 4096;
 
   // Before the first Take of a fit, and whenever callbacks were set up anew.
   Status Plan(RunState* state);
-  // Copies; allocates nothing.
+  // Copies the small spans; allocates nothing.
   void Take();
+  // Copies all.
+  void Hold();
   bool valid() const { return valid_; }
   void Forget() { valid_ = false; }
-  // Copies the large spans too: callbacks may be set up anew after it. Once for
-  // a Plan, for then the spans are no longer what they were.
+  // Copies the large spans, where they are not held, as they are: callbacks may
+  // be set up anew after it.
   void Keep();
   // Writes what was kept into `state`, whose spans are as they were at Plan.
   Status PutBack(RunState* state) const;
@@ -61,7 +62,7 @@ class Border {
   std::vector<Piece> pieces_;
   std::vector<unsigned char> copy_;
   bool valid_ = false;
-  bool kept_ = false;
+  bool held_ = false;  // the large spans are in copy_ too
 };
 
 }  // namespace ringlet

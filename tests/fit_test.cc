@@ -390,6 +390,56 @@ class LosesItsPeerNowAndThen final : public Collective {
   bool lost_ = false;
 };
 
+// An average of the weights, of more than Border::kSmall bytes, which takes the
+// weights' place at the end; nothing of it may happen twice.
+class Averages final : public Callback {
+ public:
+  const char* name() const override { return "averages"; }
+  Status OnSetup(FitState& fit) override {
+    average_.assign(static_cast<size_t>(fit.model->num_weights()) * 20, 0);
+    return Status();
+  }
+  Status OnEpochBegin(FitState& fit) override { return Add(fit, 0.25f); }
+  Status OnEpochEnd(FitState& fit, Logs*) override { return Add(fit, 0.5f); }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    for (int64_t i = 0; i < fit.model->num_weights(); ++i) {
+      fit.model->weights()[i] += average_[static_cast<size_t>(i)];
+    }
+    return Status();
+  }
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/averages/average",
+                      DType::kFloat32,
+                      {static_cast<int64_t>(average_.size())},
+                      average_.data()});
+  }
+
+ private:
+  Status Add(const FitState& fit, float share) {
+    for (size_t i = 0; i < average_.size(); ++i) {
+      const auto n = static_cast<size_t>(fit.model->num_weights());
+      average_[i] += share * fit.model->weights()[i % n];
+    }
+    return Status();
+  }
+  std::vector<float> average_;
+};
+
+// Asks the other ranks in the middle of the callbacks.
+class Checks final : public Callback {
+ public:
+  const char* name() const override { return "checks"; }
+  Status OnEpochBegin(FitState& fit) override {
+    return fit.model->CheckReplicas();
+  }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    return fit.model->CheckReplicas();
+  }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    return fit.model->CheckReplicas();
+  }
+};
+
 // Whatever call of the collective fails, in a step, at an epoch's end, while
 // all meet again: the fit ends with the weights, the history's last epoch and
 // the callbacks' state of the undisturbed one.
@@ -416,10 +466,11 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
     plateau.patience = 1;
     plateau.min_delta = 10;  // never better
     const TempFolder folder;
-    options.callbacks = {EarlyStopping(stopping), ReduceLROnPlateau(plateau),
-                         CSVLogger(folder / "log.csv"),
-                         StepLogger(folder / "steps.csv"),
-                         std::make_shared<Restores>()};
+    options.callbacks = {
+        EarlyStopping(stopping),       ReduceLROnPlateau(plateau),
+        CSVLogger(folder / "log.csv"), StepLogger(folder / "steps.csv"),
+        std::make_shared<Averages>(),  std::make_shared<Checks>(),
+        std::make_shared<Restores>()};
     const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
     EXPECT_TRUE(history.ok()) << history.status().message();
     if (!history.ok()) return End();
@@ -446,6 +497,36 @@ TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
       ASSERT_EQ(end.log, expected.log) << first << " + " << more;
       ASSERT_EQ(end.steps, expected.steps) << first << " + " << more;
     }
+  }
+}
+
+TEST(FitTest, CompileAndFitInACallbackAreRefused) {
+  for (const bool compiles : {true, false}) {
+    class Meddles final : public Callback {
+     public:
+      explicit Meddles(bool compiles) : compiles_(compiles) {}
+      const char* name() const override { return "meddles"; }
+      Status OnEpochEnd(FitState& fit, Logs*) override {
+        if (!compiles_) {
+          return fit.model->Fit(Points(8).Batch(4), Quiet(1)).status();
+        }
+        fit.model->Compile(SGD(0.1f),
+                           SparseCategoricalCrossentropy(kFromLogits), {});
+        return Status();
+      }
+
+     private:
+      const bool compiles_;
+    };
+    auto model = TinyModel();
+    FitOptions options = Quiet(2);
+    options.callbacks = {std::make_shared<Meddles>(compiles)};
+    const Status status = model->Fit(Points(8).Batch(4), options).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message())
+                  .find(compiles ? "Compile while Fit" : "calls Fit"),
+              std::string::npos)
+        << status.message();
   }
 }
 

@@ -472,6 +472,26 @@ TEST(GradientAccumulationTest, ASavedStateGoesOnExactly) {
   }
 }
 
+// Sums of three of five gradients are no state of an optimizer that takes the
+// mean of three.
+TEST(GradientAccumulationTest, AStateOfAnotherNumberOfStepsIsRefused) {
+  const auto five = SmallModel(Adam().GradientAccumulationSteps(5));
+  const auto three = SmallModel(Adam().GradientAccumulationSteps(3));
+  Loop(five.get(), 6, 8);
+  std::vector<StateSpan> from, to;
+  five->optimizer_state()->AppendState(&from);
+  three->optimizer_state()->AppendState(&to);
+  ASSERT_EQ(from.size(), to.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    std::memcpy(to[i].data, from[i].data, from[i].bytes());
+  }
+  const Status loaded = three->optimizer_state()->StateLoaded();
+  EXPECT_EQ(loaded.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::strstr(loaded.message(), "gradient_accumulation_steps 5"),
+            nullptr)
+      << loaded.message();
+}
+
 TEST(GradientAccumulationTest, TheSumsAreASlotOfTheOptimizer) {
   const auto model = SmallModel(Adam().GradientAccumulationSteps(2));
   const auto plain = SmallModel(Adam());

@@ -390,6 +390,36 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
   }
 }
 
+// Whatever code a callback ends the fit with on one rank.
+TEST(MultiWorkerTest, ACallbacksErrorOfAnyCodeReachesTheOthers) {
+  class Ends final : public Callback {
+   public:
+    Ends(Code code, bool mine) : code_(code), mine_(mine) {}
+    const char* name() const override { return "ends"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (!mine_ || fit.step != 2) return Status();
+      return Error(code_, "it is over");
+    }
+
+   private:
+    const Code code_;
+    const bool mine_;
+  };
+  for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
+    RunRanks(3, [&](Collective* collective) {
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      FitOptions options = Quiet(4);
+      options.callbacks = {std::make_shared<Ends>(static_cast<Code>(code),
+                                                  collective->rank() == 1)};
+      const Status status = model->Fit(Points(40).Batch(8), options).status();
+      EXPECT_EQ(static_cast<int>(status.code()), code) << status.message();
+      EXPECT_NE(std::string(status.message()).find("it is over"),
+                std::string::npos)
+          << status.message();
+    });
+  }
+}
+
 // A rank whose own data cannot be read in Evaluate or Predict tells the others.
 TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
   for (const bool predicts : {false, true}) {

@@ -109,6 +109,30 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
 }
 
 // 1 - rho of a rho of nearly 1, in the first steps and after many.
+// No memory at all, after a large gradient too; and what overflows freezes its
+// weight, as in Keras, and makes no NaN of it.
+TEST(OptimizersTest, RmspropForgetsAndOverflowsAsItsFormula) {
+  for (const float rho : {0.0f, 1e-6f, 0.5f, 0.9f}) {
+    const Optimizer o = RMSprop(0.001f, rho);
+    float memory = 0;
+    float* slots[] = {&memory};
+    double square = 0;
+    for (const float g : {1000.0f, 0.1f, 0.1f, 1e-3f}) {
+      float w = 0;
+      UpdateRange(o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots);
+      const double r = rho == 1e-6f ? 1e-6 : rho == 0.9f ? 0.9 : rho;
+      square = r * square + (1 - r) * g * g;
+      const double want = -0.001 * g / std::sqrt(square + 1e-7);
+      EXPECT_NEAR(w, want, 1e-5 * std::fabs(want)) << rho << " " << g;
+    }
+    for (const float g : {1e30f, 1.0f, 1.0f}) {
+      float w = 0.5f;
+      UpdateRange(o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots);
+      EXPECT_FALSE(std::isnan(w)) << rho << " " << g;
+    }
+  }
+}
+
 TEST(OptimizersTest, LongMemoriesAreThoseOfTheirDecimals) {
   constexpr double kRho = 0.9999;
   const Optimizer optimizers[] = {
