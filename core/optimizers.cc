@@ -47,11 +47,19 @@ void UpdateSgd(const Optimizer& o, const StepScalars& s, const Regularizer& r,
 // `a` and `m` are null where not centered and without momentum. Moments move by
 // a share of their distance, so that only 1 - rho is rounded: a rounded rho of
 // nearly 1 would be another moment in the long run.
-// v (1 - rest), to float32's last digits however small the rest is. What has
+// rho v to float32's last digits, whether rho is near 0 or near 1. What has
 // overflowed stays so.
-inline float Decayed(float v, float rest) {
-  return v <= std::numeric_limits<float>::max() ? v - v * rest : v;
-}
+class Decay {
+ public:
+  Decay(float rho, float rest)
+      : keep_(rest < 0.5f ? 1 : rho), drop_(rest < 0.5f ? rest : 0) {}
+  float operator()(float v) const {
+    return v <= std::numeric_limits<float>::max() ? v * keep_ - v * drop_ : v;
+  }
+
+ private:
+  const float keep_, drop_;
+};
 
 void UpdateRmsprop(const Optimizer& o, const StepScalars& s,
                    const Regularizer& r, int64_t n, float* __restrict w,
@@ -59,15 +67,16 @@ void UpdateRmsprop(const Optimizer& o, const StepScalars& s,
                    float* __restrict a, float* __restrict m) {
   const float lr = s.learning_rate, rest = s.rest_1;
   const float epsilon = o.epsilon, mu = o.momentum;
+  const Decay decayed(o.rho, rest);
   if (a == nullptr && m == nullptr) {
     ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-      v[i] = Decayed(v[i], rest) + gi * gi * rest;
+      v[i] = decayed(v[i]) + gi * gi * rest;
       w[i] = wi - lr * gi / std::sqrt(v[i] + epsilon);
     });
     return;
   }
   ForEach(s, r, n, w, g, [=](int64_t i, float gi, float wi) {
-    v[i] = Decayed(v[i], rest) + gi * gi * rest;
+    v[i] = decayed(v[i]) + gi * gi * rest;
     float d = v[i];
     if (a != nullptr) {
       a[i] += (gi - a[i]) * rest;

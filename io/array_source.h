@@ -5,9 +5,11 @@
 #ifndef RINGLET_IO_ARRAY_SOURCE_H_
 #define RINGLET_IO_ARRAY_SOURCE_H_
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "../core/source.h"
@@ -50,7 +52,9 @@ bool RangeOf(const std::vector<unsigned char>& data, double* least,
   for (size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T)) {
     T value;
     std::memcpy(&value, data.data() + at, sizeof(T));
-    if (value != value) return false;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(value)) return false;
+    }
     low = at == 0 || value < low ? value : low;
     high = at == 0 || value > high ? value : high;
   }

@@ -46,6 +46,7 @@ void CheckLayer(const std::string& path, int threads) {
   SCOPED_TRACE(path + ", threads " + std::to_string(threads));
   const Reference r = LoadReference(path);
   const Shape& x = r.tensors.at("x").shape;
+  ASSERT_LE(x.rank(), Shape::kMaxRank);
   Shape example;
   for (int i = 1; i < x.rank(); ++i) example.Append(x[i]);
   OpRunner runner(LayerOf(r.about), {example});
