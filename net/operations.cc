@@ -60,6 +60,13 @@ void Operations::Clear() {
   packed_unsent_ = 0;
 }
 
+void Operations::Forget(int peer) {
+  for (int slot = 0; slot < kSlots; ++slot) {
+    Early& early = early_[peer * kSlots + slot];
+    early.ready = early.frame = false;
+  }
+}
+
 Operations::Operation* Operations::Find(uint64_t sequence) {
   const bool active = sequence > completed_ && sequence <= completed_ + active_;
   return active ? &window_[sequence % kWindow] : nullptr;

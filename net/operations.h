@@ -63,6 +63,9 @@ class Operations {
   void Start(const Call& call);
   // Forgets everything: no memory of a call is touched any more.
   void Clear();
+  // Drops what this peer said early: it was of a ring that never formed here,
+  // and the peer begins anew.
+  void Forget(int peer);
 
   // A frame from a peer, in FrameReader's two parts. kInvalidArgument: the
   // ranks' calls differ, and the message names both. kCorruption: the peer

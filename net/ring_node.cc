@@ -295,6 +295,7 @@ void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].next_way = 0;
   peers_[peer].failed.clear();
   peers_[peer].backoff = 0;
+  operations_.Forget(peer);
   membership_.Joined(peer, Now());
   CheckFormed();
 }
