@@ -129,7 +129,8 @@ class Fitter {
       for (const auto& callback : options_.callbacks) {
         callback->OnFitReturn(fit_, status);
       }
-      if (!resumes) return status;
+      // Who is told to stop waits for nobody.
+      if (!resumes || fit_.interrupted) return status;
       std::fprintf(stderr,
                    "warning: %s; waiting for it to come back, to go on from "
                    "the newest state\n",

@@ -332,6 +332,21 @@ TEST(JobTest, AnotherLearningRateOnOneRankIsNamedBeforeAnythingIsSaved) {
   }
 }
 
+// The signal comes in a step that a loss cuts off.
+TEST(JobTest, ASignalWhileAWorkerIsLostEndsTheOneThatHasIt) {
+  TempFolder folder;
+  Job job(folder, 3, /*backup=*/true, "timeout=20");
+  job.WaitForStep(1, 25);
+  job.Signal(2, SIGSTOP);
+  Sleep(0.3);  // now the others wait for it
+  job.Signal(1, SIGTERM);
+  Sleep(0.1);
+  job.Signal(2, SIGKILL);
+  EXPECT_EQ(job.End(1), 75) << job.Said(1);
+  EXPECT_EQ(job.Said(1).find("waiting for it to come back"), std::string::npos)
+      << job.Said(1);
+}
+
 TEST(JobTest, ASignalToOneWorkerSavesAndEndsTheWholeJobResumable) {
   constexpr int kSize = 2;
   TempFolder undisturbed, stopped;
