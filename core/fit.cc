@@ -292,8 +292,14 @@ class Fitter {
     fit_.in_memory = source >= 0;
     if (source < 0) return Status();
     begun_ = true;
-    if (collective->rank() != source) border_.Forget();  // until all is here
-    return BroadcastState(collective, {&state}, source);
+    // Another's state may be cut off on its way; one's own, where it is the
+    // same, is not changed by it.
+    const int64_t* theirs = &all[4 * static_cast<size_t>(source)];
+    if (!std::equal(theirs + 1, theirs + 4, mine + 1)) border_.Forget();
+    RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
+    RINGLET_RETURN_IF_ERROR(FirstBorder());
+    border_.Keep();  // callbacks may change their memory in OnTrainBegin
+    return Status();
   }
 
   // From here on a lost worker does not cost the others what they have done.

@@ -347,6 +347,37 @@ TEST(JobTest, ASignalWhileAWorkerIsLostEndsTheOneThatHasIt) {
       << job.Said(1);
 }
 
+// The state that two survivors hold is not lost with the one that sends it.
+TEST(JobTest, ALossOfTheSenderLeavesTheStateOfTheOthers) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  {
+    Job job(undisturbed, kSize, /*backup=*/true, "large=1");
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  }
+  for (int n = 0; n < 2 * Losses(); ++n) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true, "large=1");
+    job.WaitForStep(2, RandomStep(n, 8));
+    job.Signal(2, SIGKILL);
+    EXPECT_EQ(job.End(2), 128 + SIGKILL);
+    job.Start(2);
+    Sleep(0.05 + 0.001 * RandomStep(n + 50, 250));
+    job.Signal(0, SIGKILL);
+    EXPECT_EQ(job.End(0), 128 + SIGKILL);
+    job.Start(0);
+    for (int i = 0; i < kSize; ++i) {
+      int code = job.End(i);
+      for (int again = 0; code == 75 && again < 3; ++again) {
+        job.Start(i);
+        code = job.End(i);
+      }
+      EXPECT_EQ(code, 0) << job.Said(i);
+    }
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
 TEST(JobTest, ASignalToOneWorkerSavesAndEndsTheWholeJobResumable) {
   constexpr int kSize = 2;
   TempFolder undisturbed, stopped;
