@@ -381,8 +381,10 @@ class Fitter {
     last_ = logs;
     ++fit_.epoch;
     fit_.step = 0;
-    TakeBorder();
+    // No border before all ranks have come here: what the chief has not done at
+    // the epoch's end, as to write a row, is done again.
     RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
+    TakeBorder();
     return SavePoint(/*epoch_ended=*/true);
   }
 

@@ -8,6 +8,7 @@
 //   error=R@S         a callback of rank R returns an error at its step S
 //   record=R@S        rank R cannot read its examples from its step S on
 //   save=R            rank R cannot save its model at the end
+//   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
@@ -138,13 +139,14 @@ int main(int argc, char** argv) {
   StrategyOptions cluster;
   cluster.timeout_seconds = 1;
   bool backup = false;
-  At full("", ""), large("", ""), error("", ""), record("", ""), save("", ""), rate("", "");
+  At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""), save("", ""), rate("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
     if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
     if (At(argv[i], "large").rank >= 0) full = large = At(argv[i], "large");
+    if (At(argv[i], "slow").rank >= 0) slow = At(argv[i], "slow");
     if (At(argv[i], "error").rank >= 0) error = At(argv[i], "error");
     if (At(argv[i], "record").rank >= 0) record = At(argv[i], "record");
     if (At(argv[i], "save").rank >= 0) save = At(argv[i], "save");
@@ -168,6 +170,9 @@ int main(int argc, char** argv) {
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
     usleep(5000);
+  };
+  lambda.on_epoch_end = [&](int64_t, const Logs&) {
+    if (slow.rank == own) usleep(300000);
   };
   options.callbacks = {LambdaCallback(lambda), CSVLogger(folder + "/log.csv")};
   FullDisk full_disk;

@@ -332,6 +332,21 @@ TEST(JobTest, AnotherLearningRateOnOneRankIsNamedBeforeAnythingIsSaved) {
   }
 }
 
+// What the chief had not done at an epoch's end is done again.
+TEST(JobTest, AChiefLostAtAnEpochsEndLosesNoRowOfTheLog) {
+  constexpr int kSize = 2;
+  TempFolder undisturbed, folder;
+  Undisturbed(undisturbed, kSize);
+  Job job(folder, kSize, /*backup=*/true, "slow=0");
+  job.WaitForStep(0, 80);
+  Sleep(0.1);
+  job.Signal(0, SIGKILL);
+  EXPECT_EQ(job.End(0), 128 + SIGKILL);
+  job.Start(0);
+  for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+  ExpectEndsLike(undisturbed, folder, kSize);
+}
+
 // The signal comes in a step that a loss cuts off.
 TEST(JobTest, ASignalWhileAWorkerIsLostEndsTheOneThatHasIt) {
   TempFolder folder;
