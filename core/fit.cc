@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "fingerprint.h"
 #include "model_impl.h"
@@ -121,17 +122,16 @@ class Fitter {
     for (;;) {
       const Status status = TrainAll(history);
       TellOthers(model_->collective(), status, agreed_);
-      // Who was asked to stop does not wait for others to come back.
-      const bool resumes = status.code() == Code::kPeerLost && Restores() &&
-                           !fit_.interrupted;
+      const bool resumes = status.code() == Code::kPeerLost && Restores();
       if (resumes) {  // before the callbacks let go of it
         border_.Keep();
-        std::copy(before_end_.begin(), before_end_.end(), model_->weights());
+        PutWeightsBack();
       }
       for (const auto& callback : options_.callbacks) {
         callback->OnFitReturn(fit_, status);
       }
-      if (!resumes) return status;
+      // Who is told to stop waits for nobody.
+      if (!resumes || fit_.interrupted) return status;
       std::fprintf(stderr,
                    "warning: %s; waiting for it to come back, to go on from "
                    "the newest state\n",
@@ -201,7 +201,7 @@ class Fitter {
 
   Status TrainAll(History* history) {
     fit_ = FitState();
-    before_end_.clear();
+    weights_.reset();
     fit_.model = model_;
     fit_.dataset = &dataset_;
     fit_.callbacks = &options_.callbacks;
@@ -252,11 +252,8 @@ class Fitter {
       RINGLET_RETURN_IF_ERROR(CheckReplicas());
     }
     // What callbacks do to the weights now, they would do a second time.
-    if (keeps_border_) {
-      border_.Hold();
-      before_end_.assign(model_->weights(),
-                         model_->weights() + model_->num_weights());
-    }
+    HoldBorder();
+    KeepWeights();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
     // Nobody has completed the fit before all have: what fails on one rank in
     // OnTrainEnd reaches the others here.
@@ -302,8 +299,14 @@ class Fitter {
     fit_.in_memory = source >= 0;
     if (source < 0) return Status();
     begun_ = true;
-    if (collective->rank() != source) border_.Forget();  // until all is here
-    return BroadcastState(collective, {&state}, source);
+    // Another's state may be cut off on its way; one's own, where it is the
+    // same, is not changed by it.
+    const int64_t* theirs = &all[4 * static_cast<size_t>(source)];
+    if (!std::equal(theirs + 1, theirs + 4, mine + 1)) border_.Forget();
+    RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
+    RINGLET_RETURN_IF_ERROR(FirstBorder());
+    border_.Keep();  // callbacks may change their memory in OnTrainBegin
+    return Status();
   }
 
   // From here on a lost worker does not cost the others what they have done.
@@ -320,6 +323,19 @@ class Fitter {
   }
   void HoldBorder() {
     if (keeps_border_) border_.Hold();
+  }
+  // Callbacks may change the weights where an epoch and the training end. What
+  // is done again after a loss begins with those before. Where there is no
+  // memory for a copy it begins with those that there are.
+  void KeepWeights() {
+    if (!keeps_border_) return;
+    const auto n = static_cast<size_t>(model_->num_weights());
+    weights_.reset(new (std::nothrow) float[n]);
+    if (weights_ != nullptr) std::copy_n(model_->weights(), n, weights_.get());
+  }
+  void PutWeightsBack() {
+    if (weights_ == nullptr) return;
+    std::copy_n(weights_.get(), model_->num_weights(), model_->weights());
   }
 
   // Data that do not fit the model are refused before anything was printed,
@@ -383,6 +399,7 @@ class Fitter {
     Logs logs;
     SetMetrics(*model_, fit_.metrics.data(), "", &logs);
     if (Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(&logs));
+    KeepWeights();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
     progress.Finish(fit_.step, logs);
     history->epoch.push_back(fit_.epoch);
@@ -390,8 +407,11 @@ class Fitter {
     last_ = logs;
     ++fit_.epoch;
     fit_.step = 0;
-    TakeBorder();
+    // No border before all ranks have come here: what the chief has not done at
+    // the epoch's end, as to write a row, is done again.
     RINGLET_RETURN_IF_ERROR(AgreeToStop(model_->collective(), &wishes_, &fit_));
+    TakeBorder();
+    weights_.reset();
     return SavePoint(/*epoch_ended=*/true);
   }
 
@@ -522,7 +542,7 @@ class Fitter {
   bool begun_ = false;   // the run has a state beyond its start
   Border border_;
   bool keeps_border_ = false;
-  std::vector<float> before_end_;  // the weights; empty before OnTrainEnd
+  std::unique_ptr<float[]> weights_;  // as they were before callbacks' changes
 };
 
 }  // namespace

@@ -57,22 +57,39 @@ int64_t Model::Impl::Age(bool lived) const {
   return lived ? iterations + 1 : 0;
 }
 
+uint32_t Model::Impl::StateDigest() const {
+  uint32_t digest = Digest(kept.weights, num_weights, 0);
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    digest = Digest(kept.slots[s], num_weights, digest);
+  }
+  return digest;
+}
+
 Status Model::Impl::JoinReplicas(bool lived) {
   Collective* const c = collective();
   if (c->size() == 1) return Status();
   const std::string what = "model '" + name + "'";
   RINGLET_RETURN_IF_ERROR(Agree(c, what.c_str(), MakeFingerprint()));
-  const int64_t mine = Age(lived);
-  std::vector<int64_t> ages(static_cast<size_t>(c->size()));
+  const int64_t age = Age(lived);
+  const int64_t mine[2] = {age, age > 0 ? int64_t{StateDigest()} : 0};
+  std::vector<int64_t> all(2 * static_cast<size_t>(c->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, &mine, sizeof(int64_t), 1, ages.data()));
-  const auto newest = std::max_element(ages.begin(), ages.end());
-  const auto root = static_cast<int>(newest - ages.begin());
-  torn = torn || c->rank() != root;
+      GatherNumbers(c, mine, sizeof(int64_t), 2, all.data()));
+  int root = 0;
+  bool started = false;  // on any rank
+  for (int r = 0; r < c->size(); ++r) {
+    started |= all[2 * r] != 0;
+    if (all[2 * r] > all[2 * root]) root = r;
+  }
+  // Where a rank has the root's bits already, a transfer that is cut off leaves
+  // them as they are.
+  const bool has_them =
+      age > 0 && age == all[2 * root] && mine[1] == all[2 * root + 1];
+  torn = torn || (c->rank() != root && !has_them);
   const auto count = static_cast<size_t>(num_weights);
   RINGLET_RETURN_IF_ERROR(
       BroadcastNumbers(c, kept.weights, sizeof(float), count, root));
-  if (std::any_of(ages.begin(), ages.end(), [](int64_t a) { return a != 0; })) {
+  if (started) {
     for (int s = 0; s < optimizer.num_slots(); ++s) {
       RINGLET_RETURN_IF_ERROR(
           BroadcastNumbers(c, kept.slots[s], sizeof(float), count, root));

@@ -144,6 +144,7 @@ class BackupAndRestoreCallback final : public Callback {
       const Status removed = checkpoints_->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
+    fit.interrupted |= Interrupted();  // in the step that was cut off
     saver_.reset();
     checkpoints_.reset();
     signals_.reset();

@@ -196,12 +196,16 @@ class ModelCheckpointCallback final : public Callback {
     return true;
   }
 
-  // Every rank decides, so that another may become the chief.
+  // Every rank decides, so that another may become the chief; what the chief
+  // has decided is done.
   Status Save(const FitState& fit, const Logs& logs, bool on_batch) {
     std::string path;
     RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
     double best = kNone;
-    if (!Due(fit, logs, path, &best)) return Status();
+    Collective* const collective = fit.model->collective();
+    unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&due, 1, /*root=*/0));
+    if (due == 0) return Status();
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
@@ -214,10 +218,10 @@ class ModelCheckpointCallback final : public Callback {
       }
     }
     // All decide alike the next time too.
-    RINGLET_RETURN_IF_ERROR(
-        fit.model->collective()->Broadcast(&saved, 1, /*root=*/0));
-    if (saved != 0) best_ = best;
-    return Status();
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&saved, 1, /*root=*/0));
+    if (saved == 0) return Status();
+    best_ = best;
+    return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
   }
 
   Status Write(Model* model, const std::string& path) const {

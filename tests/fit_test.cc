@@ -400,7 +400,10 @@ class Averages final : public Callback {
     return Status();
   }
   Status OnEpochBegin(FitState& fit) override { return Add(fit, 0.25f); }
-  Status OnEpochEnd(FitState& fit, Logs*) override { return Add(fit, 0.5f); }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    fit.model->weights()[0] *= 0.5f;
+    return Add(fit, 0.5f);
+  }
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     for (int64_t i = 0; i < fit.model->num_weights(); ++i) {
       fit.model->weights()[i] += average_[static_cast<size_t>(i)];

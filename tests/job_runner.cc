@@ -4,9 +4,11 @@
 //
 //   timeout=SECONDS   of the ring
 //   full=1            no backup can be written: the disk is full
+//   large=1           the same, with a model that takes a while to send
 //   error=R@S         a callback of rank R returns an error at its step S
 //   record=R@S        rank R cannot read its examples from its step S on
 //   save=R            rank R cannot save its model at the end
+//   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
@@ -118,6 +120,17 @@ class Fails final : public Callback {
   const bool at_end_;
 };
 
+std::unique_ptr<Sequential> LargeModel(const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(1000, kRelu));
+  model->Add(Dense(1000, kRelu));
+  model->Add(Dense(3));
+  model->Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,12 +139,15 @@ int main(int argc, char** argv) {
   StrategyOptions cluster;
   cluster.timeout_seconds = 1;
   bool backup = false;
-  At full("", ""), error("", ""), record("", ""), save("", ""), rate("", "");
+  At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
+      save("", ""), rate("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
     if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
+    if (At(argv[i], "large").rank >= 0) full = large = At(argv[i], "large");
+    if (At(argv[i], "slow").rank >= 0) slow = At(argv[i], "slow");
     if (At(argv[i], "error").rank >= 0) error = At(argv[i], "error");
     if (At(argv[i], "record").rank >= 0) record = At(argv[i], "record");
     if (At(argv[i], "save").rank >= 0) save = At(argv[i], "save");
@@ -142,17 +158,22 @@ int main(int argc, char** argv) {
   const std::string rank = std::to_string(strategy.rank());
   WriteWhole(folder + "/pid." + rank, std::to_string(getpid()));
   const int own = strategy.rank();
-  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
+  auto model = large.rank >= 0
+                   ? LargeModel(strategy)
+                   : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
   // What a program of its own might do, unseen by Compile.
   if (rate.rank == own) model->SetLearningRate(0.02f);
 
   FitOptions options;
   options.epochs = 4;
-  options.steps_per_epoch = 40;
+  options.steps_per_epoch = large.rank >= 0 ? 20 : 40;
   LambdaCallbackOptions lambda;
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
     usleep(5000);
+  };
+  lambda.on_epoch_end = [&](int64_t, const Logs&) {
+    if (slow.rank == own) usleep(300000);
   };
   options.callbacks = {LambdaCallback(lambda), CSVLogger(folder + "/log.csv")};
   FullDisk full_disk;

@@ -330,6 +330,67 @@ TEST(JobTest, AnotherLearningRateOnOneRankIsNamedBeforeAnythingIsSaved) {
   }
 }
 
+// What the chief had not done at an epoch's end is done again.
+TEST(JobTest, AChiefLostAtAnEpochsEndLosesNoRowOfTheLog) {
+  constexpr int kSize = 2;
+  TempFolder undisturbed, folder;
+  Undisturbed(undisturbed, kSize);
+  Job job(folder, kSize, /*backup=*/true, "slow=0");
+  job.WaitForStep(0, 80);
+  Sleep(0.1);
+  job.Signal(0, SIGKILL);
+  EXPECT_EQ(job.End(0), 128 + SIGKILL);
+  job.Start(0);
+  for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+  ExpectEndsLike(undisturbed, folder, kSize);
+}
+
+// The signal comes in a step that a loss cuts off.
+TEST(JobTest, ASignalWhileAWorkerIsLostEndsTheOneThatHasIt) {
+  TempFolder folder;
+  Job job(folder, 3, /*backup=*/true, "timeout=20");
+  job.WaitForStep(1, 25);
+  job.Signal(2, SIGSTOP);
+  Sleep(0.3);  // now the others wait for it
+  job.Signal(1, SIGTERM);
+  Sleep(0.1);
+  job.Signal(2, SIGKILL);
+  EXPECT_EQ(job.End(1), 75) << job.Said(1);
+  EXPECT_EQ(job.Said(1).find("waiting for it to come back"), std::string::npos)
+      << job.Said(1);
+}
+
+// The state that two survivors hold is not lost with the one that sends it.
+TEST(JobTest, ALossOfTheSenderLeavesTheStateOfTheOthers) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  {
+    Job job(undisturbed, kSize, /*backup=*/true, "large=1");
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  }
+  for (int n = 0; n < 2 * Losses(); ++n) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/true, "large=1");
+    job.WaitForStep(2, RandomStep(n, 8));
+    job.Signal(2, SIGKILL);
+    EXPECT_EQ(job.End(2), 128 + SIGKILL);
+    job.Start(2);
+    Sleep(0.05 + 0.001 * RandomStep(n + 50, 250));
+    job.Signal(0, SIGKILL);
+    EXPECT_EQ(job.End(0), 128 + SIGKILL);
+    job.Start(0);
+    for (int i = 0; i < kSize; ++i) {
+      int code = job.End(i);
+      for (int again = 0; code == 75 && again < 3; ++again) {
+        job.Start(i);
+        code = job.End(i);
+      }
+      EXPECT_EQ(code, 0) << job.Said(i);
+    }
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
 TEST(JobTest, ASignalToOneWorkerSavesAndEndsTheWholeJobResumable) {
   constexpr int kSize = 2;
   TempFolder undisturbed, stopped;

@@ -858,23 +858,23 @@ TEST(SquatterTest, OfAnotherUserHearsNothing) {
 
 #endif  // __linux__
 
-// Rank 1 of 2, played by hand, up to the end of the start.
+// A rank played by hand for rank 0, up to the end of the start.
 class PlayedPeer {
  public:
   explicit PlayedPeer(const std::vector<std::string>& addresses,
-                      uint32_t timeout_ms = 5000, int window = 0)
+                      uint32_t timeout_ms = 5000, int window = 0, int rank = 1)
       : socket_(addresses[0], window) {
     Identity identity;
     identity.job = "ringlet";
-    identity.rank = 1;
-    identity.size = 2;
+    identity.rank = rank;
+    identity.size = static_cast<int>(addresses.size());
     identity.cluster_hash = ClusterHash(addresses);
     identity.timeout_ms = timeout_ms;
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
     header_.type = FrameType::kHello;
     socket_.Say(FrameOf(header_, EncodeIdentity(identity)));
     header_.generation = 1;
-    header_.source = 1;
+    header_.source = static_cast<uint16_t>(rank);
     header_.type = FrameType::kBarrier;
     header_.sequence = 1;
     socket_.Say(FrameOf(header_, {}));
@@ -897,6 +897,15 @@ class PlayedPeer {
     activity.sequence = 1;
     EncodeHeartbeat(activity, &header, payload.data());
     socket_.Say(FrameOf(header, payload));
+  }
+  // That its ring has ended, since this rank was lost.
+  void SayLost(int rank) {
+    FrameHeader header = header_;
+    header.type = FrameType::kAbort;
+    header.sequence = 0;
+    const auto low = static_cast<uint8_t>(rank);
+    socket_.Say(FrameOf(header, {static_cast<uint8_t>(Code::kPeerLost), 0, low,
+                                 0, 0xff, 0xff}));
   }
 
   // Operation 2, an all-reduce of one float.
@@ -951,6 +960,32 @@ TEST(PlayedPeerTest, FramesOfAnotherGenerationAreDropped) {
       },
       &sum));
   EXPECT_EQ(sum, 42);
+}
+
+// Rank 1's ring forms and ends before rank 0's forms: the barrier that it has
+// said is not one of the ring that both form next.
+TEST(PlayedPeerTest, WhatAPeerSaidBeforeTheRingFormedIsForgotten) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  std::atomic<bool> done{false};
+  std::thread played([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    {
+      PlayedPeer one(addresses);
+      one.SayLost(2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    PlayedPeer one(addresses), two(addresses, 5000, 0, 2);
+    while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  {
+    RingOptions options = OptionsOf(addresses, 0);
+    options.start_timeout_seconds = 2;
+    std::unique_ptr<Collective> ring;
+    const Status status = RingCollective::Open(options, &ring);
+    EXPECT_TRUE(status.ok()) << status.message();
+    done = true;
+  }
+  played.join();
 }
 
 TEST(PlayedPeerTest, APeerThatBreaksTheProtocolIsLost) {
