@@ -130,10 +130,10 @@ struct Model::Impl final : public GradientSink {
   std::vector<Watched> watched;  // empty where nothing is poisoned
   std::weak_ptr<void> lease;  // of a loader on the step's buffers
 
-  int64_t iterations = 0;    // steps, whether each updates or not
+  int64_t iterations = 0;          // steps, whether each updates or not
   int64_t saved_accumulation = 0;  // gradient_accumulation_steps, as saved
-  int64_t fits = 0;          // completed
-  bool fitting = false;      // Fit runs
+  int64_t fits = 0;                // completed
+  bool fitting = false;            // Fit runs
   float learning_rate = -1;  // < 0: the schedule's
   bool torn = false;         // another rank's state has arrived in part only
 

@@ -6,8 +6,8 @@
 // the whole job. So Reform() is refused, there are no heartbeats, and a wait
 // has MPI's deadline: none. Abort says why on stderr and ends all ranks by
 // MPI_Abort: MPI's calls cannot be woken otherwise. Sums have the same bits on
-// every rank in so far as MPI's do (Open MPI's and MPICH's). Most MPIs move data
-// only inside calls.
+// every rank in so far as MPI's do (Open MPI's and MPICH's). Most MPIs move
+// data only inside calls.
 
 #ifndef RINGLET_NET_MPI_COLLECTIVE_H_
 #define RINGLET_NET_MPI_COLLECTIVE_H_

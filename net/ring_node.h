@@ -82,9 +82,9 @@ class RingNode final : private Link::Owner,
     bool left = false;
     uint64_t taken_bytes = 0;  // of the link, at the last tick
     int stuck_ticks = 0;       // since then it takes no more
-    std::vector<Way> ways;  // to be tried in turn
-    size_t next_way = 0;    // the one before is under way, or has failed
-    std::string failed;     // of the ways tried in this turn
+    std::vector<Way> ways;     // to be tried in turn
+    size_t next_way = 0;       // the one before is under way, or has failed
+    std::string failed;        // of the ways tried in this turn
     int64_t next_dial = 0;
     int64_t backoff = 0;
     std::string trouble = "has not connected";  // why it is missing

@@ -46,7 +46,8 @@ void CheckLayer(const std::string& path, int threads) {
   SCOPED_TRACE(path + ", threads " + std::to_string(threads));
   const Reference r = LoadReference(path);
   const Shape& x = r.tensors.at("x").shape;
-  const int rank = std::min(x.rank(), Shape::kMaxRank);  // known to the compiler
+  const int rank =
+      std::min(x.rank(), Shape::kMaxRank);  // known to the compiler
   Shape example;
   for (int i = 1; i < rank; ++i) example.Append(x[i]);
   OpRunner runner(LayerOf(r.about), {example});
