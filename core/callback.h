@@ -139,6 +139,9 @@ class Callback : public Saveable {
   virtual bool RestoresAfterLoss() const { return false; }
 
   void AppendState(std::vector<StateSpan>*) override {}
+  // Of its state what a worker that comes back takes from the memory of
+  // another, and no backup holds: what the lost one may not have done any more.
+  virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
 
 }  // namespace ringlet

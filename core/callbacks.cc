@@ -307,6 +307,9 @@ class CSVLoggerCallback final : public Callback {
   void AppendState(std::vector<StateSpan>* spans) override {
     file_.AppendState(spans);
   }
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    file_.AppendLiveState(spans);
+  }
   Status StateLoaded() override { return file_.StateLoaded(); }
 
  private:

@@ -277,7 +277,7 @@ class Fitter {
     // Has trained, and not from a start of its own now; its state is whole;
     // epoch; step.
     const int64_t lived = begun_ ? 1 : 0, whole = border_.valid() ? 1 : 0;
-    RunState state(&fit_);
+    RunState state(&fit_, /*live=*/true);
     if (whole != 0) RINGLET_RETURN_IF_ERROR(border_.PutBack(&state));
     const int64_t mine[4] = {lived, whole, fit_.epoch, fit_.step};
     std::vector<int64_t> all(4 * static_cast<size_t>(collective->size()));
@@ -312,7 +312,7 @@ class Fitter {
   // From here on a lost worker does not cost the others what they have done.
   Status FirstBorder() {
     if (alone() || !Restores()) return Status();
-    RunState state(&fit_);
+    RunState state(&fit_, /*live=*/true);
     RINGLET_RETURN_IF_ERROR(border_.Plan(&state));
     keeps_border_ = begun_ = true;
     TakeBorder();

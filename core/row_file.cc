@@ -57,6 +57,7 @@ Status Share(Collective* collective, int64_t* number) {
 void RowFile::Reset() {
   Close();
   offset_ = -1;
+  last_bytes_ = 0;
 }
 
 Status RowFile::Open(Collective* collective, bool append) {
@@ -104,6 +105,12 @@ Status RowFile::OpenOwn(bool append) {
 Status RowFile::FindRestored() {
   const int64_t size = lseek(file_, 0, SEEK_END);
   if (size < 0) return Status();  // a pipe
+  if (size < offset_ && LastRowFollows(EndOfRows(file_, size))) {
+    offset_ -= last_bytes_;
+    if (size != offset_) RINGLET_RETURN_IF_ERROR(GoBack());
+    Write(std::string(last_, static_cast<size_t>(last_bytes_)));
+    return Status();
+  }
   if (size < offset_) {
     std::fprintf(stderr,
                  "warning: %s: %s has %" PRId64 " of the %" PRId64
@@ -122,6 +129,12 @@ Status RowFile::FindRestored() {
     offset_ = EndOfRows(file_, offset_);
   }
   return size == offset_ ? Status() : GoBack();
+}
+
+// Whether the last row is all that the file lacks behind `end`.
+bool RowFile::LastRowFollows(int64_t end) const {
+  return last_bytes_ > 0 && end == offset_ - last_bytes_ &&
+         last_[last_bytes_ - 1] == '\n';
 }
 
 Status RowFile::GoBack() {
@@ -190,6 +203,11 @@ void RowFile::Warn(const char* what) const {
 
 void RowFile::Write(const std::string& rows) {
   offset_ += static_cast<int64_t>(rows.size());
+  last_bytes_ = 0;
+  if (rows.size() <= kLongestRow) {
+    std::memcpy(last_, rows.data(), rows.size());
+    last_bytes_ = static_cast<int64_t>(rows.size());
+  }
   if (file_ < 0) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
@@ -229,9 +247,25 @@ void RowFile::AppendState(std::vector<StateSpan>* spans) {
                     &offset_});
 }
 
+void RowFile::AppendLiveState(std::vector<StateSpan>* spans) {
+  const std::string prefix = std::string("callback/") + callback_;
+  spans->push_back({prefix + "/last_row",
+                    DType::kUint8,
+                    {static_cast<int64_t>(kLongestRow)},
+                    last_});
+  spans->push_back(
+      {prefix + "/last_row_bytes", DType::kInt64, {}, &last_bytes_});
+}
+
 Status RowFile::StateLoaded() const {
-  if (offset_ >= -1) return Status();
-  return Corruption("callback/%s/offset is %" PRId64, callback_, offset_);
+  if (offset_ < -1) {
+    return Corruption("callback/%s/offset is %" PRId64, callback_, offset_);
+  }
+  if (last_bytes_ < 0 || last_bytes_ > static_cast<int64_t>(kLongestRow)) {
+    return Corruption("callback/%s/last_row_bytes is %" PRId64, callback_,
+                      last_bytes_);
+  }
+  return Status();
 }
 
 }  // namespace ringlet

@@ -54,6 +54,9 @@ class RowFile {
   void Close();
 
   void AppendState(std::vector<StateSpan>* spans);
+  // The last row: rank 0 may be lost before it has written what the others'
+  // state counts already, and writes it when it opens the file again.
+  void AppendLiveState(std::vector<StateSpan>* spans);
   Status StateLoaded() const;
   // Bytes of all rows, the kept and the dropped ones too; -1: not open yet.
   int64_t offset() const { return offset_; }
@@ -61,6 +64,7 @@ class RowFile {
  private:
   Status OpenOwn(bool append);
   Status FindRestored();
+  bool LastRowFollows(int64_t end) const;
   Status GoBack();
   Status ReadOwnHeader(std::string* header) const;
   bool Flush();
@@ -72,6 +76,9 @@ class RowFile {
   int file_ = -1;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
+  static constexpr size_t kLongestRow = 1024;  // of which last_ has room
+  char last_[kLongestRow] = {};
+  int64_t last_bytes_ = 0;
   bool warned_ = false, dropped_ = false;
 };
 

@@ -17,9 +17,14 @@ std::vector<Saveable*> RunState::Parts() const {
 
 void RunState::AppendState(std::vector<StateSpan>* spans) {
   std::map<std::string, int> seen;
-  for (Saveable* part : Parts()) {
+  const std::vector<Saveable*> parts = Parts();
+  const size_t before_callbacks = parts.size() - fit_->callbacks->size();
+  for (size_t p = 0; p < parts.size(); ++p) {
     const size_t first = spans->size();
-    part->AppendState(spans);
+    parts[p]->AppendState(spans);
+    if (live_ && p >= before_callbacks) {
+      (*fit_->callbacks)[p - before_callbacks]->AppendLiveState(spans);
+    }
     if (spans->size() == first) continue;
     const std::string prefix = "callback/";
     const std::string& name = (*spans)[first].name;

@@ -20,7 +20,9 @@ namespace ringlet {
 // second callback of one kind is named "callback/<name>_1/...".
 class RunState final : public Saveable {
  public:
-  explicit RunState(FitState* fit) : fit_(fit) {}
+  // `live`: Callback::AppendLiveState too.
+  explicit RunState(FitState* fit, bool live = false)
+      : fit_(fit), live_(live) {}
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
 
@@ -28,6 +30,7 @@ class RunState final : public Saveable {
   std::vector<Saveable*> Parts() const;
 
   FitState* const fit_;
+  const bool live_;
 };
 
 // Everything of a RunState but the weights and the optimizer's slots, which

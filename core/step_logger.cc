@@ -44,6 +44,9 @@ class StepLoggerCallback final : public Callback {
   void AppendState(std::vector<StateSpan>* spans) override {
     file_.AppendState(spans);
   }
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    file_.AppendLiveState(spans);
+  }
   Status StateLoaded() override { return file_.StateLoaded(); }
 
  private:

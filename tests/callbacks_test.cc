@@ -548,6 +548,41 @@ TEST(RowFileTest, WhereTheChiefCannotWriteNoRankWaits) {
   });
 }
 
+// A row that the other ranks' state counts, and that rank 0 was lost before it
+// had written, in whole or in part.
+TEST(RowFileTest, TheLastRowIsWrittenByWhoeverOpensTheFileAgain) {
+  const std::string rows[] = {"head\n", "0,1.5\n", "1,1.25\n"};
+  const std::string all = rows[0] + rows[1] + rows[2];
+  for (const size_t there :
+       {all.size(), all.size() - 1, all.size() - 3,
+        rows[0].size() + rows[1].size(), rows[0].size() + rows[1].size() - 1,
+        rows[0].size()}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    SoloCollective solo;
+    RowFile others("some_logger", path), own("some_logger", path);
+    ASSERT_TRUE(others.Open(&solo, false).ok());
+    for (const std::string& row : rows) others.Write(row);
+    std::vector<StateSpan> from, to;
+    others.AppendState(&from);
+    others.AppendLiveState(&from);
+    own.AppendState(&to);
+    own.AppendLiveState(&to);
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::memcpy(to[i].data, from[i].data, from[i].bytes());
+    }
+    ASSERT_TRUE(own.StateLoaded().ok());
+    WriteWhole(path, all.substr(0, there));
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(own.Open(&solo, false).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    own.Close();
+    const bool one_missing = there >= rows[0].size() + rows[1].size();
+    EXPECT_EQ(ReadWhole(path), one_missing ? all : rows[0]) << there;
+    EXPECT_EQ(said.empty(), one_missing) << said;
+  }
+}
+
 TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
   TempFolder folder;
   const std::string precious = folder / "precious", log = folder / "log.csv";

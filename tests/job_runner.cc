@@ -175,7 +175,9 @@ int main(int argc, char** argv) {
   lambda.on_epoch_end = [&](int64_t, const Logs&) {
     if (slow.rank == own) usleep(300000);
   };
-  options.callbacks = {LambdaCallback(lambda), CSVLogger(folder + "/log.csv")};
+  options.callbacks = {LambdaCallback(lambda),
+                       StepLogger(folder + "/steps.csv"),
+                       CSVLogger(folder + "/log.csv")};
   FullDisk full_disk;
   if (backup) {
     BackupAndRestoreOptions saving = SaveEvery(7);
