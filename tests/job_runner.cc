@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
 
   FitOptions options;
   options.epochs = 4;
-  options.steps_per_epoch = large.rank >= 0 ? 20 : 40;
+  options.steps_per_epoch = large.rank >= 0 ? 5 : 40;
   LambdaCallbackOptions lambda;
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
