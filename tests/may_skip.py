@@ -132,6 +132,8 @@ MAY_SKIP = [
     ("RealDiskTest.AFullDiskKeepsTheOldCheckpoint", "may not mount", no_mounts),
     ("RealDiskTest.AnExt4ThatIsShutDownLosesNothingDurable",
      "may not mount a file", no_loop_mounts),
+    ("LauncherTest.WhoLeftTheGroup*", "an emulator does not adopt orphans",
+     Build.cross),
     ("NamesTest.*", "a static program takes no names", Build.static),
     ("RingCollectiveTest.ASlowResolverHoldsNobodyUp",
      "a static program takes no names", Build.static),
