@@ -72,8 +72,8 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
 }
 
 // ringlet launch as a user runs it, its output in files.
-// Whether the programs run under an emulator of user space, where the orphans of
-// a process are not given to it.
+// Whether the programs run under an emulator of user space, where the orphans
+// of a process are not given to it.
 bool Emulated() {
   return EnvironmentOr("RINGLET_BUILD", "").find("/emulated") !=
          std::string::npos;
