@@ -1348,6 +1348,9 @@ int Held() {
 }
 
 TEST(RingCollectiveTest, AReformThatFailedMayBeCalledAgain) {
+  const char* const build = std::getenv("RINGLET_BUILD");
+  const bool emulated =
+      build != nullptr && std::strstr(build, "/emulated") != nullptr;
   std::vector<int> ports;
   ASSERT_OK(FindLocalPorts(2, &ports));
   std::vector<std::string> addresses;
@@ -1372,7 +1375,7 @@ TEST(RingCollectiveTest, AReformThatFailedMayBeCalledAgain) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(ring->Reform().code(), Code::kDeadlineExceeded);
       EXPECT_FALSE(Listens(addresses[static_cast<size_t>(lives)]));
-      EXPECT_LE(Held(), held);
+      if (!emulated) EXPECT_LE(Held(), held);  // an emulator holds its own
       // It is not a ring of one.
       EXPECT_EQ(ring->Barrier().code(), Code::kDeadlineExceeded);
       float value = 1;
