@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -1375,7 +1376,10 @@ TEST(RingCollectiveTest, AReformThatFailedMayBeCalledAgain) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(ring->Reform().code(), Code::kDeadlineExceeded);
       EXPECT_FALSE(Listens(addresses[static_cast<size_t>(lives)]));
-      if (!emulated) EXPECT_LE(Held(), held);  // an emulator holds its own
+      // The first time libuv takes some for good; an emulator has its own.
+      if (lives > 0 && !emulated) {
+        EXPECT_LE(Held(), held);
+      }
       // It is not a ring of one.
       EXPECT_EQ(ring->Barrier().code(), Code::kDeadlineExceeded);
       float value = 1;
