@@ -237,7 +237,7 @@ class Fitter {
                    "state of the run: no worker's memory and no backup; start "
                    "all of them anew");
     }
-    RINGLET_RETURN_IF_ERROR(FirstBorder());
+    FirstBorder();
     // What will be trained again is not history.
     while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
       history->epoch.pop_back();
@@ -304,19 +304,18 @@ class Fitter {
     const int64_t* theirs = &all[4 * static_cast<size_t>(source)];
     if (!std::equal(theirs + 1, theirs + 4, mine + 1)) border_.Forget();
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
-    RINGLET_RETURN_IF_ERROR(FirstBorder());
+    FirstBorder();
     border_.Keep();  // callbacks may change their memory in OnTrainBegin
     return Status();
   }
 
   // From here on a lost worker does not cost the others what they have done.
-  Status FirstBorder() {
-    if (alone() || !Restores()) return Status();
+  void FirstBorder() {
+    if (alone() || !Restores()) return;
     RunState state(&fit_, /*live=*/true);
-    RINGLET_RETURN_IF_ERROR(border_.Plan(&state));
+    border_.Plan(&state);
     keeps_border_ = begun_ = true;
     TakeBorder();
-    return Status();
   }
   void TakeBorder() {
     if (keeps_border_) border_.Take();

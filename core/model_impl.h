@@ -183,7 +183,7 @@ struct Model::Impl final : public GradientSink {
   // --- replicas (model_replicas.cc) --------------------------------------
   Fingerprint MakeFingerprint();
   int64_t Age(bool lived) const;
-  uint32_t StateDigest() const;  // of weights and slots
+  uint32_t SlotsDigest(uint32_t digest) const;  // goes on from `digest`
   // Compares the ranks' models, and gives all of them the state of one.
   Status JoinReplicas(bool lived);
 

@@ -57,8 +57,7 @@ int64_t Model::Impl::Age(bool lived) const {
   return lived ? iterations + 1 : 0;
 }
 
-uint32_t Model::Impl::StateDigest() const {
-  uint32_t digest = Digest(kept.weights, num_weights, 0);
+uint32_t Model::Impl::SlotsDigest(uint32_t digest) const {
   for (int s = 0; s < optimizer.num_slots(); ++s) {
     digest = Digest(kept.slots[s], num_weights, digest);
   }
@@ -71,7 +70,10 @@ Status Model::Impl::JoinReplicas(bool lived) {
   const std::string what = "model '" + name + "'";
   RINGLET_RETURN_IF_ERROR(Agree(c, what.c_str(), MakeFingerprint()));
   const int64_t age = Age(lived);
-  const int64_t mine[2] = {age, age > 0 ? int64_t{StateDigest()} : 0};
+  // Of weights and slots.
+  const int64_t digest =
+      age > 0 ? SlotsDigest(Digest(kept.weights, num_weights, 0)) : 0;
+  const int64_t mine[2] = {age, digest};
   std::vector<int64_t> all(2 * static_cast<size_t>(c->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, mine, sizeof(int64_t), 2, all.data()));
@@ -119,11 +121,7 @@ Status Model::CheckReplicas() {
   f.Add("the number of steps", m.iterations);
   f.Add("the learning rate", LearningRate());
   f.AddChecksum("weights", Digest(m.kept.weights, m.num_weights, 0));
-  uint32_t slots = 0;
-  for (int s = 0; s < m.optimizer.num_slots(); ++s) {
-    slots = Digest(m.kept.slots[s], m.num_weights, slots);
-  }
-  f.AddChecksum("optimizer slots", slots);
+  f.AddChecksum("optimizer slots", m.SlotsDigest(0));
   return Agree(m.collective(), what.c_str(), f);
 }
 

@@ -57,7 +57,7 @@ bool IsModels(const StateSpan& span) {
 
 }  // namespace
 
-Status Border::Plan(RunState* state) {
+void Border::Plan(RunState* state) {
   valid_ = held_ = false;
   pieces_.clear();
   std::vector<StateSpan> spans;
@@ -69,7 +69,6 @@ Status Border::Plan(RunState* state) {
     bytes += span.bytes();
   }
   copy_.resize(bytes);
-  return Status();
 }
 
 void Border::Copy(bool large) {

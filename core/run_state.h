@@ -42,7 +42,7 @@ class Border {
   static constexpr size_t kSmall = 4096;
 
   // Before the first Take of a fit, and whenever callbacks were set up anew.
-  Status Plan(RunState* state);
+  void Plan(RunState* state);
   // Copies the small spans; allocates nothing.
   void Take();
   // Copies all.
