@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "array_source.h"
+#include "file_system.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -181,7 +182,7 @@ Status OpenOnDisk(const InputFile& header, const IdxArray& x,
         images.c_str(), header.offset(), header.MostLeft(), x.shape.elements());
   }
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return OsError(errno, "%s", images.c_str());
+  if (file < 0) return CannotOpen(errno, images);
   *source = std::make_shared<IdxFileSource>(
       images, file, header.offset(), x.shape[0],
       ExampleSpec{x.dtype, ExampleShape(x.shape)}, std::move(labels));

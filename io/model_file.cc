@@ -254,8 +254,8 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
   const std::string text = Differences(bad);
   if (text.empty()) return Status();
   const char* advice =
-      "by_name takes the layers that both have, skip_mismatch passes over "
-      "those that differ";
+      "by_name (--by-name) takes the layers that both have, skip_mismatch "
+      "(--skip-mismatch) passes over those that differ";
   if (options.layout == WeightsLayout::kTorch) {
     advice =
         "Give the layers the modules' names; or save with numpy.savez, which "
@@ -321,9 +321,9 @@ Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
   const auto configuration = metadata.find(kModelKey);
   if (configuration == metadata.end()) {
     return InvalidArgument(
-        "%s: holds no model's configuration; to read its weights into a model "
-        "of yours use LoadWeights",
-        path.c_str());
+        "%s: holds weights, but no model's configuration; name them beside the "
+        "model: RUN.json --init %s (in C++ LoadWeights)",
+        path.c_str(), path.c_str());
   }
   std::unique_ptr<Model> made;
   RINGLET_RETURN_IF_ERROR(

@@ -221,6 +221,11 @@ int CommandLine::UsageError(const Status& status) const {
                                   status.message(), command_.c_str()));
 }
 
+int InputExitCode(const Status& status) {
+  const int code = ExitCode(status);
+  return status.code() == Code::kNotFound ? 2 : code;
+}
+
 std::string CommandLine::Help() const {
   std::string text = "usage: ringlet " + command_ + " [flags] " +
                      arguments_shown_ + "\n\n" + about_ + "\n";

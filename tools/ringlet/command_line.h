@@ -72,6 +72,10 @@ class CommandLine {
   bool help_ = false;
 };
 
+// ExitCode of a command that reads its inputs and nothing else: what is not
+// there is a wrong input, 2.
+int InputExitCode(const Status& status);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_

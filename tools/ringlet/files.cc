@@ -110,7 +110,7 @@ int InspectCommand(const std::vector<std::string>& line) {
   flags.Switch("--json", &json, "all of it as JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(Inspect(flags.arguments()[0], json));
+  return InputExitCode(Inspect(flags.arguments()[0], json));
 }
 
 int DiffCommand(const std::vector<std::string>& line) {
@@ -126,7 +126,7 @@ int DiffCommand(const std::vector<std::string>& line) {
   FileComparison comparison;
   const Status status =
       CompareFiles(flags.arguments()[0], flags.arguments()[1], &comparison);
-  if (!status.ok()) return ExitCode(status);
+  if (!status.ok()) return InputExitCode(status);
   const std::string text = json ? ToJson(comparison) : ToText(comparison);
   std::printf("%s%s", text.c_str(),
               text.empty() || text.back() != '\n' ? "\n" : "");
@@ -160,7 +160,7 @@ int ExportCommand(const std::vector<std::string>& line) {
         "the format is '%s'; give --format npz or --format safetensors",
         format.c_str()));
   }
-  return ExitCode(Export(flags.arguments()[0], out, format, all));
+  return InputExitCode(Export(flags.arguments()[0], out, format, all));
 }
 
 }  // namespace ringlet

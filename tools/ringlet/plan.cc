@@ -168,7 +168,7 @@ int PlanCommand(const std::vector<std::string>& line) {
   flags.Switch("--json", &values.json, "the same as one line of JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(RunPlan(flags.arguments()[0], values));
+  return InputExitCode(RunPlan(flags.arguments()[0], values));
 }
 
 }  // namespace ringlet

@@ -45,17 +45,27 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
   flags->Text("--init-layout", "NAME", &layout,
               "of them: keras (without this flag), or torch for a\n"
               "state_dict: \"fc.weight\", (units, inputs)");
+  flags->Switch("--by-name", &by_name,
+                "of --init: the layers that both have, no others");
+  flags->Switch("--skip-mismatch", &skip_mismatch,
+                "of --init: not the layers that differ");
 }
 
 namespace {
 
 Status Load(const InitFlags& init, Model* model) {
   LoadWeightsOptions options;
+  options.by_name = init.by_name;
+  options.skip_mismatch = init.skip_mismatch;
   if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
   return LoadWeights(model, init.path, options).Annotate("--init");
 }
 
 Status CheckLayout(const InitFlags& init) {
+  if (init.path.empty() && (init.by_name || init.skip_mismatch)) {
+    return InvalidArgument("%s: there is no --init",
+                           init.by_name ? "--by-name" : "--skip-mismatch");
+  }
   if (init.layout.empty()) return Status();
   if (init.path.empty()) {
     return InvalidArgument("--init-layout %s: there is no --init",

@@ -106,11 +106,15 @@ Status ReadCompile(const Json& json, RunConfig* config) {
 
 void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
   ReadPath(fields, "csv", folder, &data->csv);
-  fields->Bool("header", &data->header);
+  if (fields->Has("header")) {
+    bool header = true;
+    fields->Bool("header", &header);
+    data->header = header;
+  }
   const Json label = fields->Take("label");
   if (label.is_string()) {
     data->label_name = label.text();
-    if (!data->header) {
+    if (!data->header.value_or(true)) {
       fields->Refuse("label",
                      "a name needs a header; give the column's number");
     }
@@ -344,7 +348,7 @@ Dataset OpenData(const DataConfig& data) {
     CsvOptions options;
     options.separator = data.separator;
     options.header = data.header;
-    options.has_label = data.has_label;
+    options.values = data.csv_values;
     options.label_name = data.label_name;
     options.label_column = static_cast<int>(data.label_column);
     dataset = CsvDataset(data.csv, options);

@@ -55,24 +55,6 @@ Dataset Unlabelled(const std::string& path,
   return Dataset(std::make_shared<ArraySource<Array>>(path, std::move(array)));
 }
 
-// One column more than the model takes is the label's, which is left out.
-Dataset UnlabelledCsv(const DataConfig& data, const Model& model) {
-  DataConfig values = data;
-  values.has_label = false;
-  const Dataset dataset = OpenData(values);
-  if (!dataset.Batch(1).status().ok()) return dataset;
-  const int64_t columns = dataset.source()->x().shape.elements(),
-                inputs = model.input_shape().elements();
-  const bool names_label = !data.label_name.empty() || data.label_column != -1;
-  if (columns == inputs && !names_label) return dataset;
-  if (columns == inputs + 1) return OpenData(data);
-  return Dataset(InvalidArgument(
-      "%s: has %" PRId64 " columns; the model takes %" PRId64
-      " and, beside them, one of a label%s",
-      data.csv.c_str(), columns, inputs,
-      names_label ? ", which --label or the RUN.json names" : ""));
-}
-
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (!data.images.empty() && !data.in_memory) return OpenData(data);
   if (!data.images.empty()) {
@@ -81,7 +63,10 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (!data.x.empty()) {
     return Unlabelled<NpyArray>(data.x, ReadNpy).Map(data.scale);
   }
-  return UnlabelledCsv(data, model);
+  // One column more than the model takes is the label's, which is left out.
+  DataConfig csv = data;
+  csv.csv_values = model.input_shape().elements();
+  return OpenData(csv);
 }
 
 bool IsRun(const std::string& path) {
@@ -105,7 +90,10 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   }
   flags->Text("--x", "FILE", &data_.x, "NPY, plain or .gz");
   if (labels) flags->Text("--y", "FILE", &data_.y, "of --x: NPY");
-  flags->Text("--csv", "FILE", &data_.csv, "a row an example, with a header");
+  flags->Text("--csv", "FILE", &data_.csv, "a row an example");
+  flags->Switch("--header", &header_, "its first line holds names");
+  flags->Switch("--no-header", &no_header_,
+                "it does not (without either: told from the line)");
   flags->Text("--label", "COLUMN", &label_,
               labels ? "of the CSV that is the label: a name, or a number\n"
                        "from 0 (the last column)"
@@ -122,6 +110,13 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
 
 Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   *data = data_;
+  if (header_ || no_header_) {
+    if (data->csv.empty() || header_ == no_header_) {
+      return InvalidArgument(
+          "--header and --no-header are of a --csv, and one at a time");
+    }
+    data->header = header_;
+  }
   if (!data->empty()) {
     if (!run_.empty()) {
       return InvalidArgument("--data and data files do not go together");
