@@ -106,9 +106,13 @@ bool ParseNumber(std::string_view field, float* value) {
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
+// Of any size, also one that fits no float32.
 bool IsNumber(std::string_view field) {
   float value;
-  return ParseNumber(field, &value);
+  if (ParseNumber(field, &value)) return true;
+  double wide;
+  const char* const end = field.data() + field.size();
+  return std::from_chars(field.data(), end, wide).ptr == end && !field.empty();
 }
 
 using Fields = std::vector<std::string_view>;
@@ -236,7 +240,7 @@ class CsvReader {
           !IsNumber(fields[label]) && IsNumber((*next)[label])) {
         return Status();
       }
-      Tell("is all numbers and is read as data, not as names", "true");
+      Tell("holds numbers and is read as data, not as names", "true");
     }
     return Row(fields, first_number_);
   }
