@@ -38,4 +38,31 @@ Status CompileArgumentsFromJson(const std::string& text,
   return Status();
 }
 
+std::string DescribeRate(const LearningRate& rate) {
+  switch (rate.kind) {
+    case LearningRate::Kind::kConstant:
+      break;
+    case LearningRate::Kind::kExponentialDecay:
+      return "ExponentialDecay";
+    case LearningRate::Kind::kCosineDecay:
+      return "CosineDecay";
+    case LearningRate::Kind::kPiecewiseConstantDecay:
+      return "PiecewiseConstantDecay";
+  }
+  return JsonWriter().Float(rate.initial).text();
+}
+
+std::string DescribeCompile(const CompileArguments& arguments) {
+  const Optimizer& optimizer = arguments.optimizer;
+  const Loss& loss = arguments.loss;
+  std::string text = std::string(optimizer.name) + ", learning rate " +
+                     DescribeRate(optimizer.learning_rate) + "; " +
+                     loss.class_name() +
+                     (loss.from_logits ? " from logits" : "");
+  for (size_t i = 0; i < arguments.metrics.size(); ++i) {
+    text += (i == 0 ? "; metrics " : ", ") + arguments.metrics[i].name;
+  }
+  return text;
+}
+
 }  // namespace ringlet

@@ -10,6 +10,7 @@
 
 #include "array_source.h"
 #include "class_names.h"
+#include "file_kind.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -332,7 +333,9 @@ class CsvReader {
 Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
   std::shared_ptr<Source> source;
   const Status status = CsvReader(path, options).Read(&source);
-  return status.ok() ? Dataset(std::move(source)) : Dataset(status);
+  if (status.ok()) return Dataset(std::move(source));
+  return Dataset(OtherKind(FileSystem::Posix(), path, {FileKind::Format::kCsv},
+                           status));
 }
 
 }  // namespace ringlet

@@ -1,7 +1,6 @@
 #include "file_kind.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "../core/crc32c.h"
@@ -203,7 +202,7 @@ const struct {
     {Format::kSafetensors, "safetensors", "a safetensors file",
      "ringlet inspect @ shows it"},
     {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
-     "ringlet inspect @ shows it"},
+     "as weights: RUN.json --init @"},
     {Format::kNpy, "npy", "an array of numpy (NPY)",
      "as data: \"x\" or \"y\" of RUN.json, --x or --y"},
     {Format::kKeras, "keras", "a model of Keras 3 (.keras)",
@@ -234,7 +233,7 @@ const struct {
      "tensorboard --logdir shows its folder"},
     {Format::kTfRecord, "tfrecord", "a TFRecord file of TensorFlow",
      "write its examples as NPY: numpy.save(\"x.npy\", ...)"},
-    {Format::kRun, "run", "a RUN.json",
+    {Format::kRun, "RUN.json", "a RUN.json",
      "ringlet train, summary and plan take it"},
     {Format::kKerasJson, "keras-json", "a model's configuration (Keras's JSON)",
      "ringlet summary @ shows it; name it as \"model\" of a RUN.json"},
@@ -255,7 +254,7 @@ std::string WithPath(std::string text, const std::string& path) {
 }
 
 void Describe(Format format, const std::string& path, FileKind* kind) {
-  kind->format = format;
+  kind->format = kind->content = format;
   for (const auto& entry : kKinds) {
     if (entry.format != format) continue;
     kind->what = entry.what;
@@ -272,6 +271,7 @@ void DescribeGzip(const std::string& head, const std::string& path,
   FileKind inner;
   Describe(FormatOf(content), path, &inner);
   if (inner.what.empty()) return;
+  kind->content = inner.format;
   kind->what += " of " + inner.what;
   if (inner.format == Format::kIdx || inner.format == Format::kNpy ||
       inner.format == Format::kCsv) {
@@ -313,16 +313,23 @@ Status FindFileKind(FileSystem* files, const std::string& path,
   return Status();
 }
 
-Status OtherKind(FileSystem* files, const std::string& path, const char* wanted,
+Status OtherKind(FileSystem* files, const std::string& path,
+                 std::initializer_list<FileKind::Format> wanted,
                  const Status& error) {
   FileKind kind;
-  if (error.ok() || !FindFileKind(files, path, &kind).ok() ||
-      kind.what.empty() || kind.format == Format::kText ||
-      std::strstr(wanted, NameOf(kind.format)) != nullptr) {
-    return error;
+  if (error.ok() || !FindFileKind(files, path, &kind).ok()) return error;
+  // What says nothing, and what may be a damaged one of those wanted.
+  for (const Format format :
+       {Format::kUnknown, Format::kText, Format::kEmpty, Format::kGzip}) {
+    if (kind.content == format) return error;
+  }
+  std::string names;
+  for (const Format format : wanted) {
+    if (kind.content == format) return error;
+    names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
   }
   return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),
-                         kind.what.c_str(), wanted,
+                         kind.what.c_str(), names.c_str(),
                          kind.advice.empty() ? "" : "; ", kind.advice.c_str());
 }
 

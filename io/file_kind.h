@@ -6,6 +6,8 @@
 #ifndef RINGLET_IO_FILE_KIND_H_
 #define RINGLET_IO_FILE_KIND_H_
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "file_system.h"
@@ -37,6 +39,7 @@ struct FileKind {
     kEmpty,
   };
   Format format = Format::kUnknown;
+  Format content = Format::kUnknown;  // of a gzip file's content, else `format`
   std::string what;    // "a model of Keras 3 (.keras)"; "" where not known
   std::string advice;  // what to do with it, or ""
 };
@@ -47,9 +50,10 @@ const char* NameOf(FileKind::Format format);  // "keras"
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
 // `error`, a reader's that did not find what it reads, or where the file is
-// known to be of a kind that is not `wanted`: kInvalidArgument "m.keras: is a
-// model of Keras 3 (.keras), not <wanted>; <advice>".
-Status OtherKind(FileSystem* files, const std::string& path, const char* wanted,
+// known to be none of `wanted`: kInvalidArgument "m.keras: is a model of Keras 3
+// (.keras), not safetensors or npz; <advice>".
+Status OtherKind(FileSystem* files, const std::string& path,
+                 std::initializer_list<FileKind::Format> wanted,
                  const Status& error);
 
 }  // namespace ringlet

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "array_source.h"
-#include "file_system.h"
+#include "file_kind.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -21,10 +21,11 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
   RINGLET_RETURN_IF_ERROR(file->Read(magic, 4, "the IDX magic number"));
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
-    return Corruption(
-        "%s: offset 0: %02x %02x %02x %02x is not the magic "
-        "number of an IDX file",
-        path, magic[0], magic[1], magic[2], magic[3]);
+    return OtherKind(
+        FileSystem::Posix(), path, {FileKind::Format::kIdx},
+        Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "
+                   "number of an IDX file",
+                   path, magic[0], magic[1], magic[2], magic[3]));
   }
   switch (magic[2]) {
     case 0x08:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compile_arguments.h"
+#include "file_kind.h"
 #include "json.h"
 #include "model_json.h"
 #include "torch_layout.h"
@@ -316,7 +317,9 @@ Status SaveModel(Model* model, const std::string& path,
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  RINGLET_RETURN_IF_ERROR(OtherKind(files, path,
+                                    {FileKind::Format::kSafetensors},
+                                    file.Open(files, path)));
   const Metadata& metadata = file.metadata();
   const auto configuration = metadata.find(kModelKey);
   if (configuration == metadata.end()) {
@@ -361,8 +364,8 @@ Status LoadWeights(Model* model, const std::string& path,
   report->verified = file.verifiable();
   if (!report->verified) {
     Warn(options, path +
-                      ": a plain safetensors file, without checksums; its "
-                      "weights are not verified");
+                      ": a file without checksums; its weights are not "
+                      "verified");
   }
   const std::string passed_over = Differences(*report);
   if (!passed_over.empty()) {

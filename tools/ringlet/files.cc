@@ -1,4 +1,4 @@
-// ringlet inspect, diff and export: safetensors files, ringlet's and plain.
+// ringlet inspect, diff and export: files of weights.
 
 #include <cstdio>
 
@@ -104,8 +104,9 @@ int InspectCommand(const std::vector<std::string>& line) {
   bool json = false;
   CommandLine flags(
       "inspect", "FILE",
-      "Shows the tensors and metadata of a safetensors file, ringlet's or\n"
-      "plain, and verifies it: every byte, by its checksums.\n",
+      "Shows layers, tensors and metadata of a safetensors file, ringlet's or\n"
+      "plain, or of numpy's npz or npy, and verifies it: every byte, by its\n"
+      "checksums. Of any other file it says what it is.\n",
       "\nExit code: 1 where the file is damaged.\n");
   flags.Switch("--json", &json, "all of it as JSON");
   int code = 0;
@@ -117,8 +118,8 @@ int DiffCommand(const std::vector<std::string>& line) {
   bool json = false;
   CommandLine flags(
       "diff", "A B",
-      "Compares two safetensors files: metadata, and tensors by name, bit for\n"
-      "bit.\n",
+      "Compares two files of safetensors, npz or npy: metadata, and tensors by\n"
+      "name, bit for bit.\n",
       "\nExit code: 0 where they are the same, 1 where they differ.\n");
   flags.Switch("--json", &json, "as JSON");
   int code = 0;

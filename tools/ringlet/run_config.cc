@@ -4,6 +4,7 @@
 
 #include "callback_config.h"
 #include "io/csv.h"
+#include "io/file_kind.h"
 #include "io/file_system.h"
 #include "io/idx.h"
 #include "io/keras_json.h"
@@ -329,11 +330,16 @@ std::string PathIn(const std::string& folder, const std::string& path) {
 
 Status ReadRunConfig(const std::string& path, RunConfig* config) {
   std::string text;
-  RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      FileSystem::Posix(), path, {FileKind::Format::kRun},
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)));
   Json json;
-  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
-  return ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
+  Status status = ParseKerasJson(text, path.c_str(), &json);
+  if (status.ok()) {
+    status = ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
+  }
+  return OtherKind(FileSystem::Posix(), path,
+                   {FileKind::Format::kRun, FileKind::Format::kJson}, status);
 }
 
 Dataset OpenData(const DataConfig& data) {
