@@ -10,6 +10,7 @@
 #include <new>
 
 #include "compile_arguments.h"
+#include "element_types.h"
 #include "file_kind.h"
 #include "json.h"
 #include "model_json.h"
@@ -36,23 +37,6 @@ Status ReadElements(const WeightsFile& file, const StoredTensor& tensor,
         file.path().c_str(), bytes, Printable(tensor.name).c_str());
   }
   return file.Read(tensor, elements->get());
-}
-
-// Calls f with a null pointer of the elements' type.
-template <typename F>
-void WithType(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(static_cast<const float*>(nullptr));
-    case DType::kUint8:
-      return f(static_cast<const uint8_t*>(nullptr));
-    case DType::kInt32:
-      return f(static_cast<const int32_t*>(nullptr));
-    case DType::kInt64:
-      return f(static_cast<const int64_t*>(nullptr));
-    case DType::kFloat64:
-      return f(static_cast<const double*>(nullptr));
-  }
 }
 
 template <typename T>
@@ -413,8 +397,9 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   FileKind kind;
   using Format = FileKind::Format;
   RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
-  for (const Format damaged : {Format::kUnknown, Format::kSafetensors,
-                               Format::kNpz, Format::kNpy}) {
+  for (const Format damaged :
+       {Format::kUnknown, Format::kText, Format::kEmpty, Format::kSafetensors,
+        Format::kNpz, Format::kNpy}) {
     if (kind.format == damaged) return opened;
   }
   info->format = NameOf(kind.format);
