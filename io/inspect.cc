@@ -408,6 +408,33 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   return Status();
 }
 
+Status SummarizeModelFile(const std::string& path, std::string* summary,
+                          std::string* compiled, FileSystem* files) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(OtherKind(files, path,
+                                    {FileKind::Format::kSafetensors},
+                                    file.Open(files, path)));
+  const auto model = file.metadata().find("model");
+  if (model == file.metadata().end()) {
+    return InvalidArgument(
+        "%s: holds weights, but no model's configuration; ringlet inspect "
+        "shows them",
+        path.c_str());
+  }
+  std::unique_ptr<Model> made;
+  RINGLET_RETURN_IF_ERROR(
+      ModelFromJson(model->second, &made).Annotate("%s", path.c_str()));
+  *summary = made->Summary();
+  compiled->clear();
+  const auto compile = file.metadata().find("compile");
+  if (compile == file.metadata().end()) return Status();
+  CompileArguments arguments;
+  RINGLET_RETURN_IF_ERROR(CompileArgumentsFromJson(compile->second, &arguments)
+                              .Annotate("%s", path.c_str()));
+  *compiled = DescribeCompile(arguments);
+  return Status();
+}
+
 std::string ToText(const FileInfo& info) {
   std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, ";
   if (!info.what.empty()) {

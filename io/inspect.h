@@ -62,6 +62,11 @@ Status InspectFile(const std::string& path, FileInfo* info,
 std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
 
+// Of a saved model, from its header alone: FileInfo's `summary` and `compiled`.
+Status SummarizeModelFile(const std::string& path, std::string* summary,
+                          std::string* compiled,
+                          FileSystem* files = FileSystem::Posix());
+
 struct FileDifference {
   enum class Kind : uint8_t {
     kOnlyInA,

@@ -151,6 +151,22 @@ Status Split(double share, Dataset* train, Dataset* validation) {
   return Status();
 }
 
+namespace {
+
+// A class's number is its name's place in its own file.
+Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
+  const std::vector<std::string> a = train.source()->ClassNames(),
+                                 b = validation.source()->ClassNames();
+  if (a == b) return Status();
+  return InvalidArgument(
+      "data: the labels of %s have %zu names, those of %s %zu, and they are not "
+      "the same; the two must have all classes, or class numbers",
+      train.source()->y_name().c_str(), a.size(),
+      validation.source()->y_name().c_str(), b.size());
+}
+
+}  // namespace
+
 Status OpenRunData(const RunConfig& config, int world, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
@@ -171,6 +187,8 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
                             ? fit.validation_batch_size
                             : fit.batch_size;
   data->validation = validation.Batch(world * batch);
+  RINGLET_RETURN_IF_ERROR(data->validation.status().Annotate("data.validation"));
+  RINGLET_RETURN_IF_ERROR(CheckSameClasses(train, validation));
   return CheckExamples(model, validation.Batch(batch))
       .Annotate("data.validation");
 }

@@ -69,6 +69,19 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   return OpenData(csv);
 }
 
+// Names of labels are counted in their own file: with some classes missing they
+// would be others than the model was trained on.
+Status CheckClassNames(const Model& model, const Dataset& data) {
+  const size_t names = data.source()->ClassNames().size();
+  const int64_t outputs = model.output_shape().elements();
+  const size_t classes = static_cast<size_t>(outputs == 1 ? 2 : outputs);
+  if (names == 0 || names == classes) return Status();
+  return InvalidArgument(
+      "%s: its labels have %zu different names, but the model tells %zu classes "
+      "apart, so which is which is not known; give class numbers",
+      data.source()->y_name().c_str(), names, classes);
+}
+
 bool IsRun(const std::string& path) {
   return path.size() > 5 && path.compare(path.size() - 5, 5, ".json") == 0;
 }
@@ -183,7 +196,8 @@ Status UseFlags::Open(const std::string& model_path,
   *model = std::move(config.model);
   *batches = (labels_ ? OpenData(data) : OpenUnlabelled(data, **model))
                  .Batch(batch_size_);
-  return batches->status();
+  RINGLET_RETURN_IF_ERROR(batches->status());
+  return labels_ ? CheckClassNames(**model, *batches) : Status();
 }
 
 }  // namespace ringlet
