@@ -193,10 +193,11 @@ class CsvReader {
     const int64_t n = static_cast<int64_t>(columns_);
     has_label_ = n == options_.values + 1;
     if (has_label_ || (n == options_.values && !named)) return Status();
-    return InvalidArgument("%s: has %zu columns; the model takes %" PRId64
-                           " and, beside them, one of a label%s",
-                           path_.c_str(), columns_, options_.values,
-                           named ? ", which --label or the RUN.json names" : "");
+    return InvalidArgument(
+        "%s: has %zu columns; the model takes %" PRId64
+        " and, beside them, one of a label%s",
+        path_.c_str(), columns_, options_.values,
+        named ? ", which --label or the RUN.json names" : "");
   }
 
   bool IsLabel(size_t column) const {
@@ -334,8 +335,8 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
   std::shared_ptr<Source> source;
   const Status status = CsvReader(path, options).Read(&source);
   if (status.ok()) return Dataset(std::move(source));
-  return Dataset(OtherKind(FileSystem::Posix(), path, {FileKind::Format::kCsv},
-                           status));
+  return Dataset(
+      OtherKind(FileSystem::Posix(), path, {FileKind::Format::kCsv}, status));
 }
 
 }  // namespace ringlet

@@ -19,8 +19,8 @@ struct CsvOptions {
   char separator = ',';
   // Whether the first line holds names. Without a value it does, unless its
   // fields (a text label's aside) are all numbers: then it is read as data, and
-  // a line on stderr says so. "0,1,2", as pandas names columns without names, is
-  // taken for names.
+  // a line on stderr says so. "0,1,2", as pandas names columns without names,
+  // is taken for names.
   std::optional<bool> header;
   // False: all columns are values, and y has no bytes.
   bool has_label = true;

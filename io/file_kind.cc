@@ -30,7 +30,8 @@ Status ReadPart(File* file, int64_t offset, size_t bytes, std::string* part) {
 
 bool Begins(const std::string& text, const char* bytes, size_t count,
             size_t at = 0) {
-  return text.size() >= at + count && text.compare(at, count, bytes, count) == 0;
+  return text.size() >= at + count &&
+         text.compare(at, count, bytes, count) == 0;
 }
 
 unsigned Byte(const std::string& text, size_t at) {
@@ -50,8 +51,9 @@ uint64_t Little(const std::string& text, size_t at, int bytes) {
 // By the names of its files: the first one's, and those in the directory at
 // its end.
 Format ZipFormat(const std::string& head, const std::string& tail) {
-  const std::string first = head.substr(
-      std::min<size_t>(30, head.size()), static_cast<size_t>(Little(head, 26, 2)));
+  const std::string first =
+      head.substr(std::min<size_t>(30, head.size()),
+                  static_cast<size_t>(Little(head, 26, 2)));
   const auto has = [&](const char* name) {
     return first.find(name) != std::string::npos ||
            tail.find(name) != std::string::npos;
@@ -128,9 +130,9 @@ bool IsCsv(const std::string& head) {
       const size_t end = head.find('\n', at);
       if (end == std::string::npos && lines > 0) break;  // may be cut
       const size_t stop = std::min(end, head.size());
-      const int64_t n = std::count(head.begin() + static_cast<ptrdiff_t>(at),
-                                   head.begin() + static_cast<ptrdiff_t>(stop),
-                                   separator);
+      const int64_t n =
+          std::count(head.begin() + static_cast<ptrdiff_t>(at),
+                     head.begin() + static_cast<ptrdiff_t>(stop), separator);
       least = std::min(least, n);
       most = std::max(most, n);
       at = stop + 1;
@@ -223,7 +225,8 @@ const struct {
      "in Python: numpy.savez(\"w.npz\", **{t.name: "
      "onnx.numpy_helper.to_array(t) for t in "
      "onnx.load(\"@\").graph.initializer}) gives its weights"},
-    {Format::kTflite, "tflite", "a model of TensorFlow Lite, made for inference",
+    {Format::kTflite, "tflite",
+     "a model of TensorFlow Lite, made for inference",
      "take the Keras model that it was converted from"},
     {Format::kZip, "zip", "a zip archive", "unpack it: unzip @"},
     {Format::kGzip, "gzip", "a gzip file", "unpack it: gunzip @"},
@@ -304,8 +307,8 @@ Status FindFileKind(FileSystem* files, const std::string& path,
   }
   if (format == Format::kZip) {
     const int64_t from = std::max<int64_t>(0, size - kTailBytes);
-    RINGLET_RETURN_IF_ERROR(ReadPart(
-        file.get(), from, static_cast<size_t>(size - from), &tail));
+    RINGLET_RETURN_IF_ERROR(
+        ReadPart(file.get(), from, static_cast<size_t>(size - from), &tail));
     format = ZipFormat(head, tail);
   }
   if (format == Format::kJson) format = JsonFormat(files, path);

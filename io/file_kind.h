@@ -50,7 +50,8 @@ const char* NameOf(FileKind::Format format);  // "keras"
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
 // `error`, a reader's that did not find what it reads, or where the file is
-// known to be none of `wanted`: kInvalidArgument "m.keras: is a model of Keras 3
+// known to be none of `wanted`: kInvalidArgument "m.keras: is a model of Keras
+// 3
 // (.keras), not safetensors or npz; <advice>".
 Status OtherKind(FileSystem* files, const std::string& path,
                  std::initializer_list<FileKind::Format> wanted,

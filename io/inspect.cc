@@ -167,8 +167,8 @@ void WriteShape(const Shape& shape, JsonWriter* w) {
 
 class Comparer {
  public:
-  Comparer(const WeightsFile& a, const WeightsFile& b,
-           size_t most_listed, FileComparison* out)
+  Comparer(const WeightsFile& a, const WeightsFile& b, size_t most_listed,
+           FileComparison* out)
       : a_(a), b_(b), most_listed_(most_listed), out_(out) {}
 
   Status Run() {
@@ -321,7 +321,8 @@ void DescribeModel(FileInfo* info, CompileArguments* compiled,
                    bool* is_compiled) {
   const auto model = info->metadata.find("model");
   std::unique_ptr<Model> made;
-  if (model != info->metadata.end() && ModelFromJson(model->second, &made).ok()) {
+  if (model != info->metadata.end() &&
+      ModelFromJson(model->second, &made).ok()) {
     info->summary = made->Summary();
   }
   const auto compile = info->metadata.find("compile");
@@ -411,9 +412,8 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
 Status SummarizeModelFile(const std::string& path, std::string* summary,
                           std::string* compiled, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(OtherKind(files, path,
-                                    {FileKind::Format::kSafetensors},
-                                    file.Open(files, path)));
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
   const auto model = file.metadata().find("model");
   if (model == file.metadata().end()) {
     return InvalidArgument(

@@ -28,8 +28,8 @@ struct TensorInfo {
   // Of the elements that are finite; 0 where there are none.
   double min = 0, max = 0, mean = 0;
   int64_t not_finite = 0;  // how many are NaN or infinite
-  // What the numbers alone do not tell: "the schedule CosineDecay" of a learning
-  // rate of -1; "" where nothing.
+  // What the numbers alone do not tell: "the schedule CosineDecay" of a
+  // learning rate of -1; "" where nothing.
   std::string note;
 };
 

@@ -106,9 +106,9 @@ std::string Nearest(const std::string& word,
     const size_t shorter = std::min(asked.size(), lower.size());
     // Of a word that is changed altogether nothing is left.
     const size_t distance = Distance(asked, lower);
-    const bool near = (distance <= kMostChanges && distance < shorter) ||
-                      (shorter > 0 && asked.compare(0, shorter, lower, 0,
-                                                    shorter) == 0);
+    const bool near =
+        (distance <= kMostChanges && distance < shorter) ||
+        (shorter > 0 && asked.compare(0, shorter, lower, 0, shorter) == 0);
     if (near && distance < least) {
       least = distance;
       nearest = name;
@@ -133,10 +133,9 @@ std::string NearestOrAll(const std::string& word,
 Status UnknownName(const std::string& path, const char* what,
                    const std::string& word,
                    const std::vector<std::string>& known) {
-  return InvalidArgument("%s%sunknown %s '%s'%s", path.c_str(),
-                         path.empty() ? "" : ": ", what,
-                         Printable(word).c_str(),
-                         NearestOrAll(word, known).c_str());
+  return InvalidArgument(
+      "%s%sunknown %s '%s'%s", path.c_str(), path.empty() ? "" : ": ", what,
+      Printable(word).c_str(), NearestOrAll(word, known).c_str());
 }
 
 FieldReader::FieldReader(const Json& object, const std::string& path)

@@ -358,9 +358,8 @@ Status SaveModel(Model* model, const std::string& path,
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(OtherKind(files, path,
-                                    {FileKind::Format::kSafetensors},
-                                    file.Open(files, path)));
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
   const Metadata& metadata = file.metadata();
   const auto configuration = metadata.find(kModelKey);
   if (configuration == metadata.end()) {

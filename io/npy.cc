@@ -29,9 +29,9 @@ Status ReadHeader(InputFile* file, NpyLayout* layout) {
   unsigned char start[8];
   RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
   size_t length_bytes = 0, length = 0;
-  RINGLET_RETURN_IF_ERROR(
-      OtherKind(FileSystem::Posix(), path, {FileKind::Format::kNpy},
-                CheckNpyStart(path, start, &length_bytes)));
+  RINGLET_RETURN_IF_ERROR(OtherKind(FileSystem::Posix(), path,
+                                    {FileKind::Format::kNpy},
+                                    CheckNpyStart(path, start, &length_bytes)));
   unsigned char b[4] = {};
   RINGLET_RETURN_IF_ERROR(
       file->Read(b, length_bytes, "the length of the NPY header"));
@@ -60,8 +60,8 @@ struct NpyInput {
     }
     array->shape = layout.shape;
     array->dtype = layout.is_text() ? DType::kInt32 : layout.dtype();
-    const uint64_t bytes = static_cast<uint64_t>(layout.shape.elements()) *
-                           SizeOf(array->dtype);
+    const uint64_t bytes =
+        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
     RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
     RINGLET_RETURN_IF_ERROR(file.ReadArray(
         static_cast<uint64_t>(layout.stored_bytes()), &array->data));
@@ -72,8 +72,7 @@ struct NpyInput {
                ? DecodeClassNumbers(
                      path, layout, stored.data(),
                      reinterpret_cast<int32_t*>(array->data.data()), names)
-               : DecodeNumbers(path, layout, stored.data(),
-                               array->data.data());
+               : DecodeNumbers(path, layout, stored.data(), array->data.data());
   }
 };
 

@@ -48,8 +48,7 @@ bool ParseDescr(const std::string& descr, NpyLayout* layout) {
   }
   layout->kind = descr[2];
   layout->width = layout->kind == 'U' ? 4 * size : size;
-  layout->reversed =
-      order == (kBigEndian ? '<' : '>') && layout->kind != 'S';
+  layout->reversed = order == (kBigEndian ? '<' : '>') && layout->kind != 'S';
   if (order != '<' && order != '>' && order != '|' && order != '=') {
     return false;
   }
@@ -222,7 +221,7 @@ bool NpyLayout::native() const {
 
 // Checks the first 8 bytes. The length of the header takes *length_bytes more.
 Status CheckNpyStart(const std::string& where, const unsigned char* start,
-                  size_t* length_bytes) {
+                     size_t* length_bytes) {
   if (std::memcmp(start, "\x93NUMPY", 6) != 0) {
     return Corruption("%s: offset 0: not the magic number of an NPY file",
                       where.c_str());
@@ -236,7 +235,7 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
 }
 
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
-                    size_t length_bytes, size_t* length) {
+                       size_t length_bytes, size_t* length) {
   *length = 0;
   for (size_t i = 0; i < length_bytes; ++i) {
     *length |= static_cast<size_t>(bytes[i]) << (8 * i);
@@ -307,7 +306,8 @@ Status DecodeNumbers(const std::string& where, const NpyLayout& layout,
       DecodeAs<uint8_t, uint8_t>(layout, stored, elements, to_bool);
       break;
     case 'i':
-      if (layout.width == 1) DecodeAs<int8_t, int32_t>(layout, stored, elements);
+      if (layout.width == 1)
+        DecodeAs<int8_t, int32_t>(layout, stored, elements);
       if (layout.width == 2) {
         DecodeAs<int16_t, int32_t>(layout, stored, elements);
       }

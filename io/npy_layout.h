@@ -1,8 +1,10 @@
-// NpyLayout: how an array's elements stand in an NPY file, and what they become.
+// NpyLayout: how an array's elements stand in an NPY file, and what they
+// become.
 //
-// Internal to io/; installed, for npz.h holds it. The header of numpy/lib/format.py, versions 1 to 3; element
-// types b1, i1 to i8, u1 to u8, f2, f4, f8 and, as labels, text (S, U), in
-// either byte order, in C or in Fortran order.
+// Internal to io/; installed, for npz.h holds it. The header of
+// numpy/lib/format.py, versions 1 to 3; element types b1, i1 to i8, u1 to u8,
+// f2, f4, f8 and, as labels, text (S, U), in either byte order, in C or in
+// Fortran order.
 
 #ifndef RINGLET_IO_NPY_LAYOUT_H_
 #define RINGLET_IO_NPY_LAYOUT_H_

@@ -166,8 +166,7 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
   }
   NpyLayout* layout = &entry->layout;
   RINGLET_RETURN_IF_ERROR(ParseNpyHeader(where, stored.data(), stored.size(),
-                                         entry->size, layout,
-                                         &entry->data_at));
+                                         entry->size, layout, &entry->data_at));
   tensor->storage = layout->storage();
   tensor->shape = layout->shape;
   const int64_t bytes = layout->stored_bytes();

@@ -16,9 +16,8 @@ Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
   start->resize(bytes);
   size_t done = 0;
   for (size_t got = 1; done < bytes && got > 0; done += got) {
-    RINGLET_RETURN_IF_ERROR(file->ReadSome(static_cast<int64_t>(done),
-                                           start->data() + done, bytes - done,
-                                           &got));
+    RINGLET_RETURN_IF_ERROR(file->ReadSome(
+        static_cast<int64_t>(done), start->data() + done, bytes - done, &got));
   }
   start->resize(done);
   return Status();
@@ -98,9 +97,9 @@ bool WeightsFile::is_ringlets() const {
 }
 
 const std::vector<StoredTensor>& WeightsFile::tensors() const {
-  return is_npz()                     ? npz_.tensors()
+  return is_npz()                  ? npz_.tensors()
          : format_ == Format::kNpy ? array_
-                                      : safetensors_.tensors();
+                                   : safetensors_.tensors();
 }
 
 const StoredTensor* WeightsFile::Find(const std::string& name) const {

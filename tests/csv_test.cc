@@ -104,8 +104,9 @@ TEST(CsvTest, ALabelColumnThatIsNotThereIsRefused) {
   const std::string text = "a,b,c\n1,2,3\n";
   for (const int column : {3, 100, -4, std::numeric_limits<int>::max(),
                            std::numeric_limits<int>::min()}) {
-    ExpectRefused(text, ByNumber(column), Code::kInvalidArgument,
-                  "the label is column " + std::to_string(column) + " of 3 columns");
+    ExpectRefused(
+        text, ByNumber(column), Code::kInvalidArgument,
+        "the label is column " + std::to_string(column) + " of 3 columns");
   }
   for (const char* name : {"d", "A", "a,b", " a"}) {
     ExpectRefused(text, ByName(name), Code::kInvalidArgument,
@@ -125,8 +126,8 @@ TEST(CsvTest, WithoutAHeaderTheFirstLineIsAnExample) {
 }
 
 // What reading `text` tells on stderr, behind the path.
-std::string Told(const std::string& text, const CsvOptions& options, Table* table,
-                 std::vector<std::string>* names = nullptr) {
+std::string Told(const std::string& text, const CsvOptions& options,
+                 Table* table, std::vector<std::string>* names = nullptr) {
   const DataFiles files;
   const std::string path = files.Write("a.csv", text);
   testing::internal::CaptureStderr();
@@ -204,8 +205,9 @@ TEST(CsvTest, LabelsThatAreNamesBecomeClassesInTheirOrder) {
   const char* const told =
       "labels are names, classes in their order: 0 'Versicolor', 1 'setosa', 2 "
       "'virginica'\n";
-  const std::string rows = "1,2,virginica\n3,4,setosa\n5,6,Versicolor\n"
-                           "7,8,setosa\n";
+  const std::string rows =
+      "1,2,virginica\n3,4,setosa\n5,6,Versicolor\n"
+      "7,8,setosa\n";
   const Table expected = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 0, 1}};
   EXPECT_EQ(Told("a,b,species\n" + rows, {}, &table, &names), told);
   EXPECT_EQ(table, expected);

@@ -61,7 +61,10 @@ TEST(FileKindTest, KindsAreToldByTheirBytes) {
   ExpectKind("PK\5\6" + std::string(18, '\0'), Format::kNpz);
   ExpectKind("a,b,c\n1,2,3\n", Format::kCsv);
   ExpectKind("5.1;3.5;setosa\n4.9;3.0;setosa\n", Format::kCsv);
-  ExpectKind("\xEF\xBB\xBF" "a\tb\n1\t2\n", Format::kCsv);
+  ExpectKind(
+      "\xEF\xBB\xBF"
+      "a\tb\n1\t2\n",
+      Format::kCsv);
   ExpectKind("a,b,c\n1,2\n", Format::kText);
   ExpectKind("Hello, this is\na letter.\n", Format::kText);
   ExpectKind(" {\"model\": \"m\", \"data\": {}}", Format::kRun);
@@ -69,7 +72,10 @@ TEST(FileKindTest, KindsAreToldByTheirBytes) {
              Format::kKerasJson);
   ExpectKind("{\"a\": 1}", Format::kJson);
   ExpectKind("{\"a\": ", Format::kJson);
-  ExpectKind(std::string("\x7f" "ELF\2\1\1\0\0\0", 10), Format::kUnknown);
+  ExpectKind(std::string("\x7f"
+                         "ELF\2\1\1\0\0\0",
+                         10),
+             Format::kUnknown);
   ExpectKind(std::string(100, '\xff'), Format::kUnknown);
 }
 
@@ -121,18 +127,13 @@ os.rename(f + "npy.npy", f + "npy")
   const struct {
     const char* name;
     Format format;
-  } cases[] = {{"keras", Format::kKeras},
-               {"keras-other-order", Format::kKeras},
-               {"torch", Format::kTorch},
-               {"torch-legacy", Format::kTorch},
-               {"zip", Format::kZip},
-               {"pickle-2", Format::kPickle},
-               {"pickle-3", Format::kPickle},
-               {"pickle-4", Format::kPickle},
-               {"pickle-5", Format::kPickle},
-               {"npz", Format::kNpz},
-               {"npz-packed", Format::kNpz},
-               {"npy", Format::kNpy}};
+  } cases[] = {
+      {"keras", Format::kKeras},     {"keras-other-order", Format::kKeras},
+      {"torch", Format::kTorch},     {"torch-legacy", Format::kTorch},
+      {"zip", Format::kZip},         {"pickle-2", Format::kPickle},
+      {"pickle-3", Format::kPickle}, {"pickle-4", Format::kPickle},
+      {"pickle-5", Format::kPickle}, {"npz", Format::kNpz},
+      {"npz-packed", Format::kNpz},  {"npy", Format::kNpy}};
   for (const auto& c : cases) {
     EXPECT_STREQ(NameOf(KindOf(files.Path(c.name)).format), NameOf(c.format))
         << c.name;

@@ -301,9 +301,10 @@ TEST(NpyTest, AHeaderLongerThanAnyNeedsIsRefused) {
 TEST(NpyTest, OtherElementTypesAreRefusedAndNamed) {
   const DataFiles files;
   for (const char* descr :
-       {"<f1", "<f16", "<c8", "|O", "|S0", "<U0", "|S", "<i3", "<u16", "<b2",
-        "<M8[ns]", "|V4", "f4", "<f", "", "!f4", "<<f4", "<f-4", "<i4 ",
-        "<U99999999999999999999"}) {
+       {"<f1",     "<f16", "<c8",  "|O",   "|S0",
+        "<U0",     "|S",   "<i3",  "<u16", "<b2",
+        "<M8[ns]", "|V4",  "f4",   "<f",   "",
+        "!f4",     "<<f4", "<f-4", "<i4 ", "<U99999999999999999999"}) {
     const std::string path = files.Write(
         "a.npy", Npy(1, Dictionary(descr, "(2,)"), "0123456789abcdef"));
     ExpectError(ErrorOf(path), Code::kCorruption, path,
@@ -332,12 +333,11 @@ TEST(NpyTest, AnOrderThatIsNoneIsRefused) {
 TEST(NpyTest, FortranOrderIsTurned) {
   const DataFiles files;
   NpyArray array;
-  ASSERT_TRUE(ReadNpy(files.Write("a.npy", Npy(1,
-                                               Dictionary("|u1", "(2, 3)",
-                                                          "True"),
-                                               "adbecf")),
-                      &array)
-                  .ok());
+  ASSERT_TRUE(
+      ReadNpy(files.Write("a.npy", Npy(1, Dictionary("|u1", "(2, 3)", "True"),
+                                       "adbecf")),
+              &array)
+          .ok());
   EXPECT_EQ(std::string(array.data.begin(), array.data.end()), "abcdef");
 }
 
@@ -629,9 +629,9 @@ TEST(NpyTest, EveryTypeAndOrderIsWhatNumpyMakesOfIt) {
 
 TEST(NpyTest, AUint64BeyondInt64IsRefused) {
   const DataFiles files;
-  const std::string whole = files.Write(
-      "b.npy", Npy(1, Dictionary("<u8", "(1,)"),
-                   std::string(7, '\0') + std::string(1, '\x80')));
+  const std::string whole =
+      files.Write("b.npy", Npy(1, Dictionary("<u8", "(1,)"),
+                               std::string(7, '\0') + std::string(1, '\x80')));
   ExpectError(ErrorOf(whole), Code::kInvalidArgument, whole,
               "9223372036854775807");
 }

@@ -134,8 +134,9 @@ numpy.savez(f + "text.npz", numpy.array(["a"]))
   unsigned char text[4];
   const Status status = reader.Read(reader.tensors()[0], text);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(status.message()).find("'arr_0': its elements are text"),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(status.message()).find("'arr_0': its elements are text"),
+      std::string::npos)
       << status.message();
 }
 

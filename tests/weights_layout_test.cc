@@ -333,9 +333,8 @@ TEST(KerasNamesTest, ANameWithoutALayerIsEnoughWhereOneHasIt) {
   auto model = Compiled({Input({3}), Flatten(), Dense(2)});
   for (const char* after : {"", ":0"}) {
     const Status status = LoadWeights(
-        model.get(),
-        Arrays(folder, {{std::string("bias") + after, {2}},
-                        {std::string("kernel") + after, {3, 2}}}));
+        model.get(), Arrays(folder, {{std::string("bias") + after, {2}},
+                                     {std::string("kernel") + after, {3, 2}}}));
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));

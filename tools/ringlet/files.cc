@@ -118,7 +118,8 @@ int DiffCommand(const std::vector<std::string>& line) {
   bool json = false;
   CommandLine flags(
       "diff", "A B",
-      "Compares two files of safetensors, npz or npy: metadata, and tensors by\n"
+      "Compares two files of safetensors, npz or npy: metadata, and tensors "
+      "by\n"
       "name, bit for bit.\n",
       "\nExit code: 0 where they are the same, 1 where they differ.\n");
   flags.Switch("--json", &json, "as JSON");

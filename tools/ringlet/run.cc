@@ -159,7 +159,8 @@ Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
                                  b = validation.source()->ClassNames();
   if (a == b) return Status();
   return InvalidArgument(
-      "data: the labels of %s have %zu names, those of %s %zu, and they are not "
+      "data: the labels of %s have %zu names, those of %s %zu, and they are "
+      "not "
       "the same; the two must have all classes, or class numbers",
       train.source()->y_name().c_str(), a.size(),
       validation.source()->y_name().c_str(), b.size());
@@ -187,7 +188,8 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
                             ? fit.validation_batch_size
                             : fit.batch_size;
   data->validation = validation.Batch(world * batch);
-  RINGLET_RETURN_IF_ERROR(data->validation.status().Annotate("data.validation"));
+  RINGLET_RETURN_IF_ERROR(
+      data->validation.status().Annotate("data.validation"));
   RINGLET_RETURN_IF_ERROR(CheckSameClasses(train, validation));
   return CheckExamples(model, validation.Batch(batch))
       .Annotate("data.validation");

@@ -28,7 +28,7 @@ struct DataConfig {
   bool in_memory = true;       // false: examples are read when asked for
   std::string x, y;            // NPY
   std::string csv;
-  int64_t csv_values = 0;      // not 0: CsvOptions::values
+  int64_t csv_values = 0;  // not 0: CsvOptions::values
   std::string label_name;  // column of the CSV's label …
   int64_t label_column = -1;
   std::optional<bool> header;  // none: told from the first line

@@ -71,7 +71,8 @@ int SummaryCommand(const std::vector<std::string>& line) {
   CommandLine flags(
       "summary", "RUN.json|MODEL",
       "Shows the layers of a model as Keras does: outputs and parameters of\n"
-      "each, and in a line optimizer, loss and metrics. Of a RUN.json, a saved\n"
+      "each, and in a line optimizer, loss and metrics. Of a RUN.json, a "
+      "saved\n"
       "model or Keras's configuration (model.to_json()). No data are read.\n");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;

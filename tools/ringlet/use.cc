@@ -77,7 +77,8 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
   const size_t classes = static_cast<size_t>(outputs == 1 ? 2 : outputs);
   if (names == 0 || names == classes) return Status();
   return InvalidArgument(
-      "%s: its labels have %zu different names, but the model tells %zu classes "
+      "%s: its labels have %zu different names, but the model tells %zu "
+      "classes "
       "apart, so which is which is not known; give class numbers",
       data.source()->y_name().c_str(), names, classes);
 }
