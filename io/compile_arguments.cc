@@ -38,26 +38,20 @@ Status CompileArgumentsFromJson(const std::string& text,
   return Status();
 }
 
-std::string DescribeRate(const LearningRate& rate) {
-  switch (rate.kind) {
-    case LearningRate::Kind::kConstant:
-      break;
-    case LearningRate::Kind::kExponentialDecay:
-      return "ExponentialDecay";
-    case LearningRate::Kind::kCosineDecay:
-      return "CosineDecay";
-    case LearningRate::Kind::kPiecewiseConstantDecay:
-      return "PiecewiseConstantDecay";
-  }
-  return JsonWriter().Float(rate.initial).text();
+std::string DescribeRate(const Optimizer& optimizer) {
+  Json json;
+  const Status parsed = ParseKerasJson(ToJson(optimizer), "optimizer", &json);
+  RINGLET_CHECK(parsed.ok());
+  const Json schedule = json["config"]["learning_rate"]["class_name"];
+  if (schedule.is_string()) return schedule.text();
+  return JsonWriter().Float(optimizer.learning_rate.initial).text();
 }
 
 std::string DescribeCompile(const CompileArguments& arguments) {
   const Optimizer& optimizer = arguments.optimizer;
   const Loss& loss = arguments.loss;
   std::string text = std::string(optimizer.name) + ", learning rate " +
-                     DescribeRate(optimizer.learning_rate) + "; " +
-                     loss.class_name() +
+                     DescribeRate(optimizer) + "; " + loss.class_name() +
                      (loss.from_logits ? " from logits" : "");
   for (size_t i = 0; i < arguments.metrics.size(); ++i) {
     text += (i == 0 ? "; metrics " : ", ") + arguments.metrics[i].name;

@@ -374,10 +374,10 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
     }
     // Less than 0: nobody has set it, so the compiled one counts.
     if (made.name == kRateName && made.max < 0 && is_compiled) {
-      const LearningRate& rate = compiled.optimizer.learning_rate;
-      const bool constant = rate.kind == LearningRate::Kind::kConstant;
+      const bool constant = compiled.optimizer.learning_rate.kind ==
+                            LearningRate::Kind::kConstant;
       made.note = std::string(constant ? "as compiled, " : "the schedule ") +
-                  DescribeRate(rate);
+                  DescribeRate(compiled.optimizer);
     }
     info->tensors.push_back(made);
   }

@@ -301,47 +301,26 @@ Status DecodeNumbers(const std::string& where, const NpyLayout& layout,
     return static_cast<int64_t>(value);
   };
   const auto to_bool = [](uint8_t value) -> uint8_t { return value != 0; };
-  switch (layout.kind) {
-    case 'b':
-      DecodeAs<uint8_t, uint8_t>(layout, stored, elements, to_bool);
-      break;
-    case 'i':
-      if (layout.width == 1)
-        DecodeAs<int8_t, int32_t>(layout, stored, elements);
-      if (layout.width == 2) {
-        DecodeAs<int16_t, int32_t>(layout, stored, elements);
-      }
-      if (layout.width == 4) {
-        DecodeAs<int32_t, int32_t>(layout, stored, elements);
-      }
-      if (layout.width == 8) {
-        DecodeAs<int64_t, int64_t>(layout, stored, elements);
-      }
-      break;
-    case 'u':
-      if (layout.width == 1) {
-        DecodeAs<uint8_t, uint8_t>(layout, stored, elements);
-      }
-      if (layout.width == 2) {
-        DecodeAs<uint16_t, int32_t>(layout, stored, elements);
-      }
-      if (layout.width == 4) {
-        DecodeAs<uint32_t, int64_t>(layout, stored, elements);
-      }
-      if (layout.width == 8) {
-        DecodeAs<uint64_t, int64_t>(layout, stored, elements, to_int64);
-      }
-      break;
-    default:
-      if (layout.width == 2) {
-        DecodeAs<uint16_t, float>(layout, stored, elements, FloatOfFloat16);
-      }
-      if (layout.width == 4) {  // as integers: no bit of a NaN is touched
-        DecodeAs<uint32_t, uint32_t>(layout, stored, elements);
-      }
-      if (layout.width == 8) {
-        DecodeAs<uint64_t, uint64_t>(layout, stored, elements);
-      }
+  const auto decode = [&](auto from, auto to) {
+    DecodeAs<decltype(from), decltype(to)>(layout, stored, elements);
+  };
+  if (layout.kind == 'b') {
+    DecodeAs<uint8_t, uint8_t>(layout, stored, elements, to_bool);
+  } else if (layout.kind == 'u' && layout.width == 8) {
+    DecodeAs<uint64_t, int64_t>(layout, stored, elements, to_int64);
+  } else if (layout.kind == 'f' && layout.width == 2) {
+    DecodeAs<uint16_t, float>(layout, stored, elements, FloatOfFloat16);
+  } else if (layout.kind == 'i' && layout.width < 4) {
+    layout.width == 1 ? decode(int8_t(), int32_t())
+                      : decode(int16_t(), int32_t());
+  } else if (layout.kind == 'u' && layout.width > 1) {
+    layout.width == 2 ? decode(uint16_t(), int32_t())
+                      : decode(uint32_t(), int64_t());
+  } else if (layout.width == 1) {
+    decode(uint8_t(), uint8_t());
+  } else {  // bits as they are, those of a NaN too
+    layout.width == 4 ? decode(uint32_t(), uint32_t())
+                      : decode(uint64_t(), uint64_t());
   }
   if (!too_large) return Status();
   return InvalidArgument("%s: a uint64 beyond 9223372036854775807",

@@ -76,6 +76,10 @@ Status WeightsFile::OpenNpy(FileSystem* files) {
   array.shape = layout_.shape;
   array.bytes = layout_.stored_bytes();
   array_.push_back(array);
+  if (static_cast<uint64_t>(array.bytes) > SIZE_MAX / 8) {
+    return ResourceExhausted("%s: %" PRId64 " bytes do not fit this machine",
+                             path_.c_str(), array.bytes);
+  }
   if (array.offset + array.bytes == size) return Status();
   return Corruption("%s: %" PRId64 " bytes, but its header says %" PRId64,
                     path_.c_str(), size, array.offset + array.bytes);
