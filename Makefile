@@ -44,7 +44,9 @@ build: deps $(BUILD)/build.ninja ## the library, the program and the samples
 $(BUILD)/build.ninja:
 	@$(SETUP)
 
-demo: build ## trains the tutorials' model with two workers, and evaluates it
+demo: ## trains the tutorials' model with two workers, and evaluates it
+	@$(MAKE) --no-print-directory build \
+	  TARGETS='tools/ringlet/ringlet samples/fashion_mnist'
 	@$(BUILD)/tools/ringlet/ringlet launch -n 2 -- \
 	  $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
