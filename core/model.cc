@@ -367,6 +367,21 @@ Model::Model(const char* class_name, const char* name) : impl_(new Impl) {
 }
 void Model::Deleter::operator()(Impl* impl) const { delete impl; }
 
+Model::Model(Model&& other) noexcept
+    : Model(other.class_name(), other.name().c_str()) {
+  Fail(InvalidArgument("model '%s' was moved from; assign another to it",
+                       other.name().c_str()));
+  impl_.swap(other.impl_);
+  impl_->fitting = false;
+}
+
+Model& Model::operator=(Model&& other) noexcept {
+  if (this == &other) return *this;
+  Model taken(std::move(other));
+  impl_.swap(taken.impl_);
+  return *this;
+}
+
 const Status& Model::status() const {
   return impl_->status.ok() ? impl_->refused : impl_->status;
 }
@@ -488,6 +503,7 @@ Saveable* Model::optimizer_state() { return &impl_->optimizer_state; }
 void Model::set_observer(StepObserver* observer) { impl_->observer = observer; }
 StepObserver* Model::observer() const { return impl_->observer; }
 
+void Model::Fail(const Status& status) { impl_->Fail(status); }
 int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   return impl_->AddNode(layer, inputs);
 }

@@ -73,7 +73,9 @@ Status Model::Forward(const float* x, int64_t count, bool training) {
   return impl_->Forward(x, count, training, training);
 }
 
-const float* Model::output() const { return impl_->nodes.back().y; }
+const float* Model::output() const {
+  return impl_->nodes.empty() ? nullptr : impl_->nodes.back().y;
+}
 
 double Model::Impl::Penalty() const {
   double penalty = 0;
