@@ -1,5 +1,6 @@
 #include "guarded.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -55,6 +56,59 @@ Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
     return source->Read(index, count, x, y);
   } catch (...) {
     return Thrown().Annotate("%s", source->name().c_str());
+  }
+}
+
+Status Guarded(const CustomLayer& layer,
+               Status (CustomLayer::*method)(const LayerCall&) const,
+               const LayerCall& call) {
+  try {
+    return (layer.*method)(call);
+  } catch (...) {
+    return Thrown();
+  }
+}
+
+Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                    LayerPlan* plan) {
+  try {
+    return layer.Build(inputs, plan);
+  } catch (...) {
+    return Thrown();
+  }
+}
+
+Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions) {
+  const int64_t width = output.elements(), each = loss.targets(output);
+  try {
+    for (int64_t i = 0; i < count; ++i) {
+      const Targets of_example = TargetsFrom(targets, loss.takes_classes(),
+                                             i * each);
+      float* const gradient =
+          d_predictions == nullptr ? nullptr : d_predictions + i * width;
+      if (gradient != nullptr) std::fill_n(gradient, width, 0.0f);
+      per_example[i] = static_cast<float>(
+          loss.Compute(output, predictions + i * width, of_example, gradient));
+      for (int64_t j = 0; gradient != nullptr && j < width; ++j) {
+        gradient[j] *= scale;
+      }
+    }
+    return Status();
+  } catch (...) {
+    return Thrown().Annotate("loss %s", loss.class_name());
+  }
+}
+
+Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
+                     int64_t count, const float* predictions,
+                     const Targets& targets, MetricState* state) {
+  try {
+    metric.Update(output, count, predictions, targets, state);
+    return Status();
+  } catch (...) {
+    return Thrown().Annotate("metric %s", metric.class_name());
   }
 }
 

@@ -8,8 +8,12 @@
 #define RINGLET_CORE_GUARDED_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "callback.h"
+#include "custom_layer.h"
+#include "custom_loss.h"
+#include "custom_metric.h"
 #include "source.h"
 #include "status.h"
 
@@ -25,6 +29,18 @@ Status GuardedFitReturn(Callback* callback, FitState& fit,
                         const Status& status);
 Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
                    void* y);
+Status Guarded(const CustomLayer& layer,
+               Status (CustomLayer::*method)(const LayerCall&) const,
+               const LayerCall& call);
+Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                    LayerPlan* plan);
+// Of `count` examples: see losses.h and metrics.h.
+Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions);
+Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
+                     int64_t count, const float* predictions,
+                     const Targets& targets, MetricState* state);
 
 }  // namespace ringlet
 

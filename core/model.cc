@@ -9,44 +9,11 @@
 #include "model_impl.h"
 
 namespace ringlet {
-namespace {
-
-// Keras's snake case of a class name: "Conv2D" -> "conv2d".
-const char* DefaultName(const Layer& layer) {
-  switch (layer.kind) {
-    case Layer::Kind::kInput:
-      return "input_layer";
-    case Layer::Kind::kReshape:
-      return "reshape";
-    case Layer::Kind::kFlatten:
-      return "flatten";
-    case Layer::Kind::kDense:
-      return "dense";
-    case Layer::Kind::kConv2D:
-      return "conv2d";
-    case Layer::Kind::kActivation:
-      return "activation";
-    case Layer::Kind::kMaxPooling2D:
-      return "max_pooling2d";
-    case Layer::Kind::kAveragePooling2D:
-      return "average_pooling2d";
-    case Layer::Kind::kDropout:
-      return "dropout";
-    case Layer::Kind::kAdd:
-      return "add";
-    case Layer::Kind::kConcatenate:
-      return "concatenate";
-  }
-  return "layer";
-}
-
-}  // namespace
-
 // --- building -------------------------------------------------------------
 
 std::string Model::Impl::UniqueName(const Layer& layer) {
   if (!layer.name.empty()) return layer.name;
-  const std::string base = DefaultName(layer);
+  const std::string base = SnakeCase(ClassName(layer));
   if (names.count(base) == 0) return base;
   for (int& i = numbers[base];;) {
     const std::string numbered = base + "_" + std::to_string(++i);
@@ -101,6 +68,7 @@ Status Model::Impl::MakeOp(Node* node) {
   }
   RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
   node->output = node->op->output();
+  may_fail |= node->op->may_fail();
   if (node->op->is_view()) node->root = nodes[node->inputs[0]].root;
   for (const WeightSpec& weight : node->op->weights()) {
     Variable variable;
@@ -135,7 +103,7 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   if (layer.kind != Layer::Kind::kInput) {
     const Status made = MakeOp(&node);
     if (!made.ok()) {
-      Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer.kind)));
+      Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer)));
       return number;
     }
   }
@@ -207,7 +175,7 @@ void Model::Impl::ChooseStepLoss() {
                "model '%s' was produced by the %s activation of layer '%s' and "
                "thus does not represent logits. Was this intended? The loss "
                "takes that activation's input\n",
-               loss.name(), name.c_str(),
+               loss.name().c_str(), name.c_str(),
                activation == kSoftmax ? "softmax" : "sigmoid",
                output_node().layer.name.c_str());
 }
