@@ -155,6 +155,19 @@ class Installed:
         return shlex.split(run("pkg-config", *what, "ringlet", env=self.env))
 
 
+def readme(start):
+    """The line of README.md that begins so, without its comment."""
+    (line,) = [line for line in (SOURCE / "README.md").read_text().splitlines()
+               if line.startswith(start)]
+    return line.split("  #")[0]
+
+
+def check_readme_line(installed, folder, start, **environment):
+    shutil.copy(folder / "use.cc", folder / "program.cc")
+    run("sh", "-c", readme(start), cwd=folder, env=installed.env)
+    check_run(folder, folder / "a.out", **environment)
+
+
 def compile_program(folder, compiler, standard, name, flags, source="use.cc"):
     program = folder / name
     run(*compiler, f"-std=c++{standard}", *WARNINGS, *flags_of_tests(),
@@ -177,6 +190,14 @@ def check_pkg_config(installed, folder):
         needs_it = any(n.startswith("libringlet.so") for n in needed_by(program))
         assert needs_it == installed.shared, needed_by(program)
         check_run(folder, program, LD_LIBRARY_PATH=str(installed.libdir))
+    if not flags_of_tests():
+        check_readme_line(installed, folder, "c++ -std=c++17 program.cc",
+                          LD_LIBRARY_PATH=str(installed.libdir))
+    # The sample with parts of its own, by what is installed.
+    sample = compile_program(folder, compilers()[-1], "20", "custom_parts", flags,
+                             SOURCE / "samples/custom_parts.cc")
+    env = dict(os.environ, LD_LIBRARY_PATH=str(installed.libdir))
+    assert "learned y = 2.00 x + 1.00" in run(str(sample), env=env)
     # Every header is whole, whatever was included before it.
     headers = sorted((installed.prefix / "include/ringlet").rglob("*.h"))
     for order in (headers, headers[::-1]):
@@ -202,6 +223,8 @@ def check_static(installed, folder):
                                   flags + ["-static"] * whole)
         assert whole == (needed_by(program) == []), needed_by(program)
         check_run(folder, program)
+    if whole:
+        check_readme_line(installed, folder, "c++ -static program.cc")
     if not whole and not flags_of_tests():
         print("skipped: wholly static programs; no static cJSON: "
               "tools/deps.sh static, and meson setup --reconfigure")
@@ -219,6 +242,7 @@ foreach(kind ringlet static)
   add_executable(use_${kind} ../use.cc)
   target_link_libraries(use_${kind} PRIVATE ringlet::${kind})
 endforeach()
+add_executable(program ../use.cc)
 """
 
 
@@ -227,7 +251,9 @@ def check_cmake(installed, folder):
         print("skipped: no cmake")
         sys.exit(77)
     (folder / "cmake").mkdir()
-    (folder / "cmake/CMakeLists.txt").write_text(CMAKE)
+    (folder / "cmake/CMakeLists.txt").write_text(
+        CMAKE + readme("find_package(ringlet") + "\n"
+        + readme("target_link_libraries(program") + "\n")
     flags = shlex.join(WARNINGS + flags_of_tests())
     for number, (compiler, standard) in enumerate(matrix()):
         build = folder / f"cmake-{number}"
@@ -251,7 +277,7 @@ def check_cmake(installed, folder):
 
 MESON = """
 project('user', 'cpp', default_options: ['cpp_std=c++17', 'warning_level=3', 'werror=true'])
-ringlet = dependency('ringlet')
+README
 foreach standard : ['c++17', 'c++20']
   executable('use-' + standard, 'use.cc', dependencies: ringlet, install: true,
              override_options: 'cpp_std=' + standard)
@@ -264,7 +290,8 @@ def check_subproject(_, folder):
     """The parent keeps its options; nothing of ringlet's is installed."""
     project = folder / "project"
     (project / "subprojects").mkdir(parents=True)
-    (project / "meson.build").write_text(MESON)
+    (project / "meson.build").write_text(
+        MESON.replace("README", readme("ringlet = dependency(")))
     shutil.copy(folder / "use.cc", project)
     ringlet = project / "subprojects/ringlet"
     ringlet.mkdir()
