@@ -14,7 +14,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
 .PHONY: differential fashion-matrix losses fuzz soak help clean static cross
 .PHONY: crash mpi ci ci-full coverage format format-check stack tidy mixed dist
-.PHONY: dist-check
+.PHONY: dist-check reference
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -44,7 +44,9 @@ build: deps $(BUILD)/build.ninja ## the library, the program and the samples
 $(BUILD)/build.ninja:
 	@$(SETUP)
 
-demo: build ## trains the tutorials' model with two workers, and evaluates it
+demo: ## trains the tutorials' model with two workers, and evaluates it
+	@$(MAKE) --no-print-directory build \
+	  TARGETS='tools/ringlet/ringlet samples/fashion_mnist'
 	@$(BUILD)/tools/ringlet/ringlet launch -n 2 -- \
 	  $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
@@ -165,9 +167,18 @@ fuzz: ## every fuzz entry under libFuzzer, ASan and UBSan; FUZZ_RUNS each
 	  grep number_of_executed_units build-fuzz/$$name.log; \
 	done
 
-install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
-	@meson configure $(BUILD) --prefix $(PREFIX)
-	@meson install -C $(BUILD) --quiet
+# Whatever prefix the build was set up with, it stays: what is installed finds
+# its other parts from where it is.
+install: build ## program, headers and libraries under PREFIX (and DESTDIR)
+	@rm -rf $(BUILD)/install && mkdir -p $(BUILD)/install
+	@meson install -C $(BUILD) --quiet --no-rebuild \
+	  --destdir $(abspath $(BUILD)/install)
+	@prefix=$$(meson introspect $(BUILD) --buildoptions | python3 -c 'import json, sys; \
+	  print(*[o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"])') && \
+	mkdir -p "$(DESTDIR)$(PREFIX)" && \
+	cp -dR --preserve=mode,timestamps "$(BUILD)/install$$prefix/." \
+	  "$(DESTDIR)$(PREFIX)"
+	@rm -rf $(BUILD)/install
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-asan \
@@ -186,6 +197,10 @@ clang: ## built by clang, which must say nothing, and tested
 	@tools/deps.sh clang
 	@CXX=clang++ $(MAKE) --no-print-directory test BUILD=build-clang \
 	  MESON_OPTIONS=--werror
+
+reference: build ## docs/reference.md, of what the code says
+	@tools/reference/write.py $(BUILD) >docs/reference.md.new
+	@mv docs/reference.md.new docs/reference.md
 
 format: ## formats the sources
 	@tools/deps.sh tidy

@@ -110,7 +110,7 @@ OpCase DrawOp(Draw* draw) {
 }
 
 std::string Describe(const OpCase& c, int64_t planned, int threads) {
-  std::string s = std::string(ClassName(c.layer.kind)) + " of " +
+  std::string s = std::string(ClassName(c.layer)) + " of " +
                   std::to_string(c.layer.units) + " over";
   for (const Shape& shape : c.inputs) s += " " + shape.ToString();
   return s + ", planned for " + std::to_string(planned) + " on " +
