@@ -1,7 +1,6 @@
 #include "keras_json.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <charconv>
 #include <cmath>
 
@@ -110,163 +109,6 @@ Status UnknownName(const std::string& path, const char* what,
                          nearest.c_str(), nearest.empty() ? "" : "'");
 }
 
-FieldReader::FieldReader(const Json& object, const std::string& path)
-    : json_(object), path_(path) {
-  if (object && !object.is_object() && object.kind() != Json::Kind::kNull) {
-    status_ = InvalidArgument("%s: must be an object, not %s",
-                              path.empty() ? "the JSON" : path.c_str(),
-                              Show(object).c_str());
-  }
-}
-
-Json FieldReader::Take(const char* key) {
-  known_.push_back(key);
-  return json_[key];
-}
-
-bool FieldReader::Has(const char* key) {
-  const Json value = Take(key);
-  return value && value.kind() != Json::Kind::kNull;
-}
-
-void FieldReader::Fail(const Status& status) {
-  if (status_.ok()) status_ = status;
-}
-
-void FieldReader::Refuse(const char* key, const std::string& what) {
-  if (!status_.ok()) return;
-  status_ = InvalidArgument("%s: is %s; %s", PathOf(key).c_str(),
-                            Show(json_[key]).c_str(), what.c_str());
-}
-
-void FieldReader::Bool(const char* key, bool* value) {
-  const Json json = Take(key);
-  if (!json) return;
-  if (json.kind() != Json::Kind::kBool) {
-    return Refuse(key, "must be true or false");
-  }
-  *value = json.truth();
-}
-
-void FieldReader::Int(const char* key, int64_t low, int64_t high,
-                      int64_t* value) {
-  const Json json = Take(key);
-  if (!json) return;
-  int64_t number = 0;
-  if (!json.ToInt64(&number) || number < low || number > high) {
-    return Refuse(key, "must be a whole number from " + std::to_string(low) +
-                           " to " + std::to_string(high));
-  }
-  *value = number;
-}
-
-void FieldReader::Float(const char* key, float* value) {
-  const Json json = Take(key);
-  if (!json) return;
-  if (json.kind() != Json::Kind::kNumber ||
-      !(std::fabs(json.number()) <= FLT_MAX)) {
-    return Refuse(key, "must be a number within float32");
-  }
-  *value = static_cast<float>(json.number());
-}
-
-void FieldReader::Double(const char* key, double low, double high,
-                         double* value) {
-  const Json json = Take(key);
-  if (!json) return;
-  const double number = json.number();
-  if (json.kind() != Json::Kind::kNumber ||
-      !(number >= low && number <= high)) {
-    return Refuse(
-        key, "must be a number from " + Digits(low) + " to " + Digits(high));
-  }
-  *value = number;
-}
-
-void FieldReader::String(const char* key, std::string* value) {
-  const Json json = Take(key);
-  if (!json) return;
-  if (!json.is_string()) return Refuse(key, "must be a string");
-  *value = json.text();
-}
-
-void FieldReader::Pair(const char* key, int64_t high, int64_t value[2]) {
-  const Json json = Take(key);
-  if (!json) return;
-  int64_t pair[2];
-  Json second = json;
-  Json first = json;
-  if (json.is_array() && json.size() == 2) {
-    first = json.first();
-    second = first.next();
-  }
-  if (!first.ToInt64(&pair[0]) || !second.ToInt64(&pair[1]) ||
-      std::min(pair[0], pair[1]) < 1 || std::max(pair[0], pair[1]) > high) {
-    return Refuse(key, "must be one or two whole numbers from 1 to " +
-                           std::to_string(high));
-  }
-  value[0] = pair[0];
-  value[1] = pair[1];
-}
-
-void FieldReader::Require(const char* key) {
-  if (missing_.empty() && !json_[key]) missing_ = key;
-}
-
-void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    if (Has(key)) Refuse(key, "ringlet does not support it (only null)");
-  }
-}
-
-void FieldReader::OnlyBool(const char* key, bool value) {
-  const Json json = Take(key);
-  const bool same = json.kind() == Json::Kind::kBool && json.truth() == value;
-  if (!json || json.kind() == Json::Kind::kNull || same) return;
-  Refuse(key,
-         std::string("ringlet supports only ") + (value ? "true" : "false"));
-}
-
-void FieldReader::OnlyNumber(const char* key, double value) {
-  const Json json = Take(key);
-  if (!json || json.kind() == Json::Kind::kNull) return;
-  bool same = true;
-  const auto compare = [&](const Json& j) {
-    same = same && j.kind() == Json::Kind::kNumber && j.number() == value;
-  };
-  if (json.is_array()) {
-    for (Json m = json.first(); m && same; m = m.next()) compare(m);
-  } else {
-    compare(json);
-  }
-  if (!same) Refuse(key, "ringlet supports only " + Digits(value));
-}
-
-void FieldReader::OnlyText(const char* key, const char* value) {
-  const Json json = Take(key);
-  if (!json || json.kind() == Json::Kind::kNull || json.text() == value) return;
-  Refuse(key, std::string("ringlet supports only \"") + value + "\"");
-}
-
-void FieldReader::Ignore(std::initializer_list<const char*> keys) {
-  known_.insert(known_.end(), keys.begin(), keys.end());
-}
-
-Status FieldReader::Finish() {
-  if (!status_.ok()) return status_;
-  // First, for a name spelled wrong is also a name missed.
-  for (Json m = json_.first(); m; m = m.next()) {
-    const std::string key = m.key();
-    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      return UnknownName(path_, "field", key, known_);
-    }
-  }
-  if (!missing_.empty()) {
-    return InvalidArgument("%s: is missing", PathOf(missing_.c_str()).c_str());
-  }
-  return status_;
-}
-
 Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more) {
@@ -311,12 +153,28 @@ Status ReadKerasObject(const Json& json, const std::string& path,
   return Status();
 }
 
+std::vector<ClassInfo> Describe(
+    const NameTable& table,
+    const std::function<void(const KerasObject& object)>& read) {
+  std::vector<ClassInfo> classes;
+  for (size_t i = 0; i < table.size(); ++i) {
+    FieldLog log;
+    KerasObject object;
+    object.name = table.Row(i)[0];
+    object.config = Json::Asking(&log);
+    read(object);
+    classes.push_back({table.Row(i), "", log.fields()});
+  }
+  return classes;
+}
+
 void ReadDType(FieldReader* fields) {
-  if (!fields->Has("dtype")) return;
   KerasObject object;
-  const Status read =
-      ReadKerasObject(fields->Take("dtype"), fields->PathOf("dtype"), &object);
-  if (!read.ok()) return fields->Fail(read);
+  if (!fields->Has("dtype") ||
+      !fields->Object("dtype", "\"float32\", or its DTypePolicy", "\"float32\"",
+                      &object)) {
+    return;
+  }
   std::string name = object.name;
   std::string path = object.path;
   if (!object.name_only) {

@@ -18,7 +18,9 @@
 #include "../core/metrics.h"
 #include "../core/model.h"
 #include "../core/optimizers.h"
+#include "field_reader.h"
 #include "json.h"
+#include "name_table.h"
 
 namespace ringlet {
 
@@ -38,6 +40,17 @@ Status LossFromJson(const Json& json, const std::string& path, Loss* loss);
 Status MetricFromJson(const Json& json, const std::string& path,
                       Metric* metric);
 
+// What stands in docs/reference.md of each family that has a table of names.
+std::vector<ClassInfo> DescribeModels();
+std::vector<ClassInfo> DescribeLayers();
+std::vector<ClassInfo> DescribeActivations();
+std::vector<ClassInfo> DescribeInitializers();
+std::vector<ClassInfo> DescribeRegularizers();
+std::vector<ClassInfo> DescribeOptimizers();
+std::vector<ClassInfo> DescribeSchedules();
+std::vector<ClassInfo> DescribeLosses();
+std::vector<ClassInfo> DescribeMetrics();
+
 // "config.layers" + "units" -> "config.layers.units"; either may be "".
 std::string JoinPath(const std::string& path, const std::string& key);
 std::string JoinPath(const std::string& path, int64_t index);  // "layers[2]"
@@ -54,90 +67,6 @@ Status UnknownName(const std::string& path, const char* what,
                    const std::string& word,
                    const std::vector<std::string>& known);
 
-// A value and its name; of several names of a value the first is written.
-template <typename T>
-struct Named {
-  const char* name;
-  T value;
-};
-
-// The value of `word` in `table`, or an error that names the nearest.
-template <typename T, size_t n>
-Status Choose(const Named<T> (&table)[n], const std::string& path,
-              const char* what, const std::string& word, T* value) {
-  std::vector<std::string> known;
-  for (const Named<T>& entry : table) {
-    if (word == entry.name) {
-      *value = entry.value;
-      return Status();
-    }
-    known.push_back(entry.name);
-  }
-  return UnknownName(path, what, word, known);
-}
-
-template <typename T, size_t n>
-const char* FirstName(const Named<T> (&table)[n], T value) {
-  for (const Named<T>& entry : table) {
-    if (entry.value == value) return entry.name;
-  }
-  return "";
-}
-
-// Reads the fields of one object. Keeps the first error. A field is known once
-// it was asked for: Finish() refuses the others.
-class FieldReader {
- public:
-  // Something that is not there has no fields; other than an object or null is
-  // an error.
-  FieldReader(const Json& object, const std::string& path);
-
-  bool Has(const char* key);  // there and not null
-  // The value to be taken apart by the caller; kNone where absent.
-  Json Take(const char* key);
-  std::string PathOf(const char* key) const { return JoinPath(path_, key); }
-
-  // These leave *value where the field is absent. Null is not a value.
-  void Bool(const char* key, bool* value);
-  void Int(const char* key, int64_t low, int64_t high, int64_t* value);
-  void Float(const char* key, float* value);
-  void Double(const char* key, double low, double high, double* value);
-  void String(const char* key, std::string* value);
-  // One of the names of a table.
-  template <typename T, size_t n>
-  void Choice(const char* key, const Named<T> (&table)[n], T* value) {
-    std::string word;
-    String(key, &word);
-    if (!ok() || !json_[key]) return;
-    Fail(Choose(table, PathOf(key), key, word, value));
-  }
-  // A whole number for both or a list of two.
-  void Pair(const char* key, int64_t high, int64_t value[2]);
-
-  // An error of Finish() where the field is absent.
-  void Require(const char* key);
-  // Fields for which ringlet has one value only.
-  void OnlyNull(std::initializer_list<const char*> keys);
-  void OnlyBool(const char* key, bool value);
-  void OnlyNumber(const char* key, double value);
-  void OnlyText(const char* key, const char* value);
-  // Known, and without a meaning here.
-  void Ignore(std::initializer_list<const char*> keys);
-
-  // "<path>.<key>: is <value>; <what>".
-  void Refuse(const char* key, const std::string& what);
-  void Fail(const Status& status);
-  bool ok() const { return status_.ok(); }
-  Status Finish();
-
- private:
-  Json json_;
-  std::string path_;
-  std::vector<std::string> known_;
-  std::string missing_;  // the first required and absent
-  Status status_;
-};
-
 // Something of Keras's with a class: {"class_name": …, "config": {…}}, its
 // name alone, or a function: {"class_name": "function", "config": name}.
 struct KerasObject {
@@ -151,6 +80,11 @@ struct KerasObject {
 Status ReadKerasObject(const Json& json, const std::string& path,
                        KerasObject* object,
                        std::initializer_list<const char*> more = {});
+
+// The classes of a table: `read` reads each from what Json::Asking answers.
+std::vector<ClassInfo> Describe(
+    const NameTable& table,
+    const std::function<void(const KerasObject& object)>& read);
 
 // The field "dtype", where it is there: "float32", or a policy of this name.
 void ReadDType(FieldReader* fields);
