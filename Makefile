@@ -14,7 +14,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
 .PHONY: differential fashion-matrix losses fuzz soak help clean static cross
 .PHONY: crash mpi ci ci-full coverage format format-check stack tidy mixed dist
-.PHONY: dist-check
+.PHONY: dist-check reference
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -44,7 +44,9 @@ build: deps $(BUILD)/build.ninja ## the library, the program and the samples
 $(BUILD)/build.ninja:
 	@$(SETUP)
 
-demo: build ## trains the tutorials' model with two workers, and evaluates it
+demo: ## trains the tutorials' model with two workers, and evaluates it
+	@$(MAKE) --no-print-directory build \
+	  TARGETS='tools/ringlet/ringlet samples/fashion_mnist'
 	@$(BUILD)/tools/ringlet/ringlet launch -n 2 -- \
 	  $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
@@ -195,6 +197,10 @@ clang: ## built by clang, which must say nothing, and tested
 	@tools/deps.sh clang
 	@CXX=clang++ $(MAKE) --no-print-directory test BUILD=build-clang \
 	  MESON_OPTIONS=--werror
+
+reference: build ## docs/reference.md, of what the code says
+	@tools/reference/write.py $(BUILD) >docs/reference.md.new
+	@mv docs/reference.md.new docs/reference.md
 
 format: ## formats the sources
 	@tools/deps.sh tidy

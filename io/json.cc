@@ -146,7 +146,14 @@ bool Json::ToInt64(int64_t* value) const {
   return true;
 }
 
+Json Json::Asking(FieldLog* log) {
+  Json json;
+  json.log_ = log;
+  return json;
+}
+
 Json Json::operator[](const char* key) const {
+  if (log_ != nullptr) return *this;
   if (!is_object()) return Json();
   return {root_, cJSON_GetObjectItemCaseSensitive(at_, key)};
 }

@@ -15,6 +15,9 @@
 struct cJSON;
 
 namespace ringlet {
+
+class FieldLog;
+
 // net has a reader of this name; a program may hold both.
 inline namespace io_json {
 
@@ -26,6 +29,10 @@ class Json {
   enum class Kind { kNone, kNull, kBool, kNumber, kString, kArray, kObject };
 
   Json() = default;
+  // No value, and one that readers answer by telling which fields they know
+  // (field_log.h); so are all its members. `log` outlives it.
+  static Json Asking(FieldLog* log);
+  FieldLog* log() const { return log_; }
   // Errors begin with "<where>: line 3, column 7: ". A byte order mark before
   // the text is skipped.
   static Status Parse(const std::string& text, const std::string& where,
@@ -51,7 +58,7 @@ class Json {
   Json next() const;
   std::string key() const;
   int size() const;
-  explicit operator bool() const { return at_ != nullptr; }
+  explicit operator bool() const { return at_ != nullptr || log_ != nullptr; }
 
  private:
   Json(const std::shared_ptr<cJSON>& root, const cJSON* at)
@@ -61,6 +68,7 @@ class Json {
 
   std::shared_ptr<cJSON> root_;
   const cJSON* at_ = nullptr;
+  FieldLog* log_ = nullptr;
 };
 
 // Writes compact JSON. Commas are its own affair:

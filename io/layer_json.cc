@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
+
+#include "initializer_json.h"
+#include "regularizer_json.h"
 
 namespace ringlet {
 namespace {
@@ -34,15 +36,12 @@ constexpr Named<LayerClass> kLayers[] = {
     {"Reshape", LayerClass::kReshape},
     {"Flatten", LayerClass::kFlatten},
     {"Dense", LayerClass::kDense},
-    {"Conv2D", LayerClass::kConv2D},
-    {"Convolution2D", LayerClass::kConv2D},
+    {"Conv2D Convolution2D", LayerClass::kConv2D},
     {"Activation", LayerClass::kActivation},
     {"ReLU", LayerClass::kReLU},
     {"Softmax", LayerClass::kSoftmax},
-    {"MaxPooling2D", LayerClass::kMaxPooling2D},
-    {"MaxPool2D", LayerClass::kMaxPooling2D},
-    {"AveragePooling2D", LayerClass::kAveragePooling2D},
-    {"AvgPool2D", LayerClass::kAveragePooling2D},
+    {"MaxPooling2D MaxPool2D", LayerClass::kMaxPooling2D},
+    {"AveragePooling2D AvgPool2D", LayerClass::kAveragePooling2D},
     {"Dropout", LayerClass::kDropout},
     {"Add", LayerClass::kAdd},
     {"Concatenate", LayerClass::kConcatenate},
@@ -55,83 +54,15 @@ constexpr Named<Activation> kActivations[] = {
 
 constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 
-enum class InitializerClass : uint8_t {
-  kZeros,
-  kOnes,
-  kConstant,
-  kRandomUniform,
-  kRandomNormal,
-  kTruncatedNormal,
-  kVarianceScaling,
-  kGlorotUniform,
-  kGlorotNormal,
-  kHeUniform,
-  kHeNormal,
-  kLecunUniform,
-  kLecunNormal,
-};
-
-constexpr Named<InitializerClass> kInitializers[] = {
-    {"Zeros", InitializerClass::kZeros},
-    {"zeros", InitializerClass::kZeros},
-    {"Ones", InitializerClass::kOnes},
-    {"ones", InitializerClass::kOnes},
-    {"Constant", InitializerClass::kConstant},
-    {"constant", InitializerClass::kConstant},
-    {"RandomUniform", InitializerClass::kRandomUniform},
-    {"random_uniform", InitializerClass::kRandomUniform},
-    {"RandomNormal", InitializerClass::kRandomNormal},
-    {"random_normal", InitializerClass::kRandomNormal},
-    {"TruncatedNormal", InitializerClass::kTruncatedNormal},
-    {"truncated_normal", InitializerClass::kTruncatedNormal},
-    {"VarianceScaling", InitializerClass::kVarianceScaling},
-    {"variance_scaling", InitializerClass::kVarianceScaling},
-    {"GlorotUniform", InitializerClass::kGlorotUniform},
-    {"glorot_uniform", InitializerClass::kGlorotUniform},
-    {"GlorotNormal", InitializerClass::kGlorotNormal},
-    {"glorot_normal", InitializerClass::kGlorotNormal},
-    {"HeUniform", InitializerClass::kHeUniform},
-    {"he_uniform", InitializerClass::kHeUniform},
-    {"HeNormal", InitializerClass::kHeNormal},
-    {"he_normal", InitializerClass::kHeNormal},
-    {"LecunUniform", InitializerClass::kLecunUniform},
-    {"lecun_uniform", InitializerClass::kLecunUniform},
-    {"LecunNormal", InitializerClass::kLecunNormal},
-    {"lecun_normal", InitializerClass::kLecunNormal},
-};
-
-constexpr Named<Initializer::Mode> kModes[] = {
-    {"fan_in", Initializer::Mode::kFanIn},
-    {"fan_out", Initializer::Mode::kFanOut},
-    {"fan_avg", Initializer::Mode::kFanAvg},
-};
-
-constexpr Named<Initializer::Distribution> kDistributions[] = {
-    {"uniform", Initializer::Distribution::kUniform},
-    {"truncated_normal", Initializer::Distribution::kTruncatedNormal},
-    {"untruncated_normal", Initializer::Distribution::kUntruncatedNormal},
-    // Keras 2's older name of truncated_normal.
-    {"normal", Initializer::Distribution::kTruncatedNormal},
-};
-
-enum class RegularizerClass : uint8_t { kL1, kL2, kL1L2 };
-
-constexpr Named<RegularizerClass> kRegularizers[] = {
-    {"L1", RegularizerClass::kL1},      {"l1", RegularizerClass::kL1},
-    {"L2", RegularizerClass::kL2},      {"l2", RegularizerClass::kL2},
-    {"L1L2", RegularizerClass::kL1L2},  {"l1l2", RegularizerClass::kL1L2},
-    {"l1_l2", RegularizerClass::kL1L2},
-};
-
 // --- values of fields -------------------------------------------------------
 
 void ReadActivation(FieldReader* fields, Activation* activation) {
-  if (!fields->Has("activation")) return;  // null is Keras's linear
   KerasObject object;
-  const std::string path = fields->PathOf("activation");
-  const Status read =
-      ReadKerasObject(fields->Take("activation"), path, &object);
-  if (!read.ok()) return fields->Fail(read);
+  if (!fields->Has("activation") ||  // null is Keras's linear
+      !fields->Object("activation", "an activation",
+                      AsJson(ActivationName(*activation)), &object)) {
+    return;
+  }
   if (!object.name_only) {
     return fields->Refuse("activation",
                           "a layer as an activation is not supported; give a "
@@ -141,110 +72,13 @@ void ReadActivation(FieldReader* fields, Activation* activation) {
       Choose(kActivations, object.path, "activation", object.name, activation));
 }
 
-Status ReadInitializer(const KerasObject& object, Initializer* initializer) {
-  InitializerClass which{};
-  RINGLET_RETURN_IF_ERROR(
-      Choose(kInitializers, object.path, "initializer", object.name, &which));
-  FieldReader fields(object.config, object.config_path);
-  fields.Ignore({"seed"});
-  fields.OnlyText("dtype", "float32");
-  Initializer& i = *initializer;
-  switch (which) {
-    case InitializerClass::kZeros:
-      i = Zeros();
-      break;
-    case InitializerClass::kOnes:
-      i = Ones();
-      break;
-    case InitializerClass::kConstant:
-      i = Constant(0);
-      fields.Float("value", &i.a);
-      break;
-    case InitializerClass::kRandomUniform:
-      i = RandomUniform();
-      fields.Float("minval", &i.a);
-      fields.Float("maxval", &i.b);
-      break;
-    case InitializerClass::kRandomNormal:
-    case InitializerClass::kTruncatedNormal:
-      i = which == InitializerClass::kRandomNormal ? RandomNormal()
-                                                   : TruncatedNormal();
-      fields.Float("mean", &i.a);
-      fields.Float("stddev", &i.b);
-      break;
-    case InitializerClass::kVarianceScaling:
-      i = VarianceScaling(1, Initializer::Mode::kFanIn,
-                          Initializer::Distribution::kTruncatedNormal);
-      fields.Float("scale", &i.a);
-      if (!(i.a > 0)) fields.Refuse("scale", "must be > 0");
-      fields.Choice("mode", kModes, &i.mode);
-      fields.Choice("distribution", kDistributions, &i.distribution);
-      break;
-    case InitializerClass::kGlorotUniform:
-      i = GlorotUniform();
-      break;
-    case InitializerClass::kGlorotNormal:
-      i = GlorotNormal();
-      break;
-    case InitializerClass::kHeUniform:
-      i = HeUniform();
-      break;
-    case InitializerClass::kHeNormal:
-      i = HeNormal();
-      break;
-    case InitializerClass::kLecunUniform:
-      i = LecunUniform();
-      break;
-    case InitializerClass::kLecunNormal:
-      i = LecunNormal();
-      break;
-  }
-  return fields.Finish();
-}
-
-void ReadInitializer(const char* key, FieldReader* fields,
-                     Initializer* initializer) {
-  const Json json = fields->Take(key);
-  if (!json) return;
-  KerasObject object;
-  const Status read = ReadKerasObject(json, fields->PathOf(key), &object);
-  fields->Fail(read.ok() ? ReadInitializer(object, initializer) : read);
-}
-
-Status ReadRegularizer(const KerasObject& object, Regularizer* regularizer) {
-  RegularizerClass which{};
-  RINGLET_RETURN_IF_ERROR(
-      Choose(kRegularizers, object.path, "regularizer", object.name, &which));
-  FieldReader fields(object.config, object.config_path);
-  const bool both = which == RegularizerClass::kL1L2 && !object.name_only;
-  *regularizer = Regularizer();
-  if (which != RegularizerClass::kL2) {
-    regularizer->l1 = both ? 0 : 0.01f;
-    fields.Float("l1", &regularizer->l1);
-    if (!(regularizer->l1 >= 0)) fields.Refuse("l1", "must be >= 0");
-  }
-  if (which != RegularizerClass::kL1) {
-    regularizer->l2 = both ? 0 : 0.01f;
-    fields.Float("l2", &regularizer->l2);
-    if (!(regularizer->l2 >= 0)) fields.Refuse("l2", "must be >= 0");
-  }
-  return fields.Finish();
-}
-
-void ReadRegularizer(const char* key, FieldReader* fields,
-                     Regularizer* regularizer) {
-  if (!fields->Has(key)) return;
-  KerasObject object;
-  const Status read =
-      ReadKerasObject(fields->Take(key), fields->PathOf(key), &object);
-  fields->Fail(read.ok() ? ReadRegularizer(object, regularizer) : read);
-}
-
 // --- layers -----------------------------------------------------------------
 
 void ReadSeed(FieldReader* fields, Layer* layer) {
   if (!fields->Has("seed")) return;
-  const Json json = fields->Take("seed");
+  const char kTakes[] = "a whole number from 0";
+  const Json json = fields->Take("seed", kTakes);
+  if (!json) return;
   if (json.is_string()) {  // beyond 2^53, see WriteSeed
     const std::string digits = json.text();
     const char* end = digits.data() + digits.size();
@@ -257,7 +91,7 @@ void ReadSeed(FieldReader* fields, Layer* layer) {
   }
   int64_t seed = 0;
   if (!json.ToInt64(&seed) || seed < 0) {
-    return fields->Refuse("seed", "must be a whole number from 0, or null");
+    return fields->MustBe("seed", kTakes);
   }
   layer->Seed(static_cast<uint64_t>(seed));
 }
@@ -292,14 +126,15 @@ void ReadConv2D(FieldReader* fields, Layer* layer) {
 
 void ReadPooling2D(FieldReader* fields, Layer* layer) {
   ReadWindow("pool_size", fields, layer);
-  std::copy_n(layer->window, 2, layer->strides);  // Keras's default
+  layer->strides[0] = 0;  // null: the pool's size
   if (fields->Has("strides")) {
     fields->Pair("strides", kMaxSize, layer->strides);
   }
+  if (layer->strides[0] == 0) std::copy_n(layer->window, 2, layer->strides);
 }
 
 void ReadAxis(FieldReader* fields, int64_t* axis) {
-  const Json json = fields->Take("axis");
+  const Json json = fields->Take("axis", "-1, or the last axis's number", "-1");
   if (!json) return;
   const Json one = json.is_array() && json.size() == 1 ? json.first() : json;
   if (!one.ToInt64(axis) || *axis < -1 || *axis == 0) {
@@ -308,9 +143,8 @@ void ReadAxis(FieldReader* fields, int64_t* axis) {
 }
 
 void ReadInput(FieldReader* fields, LayerEntry* entry) {
-  fields->Ignore({"batch_shape", "batch_input_shape"});
-  const char* key =
-      fields->Has("batch_input_shape") ? "batch_input_shape" : "batch_shape";
+  const char* key = fields->Either("batch_shape", "batch_input_shape");
+  fields->Require(key);
   ReadShape(key, true, 1, fields, &entry->layer.shape);
   fields->OnlyBool("sparse", false);
   fields->OnlyBool("ragged", false);
@@ -326,6 +160,7 @@ void ReadClass(LayerClass which, FieldReader* fields, LayerEntry* entry) {
       return ReadInput(fields, entry);
     case LayerClass::kReshape:
       layer = Reshape({});
+      fields->Require("target_shape");
       return ReadShape("target_shape", false, -1, fields, &layer.shape);
     case LayerClass::kFlatten:
       layer = Flatten();
@@ -359,7 +194,7 @@ void ReadClass(LayerClass which, FieldReader* fields, LayerEntry* entry) {
     case LayerClass::kDropout:
       layer = Dropout(0);
       fields->Require("rate");
-      fields->Float("rate", &layer.rate);
+      fields->Float("rate", kShareBelow1, &layer.rate);
       fields->OnlyNull({"noise_shape"});
       return ReadSeed(fields, &layer);
     case LayerClass::kAdd:
@@ -376,7 +211,7 @@ Status ReadName(const Json& json, const KerasObject& object,
                 FieldReader* fields, LayerEntry* entry) {
   const std::string path = fields->PathOf("name");
   if (fields->Has("name")) {
-    fields->String("name", &entry->layer.name);
+    fields->Text("name", "a string of 1 to 255 bytes", &entry->layer.name);
     if (!fields->ok()) return fields->Finish();
     RINGLET_RETURN_IF_ERROR(CheckName(entry->layer.name, path));
   }
@@ -397,6 +232,26 @@ Status ReadName(const Json& json, const KerasObject& object,
                          entry->layer.name.c_str());
 }
 
+// All but the name.
+Status ReadFields(const KerasObject& object, FieldReader* fields,
+                  LayerEntry* entry) {
+  const std::string name = entry->layer.name;
+  LayerClass which{};
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kLayers, object.path, "layer", object.name, &which));
+  ReadClass(which, fields, entry);
+  entry->layer.name = name;
+  fields->OnlyBool("trainable", true);
+  fields->OnlyNull({"activity_regularizer"});
+  ReadDType(fields);
+  // Keras 2 notes the shape of the input with the first layer.
+  if (which != LayerClass::kInputLayer && fields->Has("batch_input_shape")) {
+    entry->has_input = true;
+    ReadShape("batch_input_shape", true, 1, fields, &entry->input);
+  }
+  return fields->Finish();
+}
+
 // --- writing ----------------------------------------------------------------
 
 void WritePair(JsonWriter* w, const char* key, const int64_t pair[2]) {
@@ -413,72 +268,6 @@ void WriteSeed(JsonWriter* w, const Layer& layer) {
   } else {
     w->String(std::to_string(layer.seed));
   }
-}
-
-bool Same(const Initializer& a, const Initializer& b) {
-  return a.kind == b.kind && a.a == b.a && a.b == b.b && a.mode == b.mode &&
-         a.distribution == b.distribution;
-}
-
-void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i) {
-  w->Key(key);
-  const auto object = [&](InitializerClass which,
-                          const std::function<void()>& config) {
-    WriteKerasObject(w, "keras.initializers", FirstName(kInitializers, which),
-                     config);
-  };
-  const auto seed = [&] { w->Key("seed").Null(); };
-  const auto numbers = [&](const char* a, const char* b) {
-    return [=] {
-      w->Key(a).Float(i.a).Key(b).Float(i.b);
-      seed();
-    };
-  };
-  const Named<Initializer> scaled[] = {
-      {"GlorotUniform", GlorotUniform()}, {"GlorotNormal", GlorotNormal()},
-      {"HeUniform", HeUniform()},         {"HeNormal", HeNormal()},
-      {"LecunUniform", LecunUniform()},   {"LecunNormal", LecunNormal()},
-  };
-  switch (i.kind) {
-    case Initializer::Kind::kConstant:
-      if (i.a == 0) return object(InitializerClass::kZeros, [] {});
-      if (i.a == 1) return object(InitializerClass::kOnes, [] {});
-      return object(InitializerClass::kConstant,
-                    [&] { w->Key("value").Float(i.a); });
-    case Initializer::Kind::kUniform:
-      return object(InitializerClass::kRandomUniform,
-                    numbers("minval", "maxval"));
-    case Initializer::Kind::kNormal:
-      return object(InitializerClass::kRandomNormal, numbers("mean", "stddev"));
-    case Initializer::Kind::kTruncatedNormal:
-      return object(InitializerClass::kTruncatedNormal,
-                    numbers("mean", "stddev"));
-    case Initializer::Kind::kVarianceScaling:
-      break;
-  }
-  for (const auto& named : scaled) {
-    if (!Same(named.value, i)) continue;
-    return WriteKerasObject(w, "keras.initializers", named.name, seed);
-  }
-  object(InitializerClass::kVarianceScaling, [&] {
-    w->Key("scale").Float(i.a);
-    w->Key("mode").String(FirstName(kModes, i.mode));
-    w->Key("distribution").String(FirstName(kDistributions, i.distribution));
-    seed();
-  });
-}
-
-void WriteRegularizer(JsonWriter* w, const char* key, const Regularizer& r) {
-  w->Key(key);
-  if (r.empty()) {
-    w->Null();
-    return;
-  }
-  const char* name = r.l2 == 0 ? "L1" : r.l1 == 0 ? "L2" : "L1L2";
-  WriteKerasObject(w, "keras.regularizers", name, [&] {
-    if (r.l1 != 0) w->Key("l1").Float(r.l1);
-    if (r.l2 != 0) w->Key("l2").Float(r.l2);
-  });
 }
 
 void WriteWeighted(JsonWriter* w, const Layer& layer) {
@@ -502,14 +291,15 @@ void WriteWindow(JsonWriter* w, const char* size, const Layer& layer) {
 
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
                Shape* shape) {
-  fields->Require(key);
-  const Json json = fields->Take(key);
+  const std::string takes = std::string("a list of ") +
+                            (batch ? "null and " : "") + "at most " +
+                            std::to_string(Shape::kMaxRank) + " sizes" +
+                            (low < 0 ? ", of which one may be -1" : "");
+  const Json json = fields->Take(key, takes);
   if (!json) return;
   const int rank = json.size() - (batch ? 1 : 0);
   if (!json.is_array() || rank < 0 || rank > Shape::kMaxRank) {
-    return fields->Refuse(key, "must be a list of at most " +
-                                   std::to_string(Shape::kMaxRank) + " sizes" +
-                                   (batch ? " after null" : ""));
+    return fields->MustBe(key, takes);
   }
   Json m = json.first();
   if (batch) {
@@ -552,28 +342,25 @@ Status ReadLayer(const Json& json, LayerEntry* entry) {
   entry->class_name = Printable(object.name);
   FieldReader fields(object.config, object.config_path);
   RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
-  const std::string name = entry->layer.name;
   if (object.name == "Sequential" || object.name == "Functional" ||
       object.name == "Model") {
     return entry->Annotate(InvalidArgument(
         "%s: a model within a model is not supported", object.path.c_str()));
   }
-  LayerClass which{};
-  const Status known =
-      Choose(kLayers, object.path, "layer", object.name, &which);
-  if (!known.ok()) return entry->Annotate(known);
+  return entry->Annotate(ReadFields(object, &fields, entry));
+}
 
-  ReadClass(which, &fields, entry);
-  entry->layer.name = name;
-  fields.OnlyBool("trainable", true);
-  fields.OnlyNull({"activity_regularizer"});
-  ReadDType(&fields);
-  // Keras 2 notes the shape of the input with the first layer.
-  if (which != LayerClass::kInputLayer && fields.Has("batch_input_shape")) {
-    entry->has_input = true;
-    ReadShape("batch_input_shape", true, 1, &fields, &entry->input);
-  }
-  return entry->Annotate(fields.Finish());
+std::vector<ClassInfo> DescribeLayers() {
+  return Describe(kLayers, [](const KerasObject& object) {
+    LayerEntry entry;
+    FieldReader fields(object.config, "");
+    (void)ReadName(Json(), object, &fields, &entry);
+    (void)ReadFields(object, &fields, &entry);
+  });
+}
+
+std::vector<ClassInfo> DescribeActivations() {
+  return Describe(kActivations, [](const KerasObject&) {});
 }
 
 void WriteShape(JsonWriter* w, const char* key, bool batch,

@@ -346,8 +346,7 @@ enum class ModelClass : uint8_t { kSequential, kFunctional };
 
 constexpr Named<ModelClass> kModels[] = {
     {"Sequential", ModelClass::kSequential},
-    {"Functional", ModelClass::kFunctional},
-    {"Model", ModelClass::kFunctional},  // older Keras
+    {"Functional Model", ModelClass::kFunctional},
 };
 
 Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
@@ -358,16 +357,25 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
   // The first Keras 2 wrote a Sequential's layers without a name around them.
   const bool bare = sequential && object.config.is_array();
   FieldReader fields(bare ? Json() : object.config, object.config_path);
-  const Json layers = bare ? object.config : fields.Take("layers");
+  if (!bare) fields.Require("layers");
+  const Json layers =
+      bare ? object.config : fields.Take("layers", "a list of layers");
   std::string name;
   if (fields.Has("name")) {
-    fields.String("name", &name);
-    fields.Fail(CheckName(name, fields.PathOf("name")));
+    fields.Text("name", "a string of 1 to 255 bytes", &name);
+    if (fields.ok()) fields.Fail(CheckName(name, fields.PathOf("name")));
   }
   fields.OnlyBool("trainable", true);
   ReadDType(&fields);
-  if (sequential) fields.Ignore({"build_input_shape"});
-  if (!sequential) fields.Ignore({"input_layers", "output_layers"});
+  if (sequential) {
+    fields.Take("build_input_shape", "the shape of an input without a layer");
+    fields.Has("build_input_shape");
+  } else {
+    for (const char* end : {"input_layers", "output_layers"}) {
+      fields.Require(end);
+      fields.Take(end, "[a layer's name, 0, 0]");
+    }
+  }
   RINGLET_RETURN_IF_ERROR(fields.Finish());
 
   Graph graph;
@@ -455,6 +463,13 @@ void WriteModelConfig(JsonWriter* w, const Model& model, bool functional) {
 }
 
 }  // namespace
+
+std::vector<ClassInfo> DescribeModels() {
+  return Describe(kModels, [](const KerasObject& object) {
+    std::unique_ptr<Model> model;
+    (void)ReadModel(object, &model);
+  });
+}
 
 std::string ToJson(const Model& model) {
   JsonWriter w;

@@ -363,7 +363,7 @@ const Wrong kWrong[] = {
     {"ClipOfZero",
      'o',
      R"({"class_name": "SGD", "config": {"clipnorm": 0}})",
-     {"config.clipnorm", "must be > 0"}},
+     {"config.clipnorm", "must be a number > 0, or null"}},
     {"Averages",
      'o',
      R"({"class_name": "SGD", "config": {"use_ema": true}})",
@@ -384,7 +384,8 @@ const Wrong kWrong[] = {
      'o',
      R"({"class_name": "SGD", "config": {"learning_rate":
          {"class_name": "InverseTimeDecay", "config": {}}}})",
-     {"config.learning_rate.class_name", "unknown learning rate schedule"}},
+     {"config.learning_rate.class_name", "Keras has the learning rate schedule",
+      "it has ExponentialDecay, "}},
     {"ScheduleWithoutSteps",
      'o',
      R"({"class_name": "SGD", "config": {"learning_rate":

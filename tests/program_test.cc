@@ -312,7 +312,7 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
       {"{\"class_name\": \"Flatten\"}",
        "{\"class_name\": \"LSTM\", \"config\": {\"units\": 2}}",
        2,
-       {"layers[1]", "unknown layer 'LSTM'"}},
+       {"layers[1]", "Keras has the layer 'LSTM', ringlet has not"}},
       {"\"from_logits\": true",
        "\"from_logits\": 1",
        2,
@@ -348,7 +348,16 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
       {"\"callbacks\": []",
        "\"strategy\": {\"policy\": \"shirnk\"}",
        2,
-       {"strategy.policy", "'shirnk'", "'shrink'"}},
+       {"strategy.policy", "'shirnk'"}},
+      {"{\"class_name\": \"SparseCategoricalCrossentropy\",\n"
+       "             \"config\": {\"from_logits\": true}}",
+       "null",
+       2,
+       {"compile.loss: is null; must be a name or an object"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"class_weight\": {\"0\": 2}",
+       2,
+       {"fit: Keras has the argument of fit 'class_weight'"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"timeout\": 0}",
        2,
@@ -659,7 +668,7 @@ TEST_F(ProgramTest, ASplitValidatesOnTheEndOfTheData) {
                 {"run.json: fit.validation_split", "4 examples leaves none"});
   }
   WriteWhole(folder_ / "run.json", Replaced(split, "0.25", "1"));
-  ExpectError({"train", "run.json"}, 2, {"fit.validation_split", "less than"});
+  ExpectError({"train", "run.json"}, 2, {"fit.validation_split", "in [0, 1)"});
 }
 
 TEST_F(ProgramTest, AStoppedRunGoesOnWithTheSameRows) {

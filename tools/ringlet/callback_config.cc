@@ -1,5 +1,8 @@
 #include "callback_config.h"
 
+#include <cmath>
+#include <limits>
+
 #include "core/callbacks.h"
 #include "io/backup_and_restore.h"
 #include "io/keras_json.h"
@@ -12,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr double kMostNumber = 1e300;
+constexpr Range kAny = {-kMostNumber, kMostNumber};
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Made = std::shared_ptr<Callback>;
 
@@ -27,32 +32,35 @@ void ReadVerbose(FieldReader* fields, int* verbose) {
 
 void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
               std::string* path) {
-  fields->String(key, path);
-  if (path->empty() && fields->Has(key)) fields->Refuse(key, "must be a path");
-  if (path->empty()) return;
-  *path = PathIn(folder, *path);
+  fields->Text(key, "a path", path);
+  if (!path->empty()) *path = PathIn(folder, *path);
 }
 
-// "epoch", or a number of batches.
-void ReadFrequency(FieldReader* fields, const char* key, int64_t* batches) {
-  const Json json = fields->Take(key);
+// "epoch", or a number of batches; `batch` is "\"batch\", " where that is 1.
+void ReadFrequency(FieldReader* fields, const char* key, const char* batch,
+                   int64_t* batches) {
+  const std::string takes =
+      std::string("\"epoch\", ") + batch + "or a number of batches from 1 on";
+  const Json json = fields->Take(key, takes, "\"epoch\"");
   if (!json || json.text() == "epoch") return;
-  if (!json.ToInt64(batches) || *batches < 1) {
-    fields->Refuse(key, "must be \"epoch\" or a number of batches from 1 on");
+  if (*batch != '\0' && json.text() == "batch") {
+    *batches = 1;
+  } else if (!json.ToInt64(batches) || *batches < 1) {
+    fields->MustBe(key, takes);
   }
 }
 
 Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
   EarlyStoppingOptions o;
   fields->String("monitor", &o.monitor);
-  fields->Double("min_delta", -kMostNumber, kMostNumber, &o.min_delta);
+  fields->Double("min_delta", kAny, &o.min_delta);
   fields->Int("patience", 0, kMostCount, &o.patience);
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
-  o.has_baseline = fields->Has("baseline");
-  if (o.has_baseline) {
-    fields->Double("baseline", -kMostNumber, kMostNumber, &o.baseline);
-  }
+  double baseline = kNone;
+  if (fields->Has("baseline")) fields->Double("baseline", kAny, &baseline);
+  o.has_baseline = !std::isnan(baseline);
+  if (o.has_baseline) o.baseline = baseline;
   fields->Bool("restore_best_weights", &o.restore_best_weights);
   fields->Int("start_from_epoch", 0, kMostCount, &o.start_from_epoch);
   return EarlyStopping(o);
@@ -61,28 +69,25 @@ Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
 Made ReadReduceLROnPlateau(FieldReader* fields, const std::string&) {
   ReduceLROnPlateauOptions o;
   fields->String("monitor", &o.monitor);
-  fields->Double("factor", 0, 1, &o.factor);
-  if (o.factor >= 1) fields->Refuse("factor", "must be below 1");
+  fields->Double("factor", kShareBelow1, &o.factor);
   fields->Int("patience", 0, kMostCount, &o.patience);
   ReadVerbose(fields, &o.verbose);
   fields->Choice("mode", kModes, &o.mode);
-  fields->Double("min_delta", -kMostNumber, kMostNumber, &o.min_delta);
+  fields->Double("min_delta", kAny, &o.min_delta);
   fields->Int("cooldown", 0, kMostCount, &o.cooldown);
-  fields->Double("min_lr", 0, kMostNumber, &o.min_lr);
+  fields->Double("min_lr", {0, kMostNumber}, &o.min_lr);
   return ReduceLROnPlateau(o);
 }
 
 Made ReadCSVLogger(FieldReader* fields, const std::string& folder) {
-  std::string filename, separator = ",";
+  std::string filename;
+  char separator = ',';
   bool append = false;
   fields->Require("filename");
   ReadPath(fields, "filename", folder, &filename);
-  fields->String("separator", &separator);
-  if (separator.size() != 1) {
-    fields->Refuse("separator", "must be one character");
-  }
+  fields->Character("separator", &separator);
   fields->Bool("append", &append);
-  return CSVLogger(filename, separator.empty() ? ',' : separator[0], append);
+  return CSVLogger(filename, separator, append);
 }
 
 Made ReadTerminateOnNaN(FieldReader* fields, const std::string&) {
@@ -96,7 +101,7 @@ Made ReadBackupAndRestore(FieldReader* fields, const std::string& folder) {
   std::string backup_dir;
   fields->Require("backup_dir");
   ReadPath(fields, "backup_dir", folder, &backup_dir);
-  ReadFrequency(fields, "save_freq", &o.save_freq);
+  ReadFrequency(fields, "save_freq", "", &o.save_freq);
   fields->Bool("double_checkpoint", &o.double_checkpoint);
   fields->Bool("delete_checkpoint", &o.delete_checkpoint);
   fields->Bool("save_before_preemption", &o.save_before_preemption);
@@ -108,11 +113,7 @@ Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
   ReadPath(fields, "log_dir", folder, &o.log_dir);
   fields->Int("histogram_freq", 0, kMostCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
-  if (fields->Take("update_freq").text() == "batch") {
-    o.update_freq = TensorBoardOptions::kBatch;
-  } else {
-    ReadFrequency(fields, "update_freq", &o.update_freq);
-  }
+  ReadFrequency(fields, "update_freq", "\"batch\", ", &o.update_freq);
   fields->Ignore({"write_graph"});
   fields->OnlyBool("write_images", false);
   fields->OnlyNumber("profile_batch", 0);
@@ -131,10 +132,9 @@ Made ReadModelCheckpoint(FieldReader* fields, const std::string& folder) {
   fields->Bool("save_best_only", &o.save_best_only);
   fields->Bool("save_weights_only", &o.save_weights_only);
   fields->Choice("mode", kModes, &o.mode);
-  ReadFrequency(fields, "save_freq", &o.save_freq);
+  ReadFrequency(fields, "save_freq", "", &o.save_freq);
   if (fields->Has("initial_value_threshold")) {
-    fields->Double("initial_value_threshold", -kMostNumber, kMostNumber,
-                   &o.initial_value_threshold);
+    fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
   }
   return ModelCheckpoint(filepath, o);
 }
@@ -180,6 +180,20 @@ Status ReadCallback(const Json& json, const std::string& path,
 }
 
 }  // namespace
+
+std::vector<ClassInfo> DescribeCallbacks() {
+  std::vector<ClassInfo> classes =
+      Describe(kMakers, [](const KerasObject& object) {
+        FieldReader fields(object.config, "");
+        Maker maker{};
+        (void)Choose(kMakers, "", "callback", object.name, &maker);
+        if (maker.make != nullptr) (void)maker.make(&fields, ".");
+      });
+  for (size_t i = 0; i < classes.size(); ++i) {
+    classes[i].refusal = kMakers[i].value.refusal;
+  }
+  return classes;
+}
 
 Status ReadCallbacks(const Json& json, const std::string& path,
                      const std::string& folder,

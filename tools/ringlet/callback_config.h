@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/callback.h"
+#include "io/field_log.h"
 #include "io/json.h"
 
 namespace ringlet {
@@ -19,6 +20,9 @@ namespace ringlet {
 Status ReadCallbacks(const Json& json, const std::string& path,
                      const std::string& folder,
                      std::vector<std::shared_ptr<Callback>>* callbacks);
+
+// Those that are refused, which JSON cannot hold, too.
+std::vector<ClassInfo> DescribeCallbacks();
 
 }  // namespace ringlet
 

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 24;
+constexpr int64_t kMostColumn = 100000;
 
 // null stands, as None does in Keras, for the default.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -24,10 +25,8 @@ void OptionalInt(FieldReader* fields, const char* key, int64_t low,
 void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
               std::string* path) {
   std::string text;
-  fields->String(key, &text);
-  if (!fields->Has(key)) return;
-  if (text.empty()) return fields->Refuse(key, "must be the path of a file");
-  *path = PathIn(folder, text);
+  fields->Text(key, "the path of a file", &text);
+  if (!text.empty()) *path = PathIn(folder, text);
 }
 
 Status RequireCompile(const RunConfig& config) {
@@ -78,16 +77,18 @@ Status ReadCompile(const Json& json, RunConfig* config) {
   FieldReader fields(json, "compile");
   config->optimizer = RMSprop();  // Keras's default
   if (fields.Has("optimizer")) {
-    fields.Fail(OptimizerFromJson(fields.Take("optimizer"), "compile.optimizer",
-                                  &config->optimizer));
+    const Json optimizer =
+        fields.Take("optimizer", "an optimizer", AsJson("rmsprop"));
+    fields.Fail(
+        OptimizerFromJson(optimizer, "compile.optimizer", &config->optimizer));
   }
   fields.Require("loss");
-  if (fields.ok() && fields.Has("loss")) {
-    fields.Fail(
-        LossFromJson(fields.Take("loss"), "compile.loss", &config->loss));
+  const Json loss = fields.Take("loss", "a loss");
+  if (loss && fields.ok()) {
+    fields.Fail(LossFromJson(loss, "compile.loss", &config->loss));
   }
   if (fields.Has("metrics")) {
-    const Json metrics = fields.Take("metrics");
+    const Json metrics = fields.Take("metrics", "a list of metrics");
     if (!metrics.is_array()) fields.Refuse("metrics", "must be a list");
     int64_t i = 0;
     for (Json m = metrics.first(); m && fields.ok(); m = m.next()) {
@@ -107,7 +108,11 @@ Status ReadCompile(const Json& json, RunConfig* config) {
 void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
   ReadPath(fields, "csv", folder, &data->csv);
   fields->Bool("header", &data->header);
-  const Json label = fields->Take("label");
+  const Json label =
+      fields->Take("label",
+                   "a column's name, or its number from " +
+                       AsJson(-kMostColumn) + " to " + AsJson(kMostColumn),
+                   AsJson(data->label_column));
   if (label.is_string()) {
     data->label_name = label.text();
     if (!data->header) {
@@ -115,14 +120,10 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
                      "a name needs a header; give the column's number");
     }
   } else {
-    OptionalInt(fields, "label", -100000, 100000, &data->label_column);
+    OptionalInt(fields, "label", -kMostColumn, kMostColumn,
+                &data->label_column);
   }
-  std::string separator = ",";
-  fields->String("separator", &separator);
-  if (separator.size() != 1) {
-    return fields->Refuse("separator", "must be one character");
-  }
-  data->separator = separator[0];
+  fields->Character("separator", &data->separator);
 }
 
 constexpr Named<AutoShardPolicy> kPolicies[] = {
@@ -160,12 +161,14 @@ Status ReadData(const Json& json, const std::string& path,
     fields.Require("labels");
     ReadPath(&fields, "images", folder, &data->images);
     ReadPath(&fields, "labels", folder, &data->labels);
-  } else if (npy) {
+  }
+  if (npy) {
     fields.Require("x");
     fields.Require("y");
     ReadPath(&fields, "x", folder, &data->x);
     ReadPath(&fields, "y", folder, &data->y);
-  } else {
+  }
+  if (csv) {
     fields.Require("csv");
     ReadCsv(&fields, folder, data);
   }
@@ -176,18 +179,21 @@ Status ReadBothData(const Json& json, const std::string& folder,
                     RunConfig* config) {
   FieldReader fields(json, "data");
   if (fields.Has("train")) {
-    fields.Fail(
-        ReadData(fields.Take("train"), "data.train", folder, &config->train));
+    fields.Fail(ReadData(fields.Part("train", "an object"), "data.train",
+                         folder, &config->train));
   }
   if (fields.Has("validation")) {
-    fields.Fail(ReadData(fields.Take("validation"), "data.validation", folder,
-                         &config->validation));
+    fields.Fail(ReadData(fields.Part("validation", "an object"),
+                         "data.validation", folder, &config->validation));
   }
   return fields.Finish();
 }
 
 void ReadValidationFreq(FieldReader* fields, FitConfig* fit) {
-  const Json json = fields->Take("validation_freq");
+  const std::string takes = "a number of epochs from 1 to " +
+                            AsJson(kMostCount) +
+                            ", or a list of epochs counted from 1";
+  const Json json = fields->Take("validation_freq", takes, "1");
   if (!json.is_array()) {
     return OptionalInt(fields, "validation_freq", 1, kMostCount,
                        &fit->validation_freq);
@@ -195,22 +201,21 @@ void ReadValidationFreq(FieldReader* fields, FitConfig* fit) {
   for (Json m = json.first(); m; m = m.next()) {
     int64_t epoch = 0;
     if (!m.ToInt64(&epoch) || epoch < 1) {
-      return fields->Refuse("validation_freq",
-                            "must be a number of epochs, or a list of epochs "
-                            "counted from 1");
+      return fields->MustBe("validation_freq", takes);
     }
     fit->validation_epochs.push_back(epoch);
   }
 }
 
 void ReadVerbose(FieldReader* fields, Verbose* verbose) {
-  const Json json = fields->Take("verbose");
+  const char kTakes[] = "\"auto\", 0, 1 or 2";
+  const Json json = fields->Take("verbose", kTakes, AsJson("auto"));
   if (!json || json.text() == "auto") return;
   constexpr Verbose kVerbose[] = {Verbose::kSilent, Verbose::kBar,
                                   Verbose::kLine};
   int64_t number = 0;
   if (!json.ToInt64(&number) || number < 0 || number > 2) {
-    return fields->Refuse("verbose", "must be \"auto\", 0, 1 or 2");
+    return fields->MustBe("verbose", kTakes);
   }
   *verbose = kVerbose[number];
 }
@@ -225,10 +230,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
   if (fields.Has("validation_split")) {
-    fields.Double("validation_split", 0, 1, &fit->validation_split);
-    if (fit->validation_split == 1) {
-      fields.Refuse("validation_split", "must be less than 1");
-    }
+    fields.Double("validation_split", kShareBelow1, &fit->validation_split);
   }
   OptionalInt(&fields, "validation_batch_size", 1, kMostBatch,
               &fit->validation_batch_size);
@@ -244,11 +246,18 @@ Status ReadCommunication(const Json& json, const std::string& path,
   std::string name = json.text();
   if (!json.is_string()) {
     FieldReader fields(json, path);
+    fields.Take(
+        "implementation",
+        "\"auto\", \"ring\", \"tree\" or, where it is built in, \"mpi\"; "
+        "in any case",
+        AsJson("auto"));
     fields.String("implementation", &name);
     OptionalInt(&fields, "bytes_per_pack", 0, kMostCount,
                 &options->bytes_per_pack);
     std::string dtype;
-    fields.String("wire_dtype", &dtype);
+    fields.Take("wire_dtype", "\"float32\", \"bfloat16\" or \"float16\"",
+                AsJson("float32"));
+    if (fields.Has("wire_dtype")) fields.String("wire_dtype", &dtype);
     if (!dtype.empty()) {
       fields.Fail(WireDtypeFromName(dtype, &options->wire_dtype)
                       .Annotate("%s.wire_dtype", path.c_str()));
@@ -260,35 +269,35 @@ Status ReadCommunication(const Json& json, const std::string& path,
       .Annotate("%s", path.c_str());
 }
 
+constexpr Range kSeconds = {0.1, 1e6};
+constexpr Named<StrategyConfig::Policy> kWhenLost[] = {
+    {"wait", StrategyConfig::Policy::kWait},
+    {"fail", StrategyConfig::Policy::kFail}};
+
 Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
   StrategyOptions* options = &strategy->options;
   if (fields.Has("timeout")) {
-    fields.Double("timeout", 0.1, 1e6, &options->timeout_seconds);
+    fields.Double("timeout", kSeconds, &options->timeout_seconds);
   }
   if (fields.Has("start_timeout")) {
-    fields.Double("start_timeout", 0.1, 1e6, &options->start_timeout_seconds);
+    fields.Double("start_timeout", kSeconds, &options->start_timeout_seconds);
   }
   if (fields.Has("patience")) {
-    fields.Double("patience", 0, 1e9, &options->patience_seconds);
+    fields.Double("patience", {0, 1e9}, &options->patience_seconds);
   }
   fields.String("job", &options->job);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
-  std::string policy = "wait";
-  fields.String("policy", &policy);
-  if (policy == "fail") {
-    strategy->policy = StrategyConfig::Policy::kFail;
-  } else if (policy == "shrink") {
+  if (json["policy"].text() == "shrink") {
     fields.Refuse("policy",
                   "this build goes on with all workers only: "
                   "\"wait\" or \"fail\"");
-  } else if (policy != "wait") {
-    fields.Fail(UnknownName("strategy.policy", "policy", policy,
-                            {"wait", "fail", "shrink"}));
   }
+  fields.Choice("policy", kWhenLost, &strategy->policy);
   if (fields.Has("communication")) {
-    fields.Fail(ReadCommunication(fields.Take("communication"),
-                                  "strategy.communication",
+    const Json communication = fields.Part(
+        "communication", "an implementation, or an object", AsJson("auto"));
+    fields.Fail(ReadCommunication(communication, "strategy.communication",
                                   &options->communication));
   }
   return fields.Finish();
@@ -318,6 +327,17 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
 }
 
 }  // namespace
+
+std::vector<FieldInfo> DescribeRun() {
+  FieldLog log;
+  const Json asking = Json::Asking(&log);
+  RunConfig config;
+  (void)ReadCompile(asking, &config);
+  (void)ReadBothData(asking, ".", &config);
+  (void)ReadFit(asking, &config.fit);
+  (void)ReadStrategy(asking, &config.strategy);
+  return log.fields();
+}
 
 std::string PathIn(const std::string& folder, const std::string& path) {
   return path[0] == '/' || folder == "." ? path : folder + "/" + path;

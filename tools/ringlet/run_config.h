@@ -17,6 +17,7 @@
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"
+#include "io/field_log.h"
 #include "net/strategy.h"
 
 namespace ringlet {
@@ -80,6 +81,9 @@ struct RunConfig {
 
 // Errors begin with "<path>: ", and with the field's place.
 Status ReadRunConfig(const std::string& path, RunConfig* config);
+
+// The fields of its parts, and the paths of those: "data.train".
+std::vector<FieldInfo> DescribeRun();
 
 // The examples, scaled, not yet in batches.
 Dataset OpenData(const DataConfig& data);

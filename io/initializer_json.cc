@@ -1,0 +1,137 @@
+#include "initializer_json.h"
+
+namespace ringlet {
+namespace {
+
+// The initializer without a config, and the fields that are its a and b; "":
+// none.
+struct Maker {
+  Initializer (*make)();
+  const char* a;
+  const char* b;
+};
+
+Initializer DefaultScaling() {
+  return VarianceScaling(1, Initializer::Mode::kFanIn,
+                         Initializer::Distribution::kTruncatedNormal);
+}
+
+constexpr Named<Maker> kInitializers[] = {
+    {"Zeros zeros", {Zeros, "", ""}},
+    {"Ones ones", {Ones, "", ""}},
+    {"Constant constant", {[] { return Constant(0); }, "value", ""}},
+    {"RandomUniform random_uniform",
+     {[] { return RandomUniform(); }, "minval", "maxval"}},
+    {"RandomNormal random_normal",
+     {[] { return RandomNormal(); }, "mean", "stddev"}},
+    {"TruncatedNormal truncated_normal",
+     {[] { return TruncatedNormal(); }, "mean", "stddev"}},
+    {"VarianceScaling variance_scaling", {DefaultScaling, "scale", ""}},
+    {"GlorotUniform glorot_uniform", {GlorotUniform, "", ""}},
+    {"GlorotNormal glorot_normal", {GlorotNormal, "", ""}},
+    {"HeUniform he_uniform", {HeUniform, "", ""}},
+    {"HeNormal he_normal", {HeNormal, "", ""}},
+    {"LecunUniform lecun_uniform", {LecunUniform, "", ""}},
+    {"LecunNormal lecun_normal", {LecunNormal, "", ""}},
+};
+
+constexpr Named<Initializer::Mode> kModes[] = {
+    {"fan_in", Initializer::Mode::kFanIn},
+    {"fan_out", Initializer::Mode::kFanOut},
+    {"fan_avg", Initializer::Mode::kFanAvg},
+};
+
+constexpr Named<Initializer::Distribution> kDistributions[] = {
+    {"uniform", Initializer::Distribution::kUniform},
+    // "normal" is Keras 2's older name of it.
+    {"truncated_normal normal", Initializer::Distribution::kTruncatedNormal},
+    {"untruncated_normal", Initializer::Distribution::kUntruncatedNormal},
+};
+
+Status ReadClass(const KerasObject& object, Initializer* initializer) {
+  Maker maker{};
+  RINGLET_RETURN_IF_ERROR(
+      Choose(kInitializers, object.path, "initializer", object.name, &maker));
+  FieldReader fields(object.config, object.config_path);
+  Initializer made = maker.make();
+  const bool scales = maker.make == DefaultScaling;
+  if (*maker.a != 0) {
+    fields.Float(maker.a, scales ? kPositive : kAnyNumber, &made.a);
+  }
+  if (*maker.b != 0) fields.Float(maker.b, &made.b);
+  if (scales) {
+    fields.Choice("mode", kModes, &made.mode);
+    fields.Choice("distribution", kDistributions, &made.distribution);
+  }
+  fields.Ignore({"seed"});
+  fields.OnlyText("dtype", "float32");
+  *initializer = made;
+  return fields.Finish();
+}
+
+bool Same(const Initializer& a, const Initializer& b) {
+  return a.kind == b.kind && a.a == b.a && a.b == b.b && a.mode == b.mode &&
+         a.distribution == b.distribution;
+}
+
+// The first of the table without a config that is the same, or one of its kind
+// with one.
+std::string NameOf(const Initializer& i) {
+  std::string name;
+  for (const auto& entry : kInitializers) {
+    const Initializer made = entry.value.make();
+    const bool fits = *entry.value.a != 0 ? made.kind == i.kind : Same(made, i);
+    if (fits && (name.empty() || *entry.value.a == 0)) {
+      name = Words(entry.names)[0];
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+void ReadInitializer(const char* key, FieldReader* fields,
+                     Initializer* initializer) {
+  KerasObject object;
+  if (fields->Object(key, "an initializer", AsJson(NameOf(*initializer)),
+                     &object)) {
+    fields->Fail(ReadClass(object, initializer));
+  }
+}
+
+void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i) {
+  const std::string name = NameOf(i);
+  const auto config = [&] {
+    switch (i.kind) {
+      case Initializer::Kind::kConstant:
+        if (name == "Constant") w->Key("value").Float(i.a);
+        return;
+      case Initializer::Kind::kUniform:
+        w->Key("minval").Float(i.a).Key("maxval").Float(i.b);
+        break;
+      case Initializer::Kind::kNormal:
+      case Initializer::Kind::kTruncatedNormal:
+        w->Key("mean").Float(i.a).Key("stddev").Float(i.b);
+        break;
+      case Initializer::Kind::kVarianceScaling:
+        if (name != "VarianceScaling") break;
+        w->Key("scale").Float(i.a);
+        w->Key("mode").String(FirstName(kModes, i.mode));
+        w->Key("distribution")
+            .String(FirstName(kDistributions, i.distribution));
+        break;
+    }
+    w->Key("seed").Null();
+  };
+  w->Key(key);
+  WriteKerasObject(w, "keras.initializers", name.c_str(), config);
+}
+
+std::vector<ClassInfo> DescribeInitializers() {
+  return Describe(kInitializers, [](const KerasObject& object) {
+    Initializer initializer;
+    (void)ReadClass(object, &initializer);
+  });
+}
+
+}  // namespace ringlet

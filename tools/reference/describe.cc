@@ -1,0 +1,87 @@
+// What the readers of the library and of the program know, as JSON: classes
+// with their fields, the fields of a RUN.json, and the names of Keras 3's
+// classes. tools/reference/write.py makes docs/reference.md of it.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "io/keras_json.h"
+#include "io/keras_names.h"
+#include "tools/ringlet/callback_config.h"
+#include "tools/ringlet/run_config.h"
+
+namespace ringlet {
+namespace {
+
+void Write(JsonWriter* w, const FieldInfo& field) {
+  w->BeginObject().Key("path").String(field.path);
+  w->Key("name").String(field.name).Key("takes").String(field.takes);
+  w->Key("default").String(field.standard);
+  w->Key("required").Bool(field.required).Key("null").Bool(field.null);
+  w->Key("only").Bool(field.only).Key("ignored").Bool(field.ignored);
+  w->EndObject();
+}
+
+void Write(JsonWriter* w, const std::vector<FieldInfo>& fields) {
+  w->BeginArray();
+  for (const FieldInfo& field : fields) Write(w, field);
+  w->EndArray();
+}
+
+void Write(JsonWriter* w, const std::vector<std::string>& names) {
+  w->BeginArray();
+  for (const std::string& name : names) w->String(name);
+  w->EndArray();
+}
+
+struct Family {
+  const char* name;  // as messages and keras_names.h have it
+  std::vector<ClassInfo> classes;
+};
+
+void Write(JsonWriter* w, const Family& family) {
+  w->BeginObject().Key("family").String(family.name);
+  w->Key("classes").BeginArray();
+  for (const ClassInfo& info : family.classes) {
+    w->BeginObject().Key("names");
+    Write(w, info.names);
+    w->Key("refusal").String(info.refusal).Key("fields");
+    Write(w, info.fields);
+    w->EndObject();
+  }
+  w->EndArray().Key("keras");
+  Write(w, KerasNames(family.name));
+  w->EndObject();
+}
+
+std::string Description() {
+  const Family families[] = {
+      {"model", DescribeModels()},
+      {"layer", DescribeLayers()},
+      {"activation", DescribeActivations()},
+      {"initializer", DescribeInitializers()},
+      {"regularizer", DescribeRegularizers()},
+      {"constraint", {}},
+      {"optimizer", DescribeOptimizers()},
+      {"learning rate schedule", DescribeSchedules()},
+      {"loss", DescribeLosses()},
+      {"metric", DescribeMetrics()},
+      {"callback", DescribeCallbacks()},
+      {"argument of fit", {}},
+  };
+  JsonWriter w;
+  w.BeginObject().Key("families").BeginArray();
+  for (const Family& family : families) Write(&w, family);
+  w.EndArray().Key("run");
+  Write(&w, DescribeRun());
+  return w.EndObject().text();
+}
+
+}  // namespace
+}  // namespace ringlet
+
+int main() {
+  std::printf("%s\n", ringlet::Description().c_str());
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
