@@ -167,9 +167,18 @@ fuzz: ## every fuzz entry under libFuzzer, ASan and UBSan; FUZZ_RUNS each
 	  grep number_of_executed_units build-fuzz/$$name.log; \
 	done
 
-install: build ## headers, libraries and ringlet.pc under PREFIX (and DESTDIR)
-	@meson configure $(BUILD) --prefix $(PREFIX)
-	@meson install -C $(BUILD) --quiet
+# Whatever prefix the build was set up with, it stays: what is installed finds
+# its other parts from where it is.
+install: build ## program, headers and libraries under PREFIX (and DESTDIR)
+	@rm -rf $(BUILD)/install && mkdir -p $(BUILD)/install
+	@meson install -C $(BUILD) --quiet --no-rebuild \
+	  --destdir $(abspath $(BUILD)/install)
+	@prefix=$$(meson introspect $(BUILD) --buildoptions | python3 -c 'import json, sys; \
+	  print(*[o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"])') && \
+	mkdir -p "$(DESTDIR)$(PREFIX)" && \
+	cp -dR --preserve=mode,timestamps "$(BUILD)/install$$prefix/." \
+	  "$(DESTDIR)$(PREFIX)"
+	@rm -rf $(BUILD)/install
 
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test BUILD=build-asan \

@@ -7,6 +7,10 @@
 
 #include "core/callback.h"
 #include "core/callbacks.h"
+#include "core/check_gradients.h"
+#include "core/custom_layer.h"
+#include "core/custom_loss.h"
+#include "core/custom_metric.h"
 #include "core/fit.h"
 #include "core/model.h"
 #include "core/status.h"

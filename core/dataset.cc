@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "guarded.h"
+
 namespace ringlet {
 namespace {
 
@@ -85,7 +87,8 @@ class ConcatenatedSource final : public Source {
       void* to_x = x == nullptr
                        ? nullptr
                        : static_cast<unsigned char*>(x) + this->x().bytes() * i;
-      RINGLET_RETURN_IF_ERROR(parts_[part]->Read(&inner, 1, to_x, to_y));
+      RINGLET_RETURN_IF_ERROR(
+          GuardedRead(parts_[part].get(), &inner, 1, to_x, to_y));
     }
     return Status();
   }

@@ -77,8 +77,20 @@ class Dataset {
   // Batch, batches run across the border of two passes; after it, a pass ends
   // with a short batch.
   Dataset Repeat(int64_t times = -1) const;
-  // Batches of `size` examples of the whole job. Without `drop_remainder` the
-  // last one may be shorter.
+  // Batches of `size` examples of the whole job, whatever the number of its
+  // workers: one step, one update of the weights. N workers get size / N each,
+  // rounded up, the last ones less (some none, where the batch is short or size
+  // < N); so they follow one worker with this batch, and an epoch has as many
+  // steps (with kFile and kOff: see AutoShard). For `b` examples a worker:
+  // Batch(b * strategy.num_workers()), and a learning rate for that batch.
+  //
+  // The same number is meant by Keras's batch_size in fit and by
+  // experimental_distribute_dataset. Other: distribute_datasets_from_function,
+  // where it is one worker's. gradient_accumulation_steps make an update of as
+  // many batches.
+  //
+  // Without `drop_remainder` the last batch of a pass may be shorter; its mean
+  // is over the examples that it has.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
   // kData where it is not called. With kFile and kOff each worker batches its

@@ -6,6 +6,9 @@
 #include <cstdio>
 
 #include "crc32c.h"
+#include "custom_layer.h"
+#include "custom_loss.h"
+#include "custom_metric.h"
 
 namespace ringlet {
 namespace {
@@ -121,7 +124,7 @@ void Fingerprint::AddChecksum(const std::string& name, uint64_t value) {
 
 std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
                           const Shape& output) {
-  std::string text = std::string(ClassName(layer.kind)) + " '" + layer.name +
+  std::string text = std::string(ClassName(layer)) + " '" + layer.name +
                      "' giving " + output.ToString();
   for (size_t i = 0; i < inputs.size(); ++i) {
     text += (i == 0 ? " from layer " : ", ") + std::to_string(inputs[i]);
@@ -137,6 +140,9 @@ std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
     case Layer::Kind::kDropout:
       text += ", rate " + Number(layer.rate) + ", seed " +
               std::to_string(layer.seed);
+      break;
+    case Layer::Kind::kCustom:
+      text += ", " + layer.custom->Describe();
       break;
     default:
       break;
@@ -194,9 +200,15 @@ void AddLoss(const Loss& loss, Fingerprint* fingerprint) {
   fingerprint->Add("the loss's from_logits", int64_t{loss.from_logits});
   fingerprint->Add("the loss's label_smoothing", loss.label_smoothing);
   fingerprint->Add("the loss's delta", loss.delta);
+  if (loss.custom == nullptr) return;
+  fingerprint->Add("the loss's options", loss.custom->Describe());
 }
 
 std::string DescribeMetric(const Metric& metric) {
+  if (metric.custom != nullptr) {
+    return "'" + metric.name + "' of class " + metric.custom->class_name() +
+           ", " + metric.custom->Describe();
+  }
   return "'" + metric.name + "' of kind " +
          std::to_string(static_cast<int>(metric.kind)) + ", threshold " +
          Number(metric.threshold) + ", k " + std::to_string(metric.k);

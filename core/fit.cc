@@ -7,6 +7,7 @@
 #include <new>
 
 #include "fingerprint.h"
+#include "guarded.h"
 #include "model_impl.h"
 #include "progress.h"
 #include "run_state.h"
@@ -128,7 +129,10 @@ class Fitter {
         PutWeightsBack();
       }
       for (const auto& callback : options_.callbacks) {
-        callback->OnFitReturn(fit_, status);
+        const Status left = GuardedFitReturn(callback.get(), fit_, status);
+        if (left.ok()) continue;
+        std::fprintf(stderr, "warning: %s: %s\n", callback->name(),
+                     left.message());
       }
       // Who is told to stop waits for nobody.
       if (!resumes || fit_.interrupted) return status;
@@ -191,8 +195,9 @@ class Fitter {
   Status Tell(Status (Callback::*method)(FitState&, Parameters...),
               Arguments&&... arguments) {
     for (const auto& callback : options_.callbacks) {
-      RINGLET_RETURN_IF_ERROR(((*callback).*method)(fit_, arguments...)
-                                  .Annotate("%s", callback->name()));
+      RINGLET_RETURN_IF_ERROR(
+          Guarded<Parameters...>(callback.get(), method, fit_, arguments...)
+              .Annotate("%s", callback->name()));
       // Of a Compile that was refused.
       RINGLET_RETURN_IF_ERROR(model_->status());
     }
@@ -665,6 +670,10 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
   TellOthers(collective(), status, /*agreed=*/false);
   RINGLET_RETURN_IF_ERROR(status);
   return logs;
+}
+
+Result<History> Model::Fit(const Dataset& dataset) {
+  return Fit(dataset, FitOptions());
 }
 
 Result<Logs> Model::Evaluate(const Dataset& dataset) {

@@ -1,5 +1,7 @@
 #include "layers.h"
 
+#include "custom_layer.h"
+
 namespace ringlet {
 namespace {
 
@@ -34,8 +36,8 @@ const char* ActivationName(Activation activation) {
   return "unknown";
 }
 
-const char* ClassName(Layer::Kind kind) {
-  switch (kind) {
+const char* ClassName(const Layer& layer) {
+  switch (layer.kind) {
     case Layer::Kind::kInput:
       return "InputLayer";
     case Layer::Kind::kReshape:
@@ -58,8 +60,30 @@ const char* ClassName(Layer::Kind kind) {
       return "Add";
     case Layer::Kind::kConcatenate:
       return "Concatenate";
+    case Layer::Kind::kCustom:
+      return layer.custom != nullptr ? layer.custom->class_name()
+                                     : "CustomLayer";
   }
   return "Unknown";
+}
+
+// Of ASCII, whatever the locale: an underscore before a capital that begins a
+// word, as "Layer" in "MyLayer", or ends a run of small letters.
+std::string SnakeCase(const std::string& class_name) {
+  const auto upper = [&](size_t i) {
+    return i < class_name.size() && class_name[i] >= 'A' &&
+           class_name[i] <= 'Z';
+  };
+  const auto lower = [&](size_t i) {
+    return i < class_name.size() && class_name[i] >= 'a' &&
+           class_name[i] <= 'z';
+  };
+  std::string text;
+  for (size_t i = 0; i < class_name.size(); ++i) {
+    if (upper(i) && i > 0 && (lower(i - 1) || lower(i + 1))) text += '_';
+    text += static_cast<char>(class_name[i] + (upper(i) ? 'a' - 'A' : 0));
+  }
+  return text;
 }
 
 Layer Input(const Shape& shape) {

@@ -13,7 +13,9 @@
 #define RINGLET_CORE_LAYERS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "initializers.h"
 #include "regularizers.h"
@@ -29,6 +31,8 @@ const char* ActivationName(Activation activation);
 // of padding pixels the last goes to the bottom and right, as in TensorFlow.
 enum PaddingMode : uint8_t { kValid, kSame };
 
+class CustomLayer;
+
 struct Layer {
   enum class Kind : uint8_t {
     kInput,
@@ -42,6 +46,7 @@ struct Layer {
     kDropout,
     kAdd,
     kConcatenate,
+    kCustom,
   };
   // Which setters were called, so that one the layer lacks is an error.
   enum Setting : uint32_t {
@@ -70,6 +75,7 @@ struct Layer {
   Regularizer bias_regularizer;
   float rate = 0;     // Dropout: the share set to 0
   uint64_t seed = 0;  // Dropout: added to the model's seed
+  std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   uint32_t settings = 0;
 
   Layer& Name(std::string n) {
@@ -120,8 +126,12 @@ struct Layer {
   }
 };
 
-// Keras's class name: "Dense", "Conv2D", "InputLayer", …
-const char* ClassName(Layer::Kind kind);
+// Keras's class name: "Dense", "Conv2D", "InputLayer", … of a custom layer its
+// own.
+const char* ClassName(const Layer& layer);
+// What Keras names an object of a class: "Conv2D" -> "conv2d", "MyLayer" ->
+// "my_layer".
+std::string SnakeCase(const std::string& class_name);
 
 Layer Input(const Shape& shape);
 Layer Reshape(const Shape& target_shape);

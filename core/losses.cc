@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "custom_loss.h"
+#include "guarded.h"
 
 namespace ringlet {
 namespace {
@@ -241,26 +245,25 @@ const char* Loss::class_name() const {
       return "MeanAbsoluteError";
     case Kind::kHuber:
       return "Huber";
+    case Kind::kCustom:
+      return custom != nullptr ? custom->class_name() : "CustomLoss";
   }
   return "Loss";
 }
 
-const char* Loss::name() const {
-  switch (kind) {
-    case Kind::kSparseCategoricalCrossentropy:
-      return "sparse_categorical_crossentropy";
-    case Kind::kCategoricalCrossentropy:
-      return "categorical_crossentropy";
-    case Kind::kBinaryCrossentropy:
-      return "binary_crossentropy";
-    case Kind::kMeanSquaredError:
-      return "mean_squared_error";
-    case Kind::kMeanAbsoluteError:
-      return "mean_absolute_error";
-    case Kind::kHuber:
-      return "huber_loss";
-  }
-  return "loss";
+std::string Loss::name() const {
+  return kind == Kind::kHuber ? "huber_loss" : SnakeCase(class_name());
+}
+
+bool Loss::takes_classes() const {
+  return kind == Kind::kSparseCategoricalCrossentropy ||
+         (custom != nullptr && custom->takes_classes());
+}
+
+int64_t Loss::targets(const Shape& output) const {
+  if (custom != nullptr) return custom->targets(output);
+  return takes_classes() ? output.elements() / output.back()
+                         : output.elements();
 }
 
 Activation Loss::logits_activation() const {
@@ -292,7 +295,30 @@ Loss Huber(float delta) {
   return loss;
 }
 
+Loss Custom(std::shared_ptr<const CustomLoss> custom) {
+  Loss loss = Make(Loss::Kind::kCustom, false);
+  loss.custom = std::move(custom);
+  return loss;
+}
+
+namespace {
+
+Status CheckCustom(const Loss& loss, const Shape& output) {
+  if (loss.custom == nullptr) {
+    return InvalidArgument("Custom was given no loss");
+  }
+  const int64_t targets = loss.targets(output);
+  if (targets < 1 || targets > int64_t{1} << 31) {
+    return InvalidArgument("%s: an example cannot have %lld targets",
+                           loss.class_name(), static_cast<long long>(targets));
+  }
+  return loss.custom->Check(output).Annotate("%s", loss.class_name());
+}
+
+}  // namespace
+
 Status CheckLossShape(const Loss& loss, const Shape& output) {
+  if (loss.kind == Loss::Kind::kCustom) return CheckCustom(loss, output);
   const bool categorical =
       loss.kind == Loss::Kind::kSparseCategoricalCrossentropy ||
       loss.kind == Loss::Kind::kCategoricalCrossentropy;
@@ -313,9 +339,13 @@ Status CheckLossShape(const Loss& loss, const Shape& output) {
   return Status();
 }
 
-void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
-                 const float* predictions, const void* targets, float scale,
-                 float* per_example, float* d_predictions) {
+Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions) {
+  if (loss.custom != nullptr) {
+    return GuardedLoss(*loss.custom, output, count, predictions, targets, scale,
+                       per_example, d_predictions);
+  }
   const int64_t width = output.back();
   const int64_t rows = output.elements() / width;
   const float share = 1.0f / static_cast<float>(rows);
@@ -331,6 +361,7 @@ void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
     }
     per_example[i] = static_cast<float>(sum / static_cast<double>(rows));
   }
+  return Status();
 }
 
 }  // namespace ringlet

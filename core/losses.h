@@ -10,6 +10,8 @@
 #define RINGLET_CORE_LOSSES_H_
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
 #include "layers.h"
 #include "shape.h"
@@ -19,6 +21,8 @@ namespace ringlet {
 
 enum FromLogits : bool { kFromProbabilities = false, kFromLogits = true };
 
+class CustomLoss;
+
 struct Loss {
   enum class Kind : uint8_t {
     kSparseCategoricalCrossentropy,
@@ -27,25 +31,22 @@ struct Loss {
     kMeanSquaredError,
     kMeanAbsoluteError,
     kHuber,
+    kCustom,
   };
 
   Kind kind = Kind::kMeanSquaredError;
   bool from_logits = false;
   float label_smoothing = 0;  // categorical and binary
   float delta = 1;            // Huber
+  std::shared_ptr<const CustomLoss> custom;  // see custom_loss.h
 
   const char* class_name() const;  // "SparseCategoricalCrossentropy"
-  const char* name() const;        // "sparse_categorical_crossentropy"
+  std::string name() const;        // "sparse_categorical_crossentropy"
   // Targets are int32 class numbers, one a row; otherwise floats of the
   // output's shape.
-  bool takes_classes() const {
-    return kind == Kind::kSparseCategoricalCrossentropy;
-  }
+  bool takes_classes() const;
   // Targets of one example of an output.
-  int64_t targets(const Shape& output) const {
-    return takes_classes() ? output.elements() / output.back()
-                           : output.elements();
-  }
+  int64_t targets(const Shape& output) const;
   // The activation whose input this loss could take instead (softmax, sigmoid),
   // or kLinear.
   Activation logits_activation() const;
@@ -73,10 +74,10 @@ Status CheckLossShape(const Loss& loss, const Shape& output);
 // [1e-7, 1 - 1e-7], and where they are clipped the gradient is 0.
 // Crossentropy and its gradient are exact to a few roundings of float32,
 // however large the logits and however small the loss; a largest logit that is
-// not finite makes both NaN.
-void ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
-                 const float* predictions, const void* targets, float scale,
-                 float* per_example, float* d_predictions);
+// not finite makes both NaN. An error is a custom loss's.
+Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions);
 
 }  // namespace ringlet
 

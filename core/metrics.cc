@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "custom_metric.h"
+#include "guarded.h"
 
 namespace ringlet {
 namespace {
@@ -52,6 +56,7 @@ double RowValue(const Metric& metric, int64_t width, const float* p,
       for (int64_t j = 0; j < width; ++j) sum += std::fabs(double{p[j]} - t[j]);
       break;
     case Metric::Kind::kAccuracy:
+    case Metric::Kind::kCustom:  // never here
     case Metric::Kind::kBinaryAccuracy:
       for (int64_t j = 0; j < width; ++j) {
         sum += (p[j] > metric.threshold ? 1.0f : 0.0f) == t[j] ? 1 : 0;
@@ -89,9 +94,29 @@ Metric MeanAbsoluteErrorMetric() {
   return Make(Metric::Kind::kMeanAbsoluteError, "mean_absolute_error");
 }
 
+Metric Custom(std::shared_ptr<const CustomMetric> custom) {
+  Metric metric = Make(Metric::Kind::kCustom, "custom_metric");
+  if (custom != nullptr) metric.name = SnakeCase(custom->class_name());
+  metric.custom = std::move(custom);
+  return metric;
+}
+
+bool Metric::decreases() const {
+  return kind == Kind::kMeanSquaredError || kind == Kind::kMeanAbsoluteError ||
+         (custom != nullptr && custom->decreases());
+}
+
 Status ResolveMetric(const Metric& metric, const Loss& loss,
                      const Shape& output, Metric* resolved) {
   *resolved = metric;
+  if (metric.kind == Metric::Kind::kCustom) {
+    if (metric.custom == nullptr) {
+      return InvalidArgument("Custom was given no metric");
+    }
+    resolved->takes_classes = loss.takes_classes();
+    return metric.custom->Check(loss, output)
+        .Annotate("metric '%s'", metric.name.c_str());
+  }
   if (metric.kind == Metric::Kind::kAccuracy) {
     resolved->kind = loss.takes_classes()
                          ? Metric::Kind::kSparseCategoricalAccuracy
@@ -108,6 +133,15 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
         loss.class_name(),
         loss.takes_classes() ? "class numbers" : "one value a class");
   }
+  const int64_t rows = output.elements() / output.back();
+  if (loss.targets(output) != (sparse ? rows : output.elements())) {
+    return InvalidArgument(
+        "metric '%s' takes one target a %s of the output %s, but %s takes %lld "
+        "an example",
+        metric.name.c_str(), sparse ? "row" : "value",
+        output.ToString().c_str(), loss.class_name(),
+        static_cast<long long>(loss.targets(output)));
+  }
   if (resolved->k < 1) {
     return InvalidArgument("metric '%s': k must be at least 1",
                            metric.name.c_str());
@@ -115,9 +149,14 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
   return Status();
 }
 
-void UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
-                  const float* predictions, const void* targets,
-                  MetricState* state) {
+Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
+                    const float* predictions, const void* targets,
+                    MetricState* state) {
+  if (count == 0) return Status();
+  if (metric.custom != nullptr) {
+    return GuardedUpdate(*metric.custom, output, count, predictions,
+                         TargetsFrom(targets, metric.takes_classes, 0), state);
+  }
   const int64_t width = output.back();
   const int64_t rows = count * (output.elements() / width);
   for (int64_t r = 0; r < rows; ++r) {
@@ -125,6 +164,7 @@ void UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
         RowValue(metric, width, predictions + r * width, targets, r);
   }
   state->count += static_cast<double>(rows);
+  return Status();
 }
 
 }  // namespace ringlet

@@ -8,6 +8,7 @@
 #define RINGLET_CORE_METRICS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "losses.h"
@@ -15,6 +16,8 @@
 #include "status.h"
 
 namespace ringlet {
+
+class CustomMetric;
 
 struct Metric {
   enum class Kind : uint8_t {
@@ -25,21 +28,22 @@ struct Metric {
     kSparseTopKCategoricalAccuracy,
     kMeanSquaredError,
     kMeanAbsoluteError,
+    kCustom,
   };
 
   Kind kind = Kind::kAccuracy;
   std::string name = "accuracy";
   float threshold = 0.5f;  // kBinaryAccuracy: a prediction above it is a 1
   int k = 5;               // kSparseTopKCategoricalAccuracy
+  std::shared_ptr<const CustomMetric> custom;  // see custom_metric.h
+  bool takes_classes = false;  // kCustom, once the model is compiled
 
   Metric& Name(std::string n) {
     name = std::move(n);
     return *this;
   }
   // A smaller value is better.
-  bool decreases() const {
-    return kind == Kind::kMeanSquaredError || kind == Kind::kMeanAbsoluteError;
-  }
+  bool decreases() const;
 };
 
 // Binary, categorical or sparse categorical, by the output and the targets.
@@ -74,10 +78,10 @@ using Mean = MetricState;
 Status ResolveMetric(const Metric& metric, const Loss& loss,
                      const Shape& output, Metric* resolved);
 
-// Adds `count` examples to the state.
-void UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
-                  const float* predictions, const void* targets,
-                  MetricState* state);
+// Adds `count` examples to the state. An error is a custom metric's.
+Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
+                    const float* predictions, const void* targets,
+                    MetricState* state);
 
 }  // namespace ringlet
 

@@ -9,44 +9,11 @@
 #include "model_impl.h"
 
 namespace ringlet {
-namespace {
-
-// Keras's snake case of a class name: "Conv2D" -> "conv2d".
-const char* DefaultName(const Layer& layer) {
-  switch (layer.kind) {
-    case Layer::Kind::kInput:
-      return "input_layer";
-    case Layer::Kind::kReshape:
-      return "reshape";
-    case Layer::Kind::kFlatten:
-      return "flatten";
-    case Layer::Kind::kDense:
-      return "dense";
-    case Layer::Kind::kConv2D:
-      return "conv2d";
-    case Layer::Kind::kActivation:
-      return "activation";
-    case Layer::Kind::kMaxPooling2D:
-      return "max_pooling2d";
-    case Layer::Kind::kAveragePooling2D:
-      return "average_pooling2d";
-    case Layer::Kind::kDropout:
-      return "dropout";
-    case Layer::Kind::kAdd:
-      return "add";
-    case Layer::Kind::kConcatenate:
-      return "concatenate";
-  }
-  return "layer";
-}
-
-}  // namespace
-
 // --- building -------------------------------------------------------------
 
 std::string Model::Impl::UniqueName(const Layer& layer) {
   if (!layer.name.empty()) return layer.name;
-  const std::string base = DefaultName(layer);
+  const std::string base = SnakeCase(ClassName(layer));
   if (names.count(base) == 0) return base;
   for (int& i = numbers[base];;) {
     const std::string numbered = base + "_" + std::to_string(++i);
@@ -101,6 +68,7 @@ Status Model::Impl::MakeOp(Node* node) {
   }
   RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
   node->output = node->op->output();
+  may_fail |= node->op->may_fail();
   if (node->op->is_view()) node->root = nodes[node->inputs[0]].root;
   for (const WeightSpec& weight : node->op->weights()) {
     Variable variable;
@@ -135,7 +103,7 @@ int Model::Impl::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   if (layer.kind != Layer::Kind::kInput) {
     const Status made = MakeOp(&node);
     if (!made.ok()) {
-      Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer.kind)));
+      Fail(made.Annotate("layer '%s' (%s)", layer_name, ClassName(layer)));
       return number;
     }
   }
@@ -207,7 +175,7 @@ void Model::Impl::ChooseStepLoss() {
                "model '%s' was produced by the %s activation of layer '%s' and "
                "thus does not represent logits. Was this intended? The loss "
                "takes that activation's input\n",
-               loss.name(), name.c_str(),
+               loss.name().c_str(), name.c_str(),
                activation == kSoftmax ? "softmax" : "sigmoid",
                output_node().layer.name.c_str());
 }
@@ -367,6 +335,21 @@ Model::Model(const char* class_name, const char* name) : impl_(new Impl) {
 }
 void Model::Deleter::operator()(Impl* impl) const { delete impl; }
 
+Model::Model(Model&& other) noexcept
+    : Model(other.class_name(), other.name().c_str()) {
+  Fail(InvalidArgument("model '%s' was moved from; assign another to it",
+                       other.name().c_str()));
+  impl_.swap(other.impl_);
+  impl_->fitting = false;
+}
+
+Model& Model::operator=(Model&& other) noexcept {
+  if (this == &other) return *this;
+  Model taken(std::move(other));
+  impl_.swap(taken.impl_);
+  return *this;
+}
+
 const Status& Model::status() const {
   return impl_->status.ok() ? impl_->refused : impl_->status;
 }
@@ -488,6 +471,7 @@ Saveable* Model::optimizer_state() { return &impl_->optimizer_state; }
 void Model::set_observer(StepObserver* observer) { impl_->observer = observer; }
 StepObserver* Model::observer() const { return impl_->observer; }
 
+void Model::Fail(const Status& status) { impl_->Fail(status); }
 int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {
   return impl_->AddNode(layer, inputs);
 }

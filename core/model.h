@@ -10,6 +10,11 @@
 // much, by running the same placement on nothing. After the first step a step
 // allocates nothing.
 //
+// A model can be moved, so functions return one; what was taken of it (loaders,
+// states, spans) stays good. A model that was moved from has no layers: its
+// status() says so, as does whatever would compute, and another model can be
+// assigned to it. Moving one while its Fit runs ends that Fit with this error.
+//
 // One thread uses a model at a time.
 
 #ifndef RINGLET_CORE_MODEL_H_
@@ -151,6 +156,7 @@ class Model {
 
   // Keras's loops: see fit.h, which declares their options and results.
   Result<History> Fit(const Dataset& dataset, const FitOptions& options);
+  Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
   Result<std::vector<float>> Predict(const Dataset& dataset);
@@ -185,7 +191,7 @@ class Model {
   // where the loss takes the input of a last softmax or sigmoid (see Compile),
   // output() holds that input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
-  const float* output() const;
+  const float* output() const;  // null before the first layer
   // After Forward. *loss becomes this rank's share of the step's loss: the sum
   // over its examples divided by batch.global_count, plus its share of the
   // regularization. With `training` it leaves the gradient for Backward.
@@ -254,6 +260,8 @@ class Model {
 
  protected:
   Model(const char* class_name, const char* name);
+  Model(Model&& other) noexcept;
+  Model& operator=(Model&& other) noexcept;
   // Appends a node; inputs are numbers of earlier nodes. Returns its number.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
   void Fail(const Status& status);

@@ -102,6 +102,8 @@ struct Model::Impl final : public GradientSink {
   int64_t num_weights = 0;
   std::vector<float> initial_weights;  // of the first Compile; empty: drawn
 
+  bool may_fail = false;  // a layer's Backward
+
   bool compiled = false;
   Optimizer optimizer;
   Loss loss;       // as asked for
@@ -219,10 +221,11 @@ struct Model::Impl final : public GradientSink {
                  bool for_loss);
   Status ComputeLoss(const Batch& batch, bool with_gradient, double* loss_sum);
   Status Backward(bool update);
-  void BackwardNode(int node);
+  Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
+  Status BackwardNode(int node);
   Status FinishReduction();
   void DropGradients();
-  void UpdateMetrics(const Batch& batch, double loss_sum);
+  Status UpdateMetrics(const Batch& batch, double loss_sum);
   Status StartStepMetrics();
   Status FinishStepMetrics();
   OpCall CallOf(int node);

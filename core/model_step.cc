@@ -37,6 +37,16 @@ OpCall Model::Impl::CallOf(int i) {
   return call;
 }
 
+Status Model::Impl::Run(void (Op::*pass)(const OpCall&) const, int i,
+                        OpCall call) {
+  Status failed;
+  call.status = &failed;
+  (*nodes[i].op.*pass)(call);
+  if (failed.ok()) return failed;
+  return failed.Annotate("layer '%s' (%s)", nodes[i].layer.name.c_str(),
+                         ClassName(nodes[i].layer));
+}
+
 Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
                             bool for_loss) {
   RINGLET_RETURN_IF_ERROR(Usable());
@@ -49,7 +59,7 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
   count = examples;
   forward_trains = training;
   without_activation = for_loss && loss_takes_logits;
-  have_output = true;
+  have_output = false;
   // The input and views of it are the caller's bytes; nothing writes to them.
   for (Node& node : nodes) {
     if (node.root == 0) node.y = const_cast<float*>(x);
@@ -62,10 +72,11 @@ Status Model::Impl::Forward(const float* x, int64_t examples, bool training,
     OpCall call = CallOf(static_cast<int>(i));
     call.training = training;
     ShowOnly(static_cast<int>(i));
-    nodes[i].op->Forward(call);
+    RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, static_cast<int>(i), call));
     Observe(nodes[i].layer.name.c_str(), "forward", begin);
   }
   ShowOnly(static_cast<int>(nodes.size()));
+  have_output = true;
   return Status();
 }
 
@@ -73,7 +84,9 @@ Status Model::Forward(const float* x, int64_t count, bool training) {
   return impl_->Forward(x, count, training, training);
 }
 
-const float* Model::output() const { return impl_->nodes.back().y; }
+const float* Model::output() const {
+  return impl_->nodes.empty() ? nullptr : impl_->nodes.back().y;
+}
 
 double Model::Impl::Penalty() const {
   double penalty = 0;
@@ -99,10 +112,10 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
   float* gradient = with_gradient && last.needs_gradient ? last.dy : nullptr;
   *loss_sum = 0;
   if (count > 0) {
-    ringlet::ComputeLoss(without_activation ? step_loss : output_loss,
-                         last.output, count, last.y, batch.y,
-                         1.0f / static_cast<float>(batch.global_count),
-                         step.per_example, gradient);
+    RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
+        without_activation ? step_loss : output_loss, last.output, count,
+        last.y, batch.y, 1.0f / static_cast<float>(batch.global_count),
+        step.per_example, gradient));
     for (int64_t i = 0; i < count; ++i) *loss_sum += step.per_example[i];
     if (without_activation) {
       const int64_t width = last.output.back();
@@ -128,9 +141,11 @@ Status Model::ComputeLoss(const Batch& batch, double* loss) {
   return Status();
 }
 
-void Model::Impl::BackwardNode(int i) {
+Status Model::Impl::BackwardNode(int i) {
   Node& node = nodes[i];
-  if (node.op == nullptr || node.op->is_view() || !node.needs_gradient) return;
+  if (node.op == nullptr || node.op->is_view() || !node.needs_gradient) {
+    return Status();
+  }
   const int64_t begin = Now();
   OpCall call = CallOf(i);
   call.training = true;
@@ -140,13 +155,14 @@ void Model::Impl::BackwardNode(int i) {
   const Node& input = nodes[nodes[node.inputs[0]].root];
   if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
   ShowOnly(2 * static_cast<int>(nodes.size()) - i);
-  node.op->Backward(call);
+  RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     if (node.extra_dx[k] == nullptr) continue;
     const Node& to = nodes[node.inputs[k]];
     AddTo(node.extra_dx[k], count * to.output.elements(), to.dy);
   }
   Observe(node.layer.name.c_str(), "backward", begin);
+  return Status();
 }
 
 Status Model::Impl::Backward(bool update) {
@@ -164,7 +180,7 @@ Status Model::Impl::Backward(bool update) {
     Ready(0);
   } else {
     for (int i = static_cast<int>(nodes.size()) - 1; i > 0; --i) {
-      BackwardNode(i);
+      RINGLET_RETURN_IF_ERROR(BackwardNode(i));
     }
     ShowOnly(2 * static_cast<int>(nodes.size()) + 1);
   }
@@ -314,17 +330,19 @@ Status Model::ApplyGradients() {
   return Status();
 }
 
-void Model::Impl::UpdateMetrics(const Batch& batch, double loss_sum) {
+Status Model::Impl::UpdateMetrics(const Batch& batch, double loss_sum) {
   const double examples = static_cast<double>(count);
   step_states[0] = {loss_sum + Penalty() * examples, examples};
   for (size_t i = 0; i < metrics.size(); ++i) {
     step_states[i + 1] = MetricState();
-    UpdateMetric(metrics[i], output_node().output, count, output_node().y,
-                 batch.y, &step_states[i + 1]);
+    RINGLET_RETURN_IF_ERROR(UpdateMetric(metrics[i], output_node().output,
+                                         count, output_node().y, batch.y,
+                                         &step_states[i + 1]));
   }
   for (size_t i = 0; i < step_states.size(); ++i) {
     metric_states[i] += step_states[i];
   }
+  return Status();
 }
 
 // The other ranks' metrics of the step come while the gradients are computed.
@@ -359,11 +377,13 @@ Status Model::TrainStep(const Batch& batch) {
   m.collective()->SetStep(static_cast<uint64_t>(m.iterations) + 1);
   RINGLET_RETURN_IF_ERROR(m.Forward(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, true, &loss_sum));
-  m.UpdateMetrics(batch, loss_sum);
+  RINGLET_RETURN_IF_ERROR(m.UpdateMetrics(batch, loss_sum));
   RINGLET_RETURN_IF_ERROR(m.StartStepMetrics());
   // Alone and without a look at the whole gradient, each range of weights is
-  // updated while it is in cache.
-  const bool at_once = m.collective()->size() == 1 && !m.optimizer.clips();
+  // updated while it is in cache; unless a layer may fail, for a step happens
+  // whole or not at all.
+  const bool at_once =
+      m.collective()->size() == 1 && !m.optimizer.clips() && !m.may_fail;
   if (at_once) m.PrepareUpdate();
   RINGLET_RETURN_IF_ERROR(m.Backward(at_once));
   RINGLET_RETURN_IF_ERROR(m.FinishStepMetrics());
@@ -375,8 +395,7 @@ Status Model::TestStep(const Batch& batch) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(m.Forward(batch.x, batch.count, false, true));
   RINGLET_RETURN_IF_ERROR(m.ComputeLoss(batch, false, &loss_sum));
-  m.UpdateMetrics(batch, loss_sum);
-  return Status();
+  return m.UpdateMetrics(batch, loss_sum);
 }
 
 Status Model::OpenLoader(const Dataset& dataset,

@@ -77,7 +77,7 @@ std::string Model::Summary() const {
     for (int v = 0; v < node.num_variables; ++v) {
       parameters += m.variables[node.first_variable + v].size();
     }
-    s += Row("│", node.layer.name + " (" + ClassName(node.layer.kind) + ")",
+    s += Row("│", node.layer.name + " (" + ClassName(node.layer) + ")",
              WithBatch(node.output), WithCommas(parameters));
   }
   s += Line("└", "─", "┴", "┘");

@@ -67,6 +67,7 @@ Status MakeUnchecked(const Layer& layer, const std::vector<Shape>& inputs,
   const bool merges = layer.kind == Layer::Kind::kAdd ||
                       layer.kind == Layer::Kind::kConcatenate;
   if (merges) return MakeMerge(layer, inputs, op);
+  if (layer.kind == Layer::Kind::kCustom) return MakeCustom(layer, inputs, op);
   if (inputs.size() != 1) {
     return InvalidArgument("takes one input, not %d",
                            static_cast<int>(inputs.size()));
@@ -94,7 +95,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
   const uint32_t foreign = layer.settings & ~Settings(layer.kind);
   if (foreign != 0) {
-    return InvalidArgument("%s has no %s", ClassName(layer.kind),
+    return InvalidArgument("%s has no %s", ClassName(layer),
                            SettingName(foreign & (~foreign + 1)));
   }
   RINGLET_RETURN_IF_ERROR(MakeUnchecked(layer, inputs, op));

@@ -13,18 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "custom_layer.h"
 #include "layers.h"
 #include "status.h"
 #include "thread_pool.h"
 
 namespace ringlet {
-
-struct WeightSpec {
-  std::string name;  // "kernel", "bias"
-  Shape shape;
-  Initializer initializer;
-  Regularizer regularizer;
-};
 
 // Told as gradients become final. They do so from the last weight of the model
 // to the first, so the final ones are always the end of the gradient span.
@@ -60,6 +54,7 @@ struct OpCall {
   uint64_t seed = 0;     // for this op's random numbers …
   uint64_t counter = 0;  // … at this step
   ThreadPool* pool = nullptr;
+  Status* status = nullptr;  // becomes the error of an op that may_fail()
 
   // Backward only. dy may be overwritten. Entries of dx are null where nobody
   // asks for them; others are written, not added to. Where the op
@@ -101,12 +96,14 @@ class Op {
   // largest batch, and used for all of them.
   virtual size_t forward_scratch(int64_t, int) const { return 0; }
   virtual size_t backward_scratch(int64_t, int) const { return 0; }
+  // The op may leave an error in OpCall::status, and then undefined output.
+  virtual bool may_fail() const { return false; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
 
   virtual void Forward(const OpCall&) const {}
   // Writes dx and d_weights, and ends with sink->Ready(weight_offset) where
-  // the op has weights.
+  // the op has weights and no error.
   virtual void Backward(const OpCall&) const {}
 
  protected:
@@ -122,6 +119,8 @@ Status MakePooling2D(const Layer&, const Shape& x, std::unique_ptr<Op>*);
 Status MakeActivation(const Layer&, const Shape& x, std::unique_ptr<Op>*);
 Status MakeDropout(const Layer&, const Shape& x, std::unique_ptr<Op>*);
 Status MakeReshape(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeCustom(const Layer&, const std::vector<Shape>& inputs,
+                  std::unique_ptr<Op>*);
 Status MakeMerge(const Layer&, const std::vector<Shape>& inputs,
                  std::unique_ptr<Op>*);
 

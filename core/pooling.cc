@@ -129,7 +129,7 @@ Status MakePooling2D(const Layer& layer, const Shape& x,
   if (x.rank() != 3) {
     return InvalidArgument(
         "%s needs an input of (height, width, channels), not %s",
-        ClassName(layer.kind), x.ToString().c_str());
+        ClassName(layer), x.ToString().c_str());
   }
   Window2D window = {{x[0], 0, layer.window[0], layer.strides[0], 0},
                      {x[1], 0, layer.window[1], layer.strides[1], 0},

@@ -4,6 +4,10 @@
 // sees is computed from (seed, data position, rank, world), never remembered.
 // The element types are those of the file (uint8 images stay uint8); Dataset
 // converts and scales as it fills a batch.
+//
+// An error of Read ends what needs the batch; so does an exception (kInternal,
+// with name() and what()), on whatever thread it is thrown. The other methods
+// must not throw.
 
 #ifndef RINGLET_CORE_SOURCE_H_
 #define RINGLET_CORE_SOURCE_H_

@@ -221,6 +221,12 @@ Status OsError(int error_number, const char* format, ...) {
   RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
 }
 
+void EndWithError(const Status& status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", status.message());
+  std::abort();
+}
+
 int ExitCode(const Status& status) {
   if (status.ok()) return 0;
   std::fflush(stdout);

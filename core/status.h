@@ -1,11 +1,13 @@
 // Status and Result: how everything in ringlet reports failure.
 //
-// Public. No exceptions are thrown anywhere in the library. A Status is one
-// pointer, null when all is well, so returning OK costs nothing; an error owns
-// a reference-counted record with a code, a message, the OS (errno) or libuv
-// number, and for the failure of a peer its rank. Where the memory for a
-// record cannot be had, a static record of the code stands in, so reporting a
-// failure never fails. Copying and reading are safe from any thread.
+// Public. No exceptions are thrown anywhere in the library; those of a
+// program's own callbacks, sources and layers become a Status where it calls
+// them. A Status is one pointer, null when all is well, so returning OK costs
+// nothing; an error owns a reference-counted record with a code, a message, the
+// OS (errno) or libuv number, and for the failure of a peer its rank. Where the
+// memory for a record cannot be had, a static record of the code stands in, so
+// reporting a failure never fails. Copying and reading are safe from any
+// thread.
 //
 // Codes answer "what should the caller do next?".
 
@@ -13,6 +15,7 @@
 #define RINGLET_CORE_STATUS_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "check.h"
@@ -39,7 +42,7 @@ enum class Code : uint8_t {
   kCancelled,          // the caller itself asked to stop
   kUnimplemented,      // not built in
   kIo,                 // the OS refused a read or write: see os_error()
-  kInternal,           // a bug in ringlet
+  kInternal,           // a bug in ringlet, or an exception of a user's code
 };
 
 // "INVALID_ARGUMENT" and so on; static storage.
@@ -108,7 +111,10 @@ Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 // be resumed (kPeerLost, kCancelled; EX_TEMPFAIL), 1 for everything else.
 int ExitCode(const Status& status);
 
-// A small value or the error that stands in its place.
+// Prints "error: <message>" on stderr and aborts.
+[[noreturn]] void EndWithError(const Status& status);
+
+// A value or the error that stands in its place. T need only be movable.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -119,21 +125,25 @@ class [[nodiscard]] Result {
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
-  // Only where ok().
-  T& value() {
-    RINGLET_CHECK(ok());
-    return value_;
+  // Of an error: prints its message on stderr and aborts.
+  T& value() & {
+    if (!ok()) EndWithError(status_);
+    return *value_;
   }
-  const T& value() const {
-    RINGLET_CHECK(ok());
-    return value_;
+  const T& value() const& {
+    if (!ok()) EndWithError(status_);
+    return *value_;
+  }
+  T value() && {
+    if (!ok()) EndWithError(status_);
+    return std::move(*value_);
   }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
  private:
   Status status_;
-  T value_{};
+  std::optional<T> value_;
 };
 
 template <typename T>

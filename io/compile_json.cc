@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../core/custom_metric.h"
 #include "keras_json.h"
 
 namespace ringlet {
@@ -101,6 +102,8 @@ Metric DefaultMetric(Metric::Kind kind) {
       return MeanSquaredErrorMetric();
     case Metric::Kind::kMeanAbsoluteError:
       return MeanAbsoluteErrorMetric();
+    case Metric::Kind::kCustom:  // is in no table
+      break;
   }
   return Accuracy();
 }
@@ -224,6 +227,8 @@ std::string ToJson(const Loss& loss) {
       case Loss::Kind::kHuber:
         w.Key("delta").Float(loss.delta);
         return;
+      case Loss::Kind::kCustom:  // its options are its own
+        return;
     }
   });
   return w.text();
@@ -234,7 +239,9 @@ std::string ToJson(const Metric& metric) {
   if (metric.kind == Metric::Kind::kAccuracy && IsAnyAccuracy(metric.name)) {
     return w.String(metric.name).text();
   }
-  const std::string class_name = FirstName(kMetrics, metric.kind);
+  const std::string class_name = metric.custom != nullptr
+                                     ? metric.custom->class_name()
+                                     : FirstName(kMetrics, metric.kind);
   WriteKerasObject(&w, "keras.metrics", class_name.c_str(), [&] {
     w.Key("name").String(metric.name).Key("dtype").String("float32");
     if (metric.kind == Metric::Kind::kBinaryAccuracy) {

@@ -31,6 +31,7 @@ Status OptimizerFromJson(const std::string& json, Optimizer* optimizer);
 std::string ToJson(const Optimizer& optimizer);
 
 Status LossFromJson(const std::string& json, Loss* loss);
+// (A custom loss or metric is written without its options, and not read.)
 std::string ToJson(const Loss& loss);
 
 // "accuracy" and "acc" stand, as in Keras, for the one of the three accuracies

@@ -8,7 +8,7 @@
 
 namespace ringlet {
 
-std::string Range::ToString() const {
+std::string Interval::ToString() const {
   const bool from = low > -FLT_MAX, to = high < FLT_MAX;
   if (!from && !to) return "a number";
   if (!to) return (low_open ? "a number > " : "a number >= ") + AsJson(low);
@@ -118,7 +118,7 @@ void FieldReader::Int(const char* key, int64_t low, int64_t high,
   *value = number;
 }
 
-void FieldReader::Float(const char* key, const Range& range, float* value) {
+void FieldReader::Float(const char* key, const Interval& range, float* value) {
   const std::string takes = range.ToString();
   const bool stands = range.Holds(static_cast<double>(*value));
   const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
@@ -132,7 +132,7 @@ void FieldReader::Float(const char* key, const Range& range, float* value) {
   *value = number;
 }
 
-void FieldReader::Double(const char* key, const Range& range, double* value) {
+void FieldReader::Double(const char* key, const Interval& range, double* value) {
   const std::string takes = range.ToString();
   const Json json =
       Take(key, takes, range.Holds(*value) ? AsJson(*value) : "null");

@@ -21,7 +21,7 @@ namespace ringlet {
 
 // Numbers between two ends, which belong to them unless they are open. An end
 // of FLT_MAX or more is none.
-struct Range {
+struct Interval {
   double low = -FLT_MAX, high = FLT_MAX;
   bool low_open = false, high_open = false;
   bool Holds(double number) const {
@@ -30,11 +30,11 @@ struct Range {
   }
   std::string ToString() const;  // "a number in [0, 1)"
 };
-constexpr Range kAnyNumber = {};
-constexpr Range kNotNegative = {0, FLT_MAX, false, false};
-constexpr Range kPositive = {0, FLT_MAX, true, false};
-constexpr Range kShare = {0, 1, false, false};
-constexpr Range kShareBelow1 = {0, 1, false, true};
+constexpr Interval kAnyNumber = {};
+constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
+constexpr Interval kPositive = {0, FLT_MAX, true, false};
+constexpr Interval kShare = {0, 1, false, false};
+constexpr Interval kShareBelow1 = {0, 1, false, true};
 
 // What a default is as JSON: 1, 0.5, "same", [2, 2], true.
 std::string AsJson(bool value);
@@ -76,8 +76,8 @@ class FieldReader {
   void Bool(const char* key, std::optional<bool>* value);  // null: none
   void Int(const char* key, int64_t low, int64_t high, int64_t* value);
   void Float(const char* key, float* value) { Float(key, kAnyNumber, value); }
-  void Float(const char* key, const Range& range, float* value);
-  void Double(const char* key, const Range& range, double* value);
+  void Float(const char* key, const Interval& range, float* value);
+  void Double(const char* key, const Interval& range, double* value);
   void String(const char* key, std::string* value);
   // One that is not empty; `takes`: "a path".
   void Text(const char* key, const char* takes, std::string* value);

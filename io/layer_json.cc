@@ -422,6 +422,8 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
     case Kind::kConcatenate:
       w->Key("axis").Int(-1);
       return;
+    case Kind::kCustom:  // its options are its own
+      return;
   }
 }
 

@@ -38,6 +38,9 @@ class ModelCheckpointCallback final : public Callback {
           "is %" PRId64,
           options_.save_freq);
     }
+    if (!options_.save_weights_only) {
+      RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model));
+    }
     RINGLET_RETURN_IF_ERROR(CheckNames(fit));
     // As Keras's it keeps its best and its count from one fit to the next.
     if (!options_.save_best_only) return Status();

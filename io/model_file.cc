@@ -295,9 +295,35 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
 
 }  // namespace
 
+Status CheckSaveModel(const Model& model, bool include_optimizer) {
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const Layer& layer = model.layer(node);
+    if (layer.custom == nullptr) continue;
+    return InvalidArgument(
+        "layer '%s' is a %s of the program's own, which no file can build "
+        "again; save the weights (SaveWeights, save_weights_only) and load "
+        "them into a model that the program builds",
+        layer.name.c_str(), ClassName(layer));
+  }
+  const char* own =
+      model.loss().custom != nullptr ? model.loss().class_name() : nullptr;
+  for (const Metric& metric : model.metrics()) {
+    if (own == nullptr && metric.custom != nullptr) own = metric.name.c_str();
+  }
+  if (!include_optimizer || own == nullptr) return Status();
+  return InvalidArgument(
+      "%s is a loss or metric of the program's own, with which no file can "
+      "compile; save the weights (SaveWeights, save_weights_only), or the "
+      "model "
+      "without its optimizer (include_optimizer), and compile what is loaded",
+      own);
+}
+
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options) {
   RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(CheckSaveModel(*model, options.include_optimizer)
+                              .Annotate("%s", path.c_str()));
   Metadata metadata = options.metadata;
   metadata.erase(kCompileKey);
   metadata[kModelKey] = ToJson(*model);

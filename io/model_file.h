@@ -31,8 +31,12 @@ struct SaveModelOptions {
   FileSystem* files = FileSystem::Posix();
 };
 
-// Of a compiled model. OK: it is durable. An error leaves the file that was at
-// `path` before, as SaveCheckpoint does.
+// kInvalidArgument where the model cannot be built again from a file: it names
+// the custom layer, loss or metric, and says what to do instead.
+Status CheckSaveModel(const Model& model, bool include_optimizer = true);
+
+// Of a compiled model that CheckSaveModel lets pass. OK: it is durable. An
+// error leaves the file that was at `path` before, as SaveCheckpoint does.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 

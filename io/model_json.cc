@@ -438,7 +438,7 @@ void WriteInboundNodes(JsonWriter* w, const Model& model, int node) {
 void WriteLayer(JsonWriter* w, const Model& model, int node, bool functional) {
   const Layer& layer = model.layer(node);
   WriteKerasObject(
-      w, "keras.layers", ClassName(layer.kind), [&] { WriteConfig(w, layer); },
+      w, "keras.layers", ClassName(layer), [&] { WriteConfig(w, layer); },
       [&] {
         if (!functional) return;
         w->Key("name").String(layer.name);

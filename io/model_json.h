@@ -27,7 +27,8 @@ namespace ringlet {
 
 // For a model whose status() is OK. ReLU, Sigmoid, Tanh and Softmax layers are
 // written as Activation. Of equal models the same text. It takes up to a
-// kilobyte a layer: beyond a thousand layers ModelFromJson may refuse it.
+// kilobyte a layer: beyond a thousand layers ModelFromJson may refuse it. A
+// custom layer is written without its options, and not read.
 std::string ToJson(const Model& model);
 
 // *model is replaced only where all is well; it is then to be compiled.

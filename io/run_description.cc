@@ -17,7 +17,7 @@ std::string Pair(const int64_t pair[2]) {
 std::string DescribeLayer(const Model& model, int node) {
   using Kind = Layer::Kind;
   const Layer& layer = model.layer(node);
-  std::string text = ClassName(layer.kind);
+  std::string text = ClassName(layer);
   switch (layer.kind) {
     case Kind::kInput:
     case Kind::kReshape:

@@ -30,7 +30,7 @@ void ExpectClose(const Floats& actual, const Floats& expected, double tol) {
 // ones, in a part) against Backward.
 void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
                     int64_t batch, int threads = 1) {
-  SCOPED_TRACE(ClassName(layer.kind));
+  SCOPED_TRACE(ClassName(layer));
   OpRunner runner(layer, shapes);
   ASSERT_TRUE(runner.status().ok()) << runner.status().message();
   std::vector<Floats> x;

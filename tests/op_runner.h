@@ -122,7 +122,10 @@ class OpRunner : private GradientSink {
     call.seed = 3;
     call.counter = static_cast<uint64_t>(counter);
     call.pool = &pool;
+    Status failed;
+    call.status = &failed;
     op_->Forward(call);
+    EXPECT_TRUE(failed.ok()) << failed.message();
     scratch.ExpectUntouched(op_->forward_scratch(batch, threads), "scratch");
     y.ExpectUntouched(OutputFloats(batch), "y");
     ws.ExpectUntouched(Sizes(weights), "weights");
@@ -143,6 +146,7 @@ class OpRunner : private GradientSink {
                   GuardedFloats::kUnwritten);
     taken_to_ = WeightFloats();
     op_->Backward(call);
+    EXPECT_TRUE(failed.ok()) << failed.message();
     backward.ExpectUntouched(op_->backward_scratch(batch, threads),
                              "backward scratch");
     gradient.ExpectUntouched(dy.size(), "dy");

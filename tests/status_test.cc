@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ringlet {
@@ -82,6 +83,30 @@ TEST(StatusTest, AnnotateAddsWhereAndKeepsTheRest) {
   EXPECT_EQ(s.rank(), 3);
   EXPECT_STREQ(s.message(), "step 7: silent for 1000 ms");
   EXPECT_TRUE(Status().Annotate("nothing").ok());
+}
+
+TEST(ResultTest, HoldsWhatCanOnlyBeMoved) {
+  struct Handle {
+    explicit Handle(int n) : number(n) {}  // no default
+    Handle(Handle&& other) noexcept : number(other.number) { other.number = 0; }
+    int number;
+  };
+  Result<Handle> made = Handle(7);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->number, 7);
+  const Handle taken = std::move(made).value();
+  EXPECT_EQ(taken.number, 7);
+  EXPECT_EQ(made.value().number, 0);
+  const Result<Handle> none = NotFound("no handle");
+  EXPECT_EQ(none.status().code(), Code::kNotFound);
+}
+
+TEST(ResultDeathTest, ValueOfAnErrorPrintsTheError) {
+  Result<int> result = NotFound("data/x.csv: no such file");
+  EXPECT_DEATH((void)result.value(), "error: data/x.csv: no such file");
+  const Result<int>& constant = result;
+  EXPECT_DEATH((void)constant.value(), "error: data/x.csv: no such file");
+  EXPECT_DEATH((void)Result<int>(NotFound("gone")).value(), "error: gone");
 }
 
 TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {

@@ -21,8 +21,8 @@ root=$PWD
 packages="g++ make meson ninja-build pkg-config libblis-serial-dev libuv1-dev
  libcjson-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
 # Tests and the demo do without these: the demo has a small data set of its own,
-# the tests of networks and of an older CPU are left out.
-wanted="dataset-fashion-mnist iproute2 nftables"
+# the tests of networks, of an older CPU and of CMake are left out.
+wanted="dataset-fashion-mnist iproute2 nftables cmake"
 target= triplet=
 case "${1:-}" in
   '') ;;

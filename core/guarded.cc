@@ -1,0 +1,115 @@
+#include "guarded.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+namespace ringlet {
+namespace {
+
+// Of the exception being handled.
+Status Thrown() {
+  try {
+    throw;
+  } catch (const std::bad_alloc& e) {
+    return ResourceExhausted("an exception: %s", e.what());
+  } catch (const std::exception& e) {
+    return Error(Code::kInternal, "an exception: %s", e.what());
+  } catch (...) {
+    return Error(Code::kInternal, "an exception that is no std::exception");
+  }
+}
+
+}  // namespace
+
+template <typename... Parameters>
+Status Guarded(Callback* callback,
+               Status (Callback::*method)(FitState&, Parameters...),
+               FitState& fit, Parameters... parameters) {
+  try {
+    return (callback->*method)(fit, parameters...);
+  } catch (...) {
+    return Thrown();
+  }
+}
+template Status Guarded(Callback*, Status (Callback::*)(FitState&), FitState&);
+template Status Guarded(Callback*, Status (Callback::*)(FitState&, bool),
+                        FitState&, bool);
+template Status Guarded(Callback*, Status (Callback::*)(FitState&, Logs*),
+                        FitState&, Logs*);
+template Status Guarded(Callback*, Status (Callback::*)(FitState&, const Logs&),
+                        FitState&, const Logs&);
+
+Status GuardedFitReturn(Callback* callback, FitState& fit,
+                        const Status& status) {
+  try {
+    callback->OnFitReturn(fit, status);
+    return Status();
+  } catch (...) {
+    return Thrown();
+  }
+}
+
+Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
+                   void* y) {
+  try {
+    return source->Read(index, count, x, y);
+  } catch (...) {
+    return Thrown().Annotate("%s", source->name().c_str());
+  }
+}
+
+Status Guarded(const CustomLayer& layer,
+               Status (CustomLayer::*method)(const LayerCall&) const,
+               const LayerCall& call) {
+  try {
+    return (layer.*method)(call);
+  } catch (...) {
+    return Thrown();
+  }
+}
+
+Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                    LayerPlan* plan) {
+  try {
+    return layer.Build(inputs, plan);
+  } catch (...) {
+    return Thrown();
+  }
+}
+
+Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions) {
+  const int64_t width = output.elements(), each = loss.targets(output);
+  try {
+    for (int64_t i = 0; i < count; ++i) {
+      const Targets of_example =
+          TargetsFrom(targets, loss.takes_classes(), i * each);
+      float* const gradient =
+          d_predictions == nullptr ? nullptr : d_predictions + i * width;
+      if (gradient != nullptr) std::fill_n(gradient, width, 0.0f);
+      per_example[i] = static_cast<float>(
+          loss.Compute(output, predictions + i * width, of_example, gradient));
+      for (int64_t j = 0; gradient != nullptr && j < width; ++j) {
+        gradient[j] *= scale;
+      }
+    }
+    return Status();
+  } catch (...) {
+    return Thrown().Annotate("loss %s", loss.class_name());
+  }
+}
+
+Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
+                     int64_t count, const float* predictions,
+                     const Targets& targets, MetricState* state) {
+  try {
+    metric.Update(output, count, predictions, targets, state);
+    return Status();
+  } catch (...) {
+    return Thrown().Annotate("metric %s", metric.class_name());
+  }
+}
+
+}  // namespace ringlet
