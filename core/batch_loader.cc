@@ -147,10 +147,9 @@ Status BatchLoader::Fill(int slot) {
   float* x = options_.read_examples ? options_.x[slot] : nullptr;
   void* to =
       x == nullptr || raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
-  RINGLET_RETURN_IF_ERROR(
-      GuardedRead(dataset.source().get(), indices_.data(),
-                  static_cast<int>(plan.count), to,
-                  options_.read_targets ? raw_y_.data() : nullptr));
+  RINGLET_RETURN_IF_ERROR(GuardedRead(
+      dataset.source().get(), indices_.data(), static_cast<int>(plan.count), to,
+      options_.read_targets ? raw_y_.data() : nullptr));
   if (x != nullptr) RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
   void* y = options_.read_targets ? options_.y[slot] : nullptr;
   if (y != nullptr) {

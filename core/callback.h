@@ -1,9 +1,9 @@
 // Callback: what is told of a running fit, and may steer it.
 //
 // Public. Methods are called on the training thread, on every rank of a job, in
-// the order in which the callbacks were given. An error ends the fit with it, on
-// every rank; so does an exception that leaves an On… method (kInternal, with
-// the callback's name and what()). The other methods must not throw.
+// the order in which the callbacks were given. An error ends the fit with it,
+// on every rank; so does an exception that leaves an On… method (kInternal,
+// with the callback's name and what()). The other methods must not throw.
 
 #ifndef RINGLET_CORE_CALLBACK_H_
 #define RINGLET_CORE_CALLBACK_H_

@@ -34,12 +34,12 @@ class Fenced {
   }
   Status Check() const {
     const auto intact = [](const float* at) {
-      return std::all_of(at, at + kMargin,
-                         [](float f) { return f == kFence; });
+      return std::all_of(at, at + kMargin, [](float f) { return f == kFence; });
     };
     if (!intact(floats_.data()) || !intact(floats_.data() + kMargin + size_)) {
-      return Error(Code::kInternal, "wrote outside of the %" PRId64
-                   " floats of %s", size_, name_.c_str());
+      return Error(Code::kInternal,
+                   "wrote outside of the %" PRId64 " floats of %s", size_,
+                   name_.c_str());
     }
     if (!drawn_.empty() &&
         !std::equal(drawn_.begin(), drawn_.end(), floats_.data() + kMargin)) {
@@ -77,10 +77,10 @@ class Checker final : private GradientSink {
     const int64_t outputs = check.batch * op.output().elements();
     add(&rest_, "y", outputs);
     add(&rest_, "dy", outputs);
-    add(&rest_, "the scratch of Forward", static_cast<int64_t>(
-        op.forward_scratch(check.batch, check.threads)));
-    add(&rest_, "the scratch of Backward", static_cast<int64_t>(
-        op.backward_scratch(check.batch, check.threads)));
+    add(&rest_, "the scratch of Forward",
+        static_cast<int64_t>(op.forward_scratch(check.batch, check.threads)));
+    add(&rest_, "the scratch of Backward",
+        static_cast<int64_t>(op.backward_scratch(check.batch, check.threads)));
     for (size_t i = 0; i < values_.size(); ++i) {
       values_[i].Draw(check.seed, i);
       if (i < inputs.size()) {
@@ -139,8 +139,10 @@ class Checker final : private GradientSink {
     for (int64_t i = 0; i < y().size(); ++i) {
       if (!std::isnan(y().data()[i])) continue;
       return Error(Code::kInternal,
-                   "Forward left value %" PRId64 " of y as it was, or it is "
-                   "not a number", i);
+                   "Forward left value %" PRId64
+                   " of y as it was, or it is "
+                   "not a number",
+                   i);
     }
     return Status();
   }
@@ -187,9 +189,10 @@ class Checker final : private GradientSink {
         continue;
       }
       return Error(Code::kInternal,
-                   "Backward: value %" PRId64 " of %s is %g, but the slope of "
-                   "Forward is %g", i, gradient->name().c_str(), computed,
-                   slope);
+                   "Backward: value %" PRId64
+                   " of %s is %g, but the slope of "
+                   "Forward is %g",
+                   i, gradient->name().c_str(), computed, slope);
     }
     return Status();
   }

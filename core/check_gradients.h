@@ -23,10 +23,10 @@ struct GradientCheck {
   double tolerance = 2e-2;
 };
 
-// Runs the layer over inputs of these shapes (of one example), and compares each
-// gradient with a central difference: so not for large shapes, nor near kinks.
-// An error names the first value that is wrong, or the buffer of which more was
-// written than is the layer's.
+// Runs the layer over inputs of these shapes (of one example), and compares
+// each gradient with a central difference: so not for large shapes, nor near
+// kinks. An error names the first value that is wrong, or the buffer of which
+// more was written than is the layer's.
 Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
                       const GradientCheck& check = {});
 

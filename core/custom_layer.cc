@@ -37,9 +37,8 @@ class CustomOp final : public Op {
   }
 
   void Forward(const OpCall& call) const override {
-    *call.status =
-        Compute(&CustomLayer::Forward, plan_.forward_scratch, CallOf(call),
-                call.scratch);
+    *call.status = Compute(&CustomLayer::Forward, plan_.forward_scratch,
+                           CallOf(call), call.scratch);
   }
 
   void Backward(const OpCall& call) const override {

@@ -11,9 +11,9 @@
 // and summed over workers as any other's. SaveModel, which would have to build
 // it again, refuses a model that has one.
 //
-// Backward is right if CheckGradients (check_gradients.h) says so. Build, Forward
-// and Backward may throw where the program has exceptions: what() becomes the
-// error of the call. The other methods must not.
+// Backward is right if CheckGradients (check_gradients.h) says so. Build,
+// Forward and Backward may throw where the program has exceptions: what()
+// becomes the error of the call. The other methods must not.
 
 #ifndef RINGLET_CORE_CUSTOM_LAYER_H_
 #define RINGLET_CORE_CUSTOM_LAYER_H_
@@ -62,8 +62,8 @@ struct LayerPlan {
 struct LayerCall {
   int64_t batch = 0;  // >= 1
   bool training = false;
-  const Shape* inputs = nullptr;  // of one example, as Build was told …
-  const Shape* output = nullptr;  // … and as it said
+  const Shape* inputs = nullptr;    // of one example, as Build was told …
+  const Shape* output = nullptr;    // … and as it said
   const float* const* x = nullptr;  // one for each input: (batch, inputs[i])
   float* y = nullptr;               // (batch, output). Forward writes all of it
   const float* const* weights = nullptr;  // in the order of the plan

@@ -1,8 +1,8 @@
 // CustomLoss: a loss of your own, as a subclass of Keras's Loss.
 //
 // Public. It says the loss of one example and its gradient; the mean over a
-// step's examples, on all workers, is the library's. samples/custom_parts.cc has
-// one whole.
+// step's examples, on all workers, is the library's. samples/custom_parts.cc
+// has one whole.
 //
 //   model.Compile(Adam(), Custom(std::make_shared<MyLoss>()));
 //

@@ -6,8 +6,8 @@
 //   model.Compile(Adam(), MeanSquaredError(),
 //                 {Custom(std::make_shared<MyMetric>())});
 //
-// Update may throw where the program has exceptions: what() becomes the error of
-// the step. The other methods must not.
+// Update may throw where the program has exceptions: what() becomes the error
+// of the step. The other methods must not.
 
 #ifndef RINGLET_CORE_CUSTOM_METRIC_H_
 #define RINGLET_CORE_CUSTOM_METRIC_H_

@@ -84,8 +84,8 @@ Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
   const int64_t width = output.elements(), each = loss.targets(output);
   try {
     for (int64_t i = 0; i < count; ++i) {
-      const Targets of_example = TargetsFrom(targets, loss.takes_classes(),
-                                             i * each);
+      const Targets of_example =
+          TargetsFrom(targets, loss.takes_classes(), i * each);
       float* const gradient =
           d_predictions == nullptr ? nullptr : d_predictions + i * width;
       if (gradient != nullptr) std::fill_n(gradient, width, 0.0f);

@@ -1,8 +1,8 @@
 // Calls of the user's own code, which may throw: an exception becomes a Status.
 //
 // Internal to core/. The library is built without exceptions, so none may pass
-// through its functions: they would not clean up. guarded.cc alone is built with
-// them.
+// through its functions: they would not clean up. guarded.cc alone is built
+// with them.
 
 #ifndef RINGLET_CORE_GUARDED_H_
 #define RINGLET_CORE_GUARDED_H_

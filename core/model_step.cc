@@ -112,11 +112,10 @@ Status Model::Impl::ComputeLoss(const Batch& batch, bool with_gradient,
   float* gradient = with_gradient && last.needs_gradient ? last.dy : nullptr;
   *loss_sum = 0;
   if (count > 0) {
-    RINGLET_RETURN_IF_ERROR(
-        ringlet::ComputeLoss(without_activation ? step_loss : output_loss,
-                             last.output, count, last.y, batch.y,
-                             1.0f / static_cast<float>(batch.global_count),
-                             step.per_example, gradient));
+    RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
+        without_activation ? step_loss : output_loss, last.output, count,
+        last.y, batch.y, 1.0f / static_cast<float>(batch.global_count),
+        step.per_example, gradient));
     for (int64_t i = 0; i < count; ++i) *loss_sum += step.per_example[i];
     if (without_activation) {
       const int64_t width = last.output.back();
@@ -383,8 +382,8 @@ Status Model::TrainStep(const Batch& batch) {
   // Alone and without a look at the whole gradient, each range of weights is
   // updated while it is in cache; unless a layer may fail, for a step happens
   // whole or not at all.
-  const bool at_once = m.collective()->size() == 1 && !m.optimizer.clips() &&
-                       !m.may_fail;
+  const bool at_once =
+      m.collective()->size() == 1 && !m.optimizer.clips() && !m.may_fail;
   if (at_once) m.PrepareUpdate();
   RINGLET_RETURN_IF_ERROR(m.Backward(at_once));
   RINGLET_RETURN_IF_ERROR(m.FinishStepMetrics());

@@ -1,12 +1,13 @@
 // Status and Result: how everything in ringlet reports failure.
 //
-// Public. No exceptions are thrown anywhere in the library; those of a program's
-// own callbacks, sources and layers become a Status where it calls them. A Status is one
-// pointer, null when all is well, so returning OK costs nothing; an error owns
-// a reference-counted record with a code, a message, the OS (errno) or libuv
-// number, and for the failure of a peer its rank. Where the memory for a
-// record cannot be had, a static record of the code stands in, so reporting a
-// failure never fails. Copying and reading are safe from any thread.
+// Public. No exceptions are thrown anywhere in the library; those of a
+// program's own callbacks, sources and layers become a Status where it calls
+// them. A Status is one pointer, null when all is well, so returning OK costs
+// nothing; an error owns a reference-counted record with a code, a message, the
+// OS (errno) or libuv number, and for the failure of a peer its rank. Where the
+// memory for a record cannot be had, a static record of the code stands in, so
+// reporting a failure never fails. Copying and reading are safe from any
+// thread.
 //
 // Codes answer "what should the caller do next?".
 

@@ -355,7 +355,8 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
   if (!include_optimizer || own == nullptr) return Status();
   return InvalidArgument(
       "%s is a loss or metric of the program's own, with which no file can "
-      "compile; save the weights (SaveWeights, save_weights_only), or the model "
+      "compile; save the weights (SaveWeights, save_weights_only), or the "
+      "model "
       "without its optimizer (include_optimizer), and compile what is loaded",
       own);
 }

@@ -35,8 +35,8 @@ struct SaveModelOptions {
 // the custom layer, loss or metric, and says what to do instead.
 Status CheckSaveModel(const Model& model, bool include_optimizer = true);
 
-// Of a compiled model that CheckSaveModel lets pass. OK: it is durable. An error leaves the file that was at
-// `path` before, as SaveCheckpoint does.
+// Of a compiled model that CheckSaveModel lets pass. OK: it is durable. An
+// error leaves the file that was at `path` before, as SaveCheckpoint does.
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 

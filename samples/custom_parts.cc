@@ -90,8 +90,10 @@ int main() {
   options.epochs = 40;
   const ExampleSpec number = {DType::kFloat32, {1}};
   const Status trained =
-      model.Fit(Dataset(MemorySource(number, x, number, y, 64)).Batch(8),
-                options).status();
+      model
+          .Fit(Dataset(MemorySource(number, x, number, y, 64)).Batch(8),
+               options)
+          .status();
   std::printf("learned y = %.2f x + %.2f\n", double{model.weights()[0]},
               double{model.weights()[1]});
   return ExitCode(trained);

@@ -210,8 +210,7 @@ Layer MyDenseLayer(int64_t units) {
 
 Sequential Own(const CompileOptions& options = {},
                const std::string& loss_options = "") {
-  Sequential model(
-      {Input({2}), MyDenseLayer(16), ReLU(), MyDenseLayer(3)});
+  Sequential model({Input({2}), MyDenseLayer(16), ReLU(), MyDenseLayer(3)});
   model.Compile(SGD(0.1f),
                 Custom(std::make_shared<MyCrossentropy>(loss_options)),
                 {Custom(std::make_shared<MyAccuracy>())}, options);
@@ -234,8 +233,8 @@ TEST(CustomLayerTest, GradientsAreRightForEveryBatch) {
       EXPECT_OK(CheckGradients(MyDenseLayer(2), {{3}}, check));
       check.batch = std::min<int64_t>(batch, 40);
       EXPECT_OK(CheckGradients(MyDenseLayer(3), {{2, 3}}, check));
-      EXPECT_OK(CheckGradients(Custom(std::make_shared<Product>()),
-                                   {{4}, {4}}, check));
+      EXPECT_OK(CheckGradients(Custom(std::make_shared<Product>()), {{4}, {4}},
+                               check));
       EXPECT_OK(
           CheckGradients(Custom(std::make_shared<Noise>()), {{5}}, check));
     }
@@ -356,10 +355,9 @@ TEST(CustomLayerTest, PlansThatCannotBeAreRefused) {
                          return Status();
                        }),
                        "empty or too large"));
-  EXPECT_TRUE(Contains(said([](LayerPlan*) -> Status {
-                         throw std::runtime_error("not built");
-                       }),
-                       "layer 'product' (Product): an exception: not built"));
+  EXPECT_TRUE(Contains(
+      said([](LayerPlan*) -> Status { throw std::runtime_error("not built"); }),
+      "layer 'product' (Product): an exception: not built"));
   Sequential none({Input({4}), Custom(std::shared_ptr<CustomLayer>())});
   EXPECT_TRUE(Contains(none.status(), "Custom was given no layer"));
   Sequential setter({Input({4}), MyDenseLayer(3).UseBias(false)});
@@ -486,15 +484,15 @@ TEST(CustomPartsTest, WeightsAreSavedAndModelsAreNot) {
   FitOptions options = Quiet(1);
   options.callbacks = {ModelCheckpoint(folder / "c.safetensors")};
   const int64_t before = model.iterations();
-  EXPECT_TRUE(Contains(model.Fit(Points(64).Batch(32), options).status(),
-                       "my_dense"));
+  EXPECT_TRUE(
+      Contains(model.Fit(Points(64).Batch(32), options).status(), "my_dense"));
   EXPECT_EQ(model.iterations(), before);
 
   // A loss of one's own keeps a model from being compiled by the file.
   Sequential plain({Input({2}), Dense(3)});
   plain.Compile(SGD(0.1f), Custom(std::make_shared<MyCrossentropy>()));
-  EXPECT_TRUE(Contains(SaveModel(&plain, folder / "p.safetensors"),
-                       "MyCrossentropy"));
+  EXPECT_TRUE(
+      Contains(SaveModel(&plain, folder / "p.safetensors"), "MyCrossentropy"));
   SaveModelOptions uncompiled;
   uncompiled.include_optimizer = false;
   ASSERT_OK(SaveModel(&plain, folder / "p.safetensors", uncompiled));
@@ -580,12 +578,10 @@ class ThrowingSource final : public Source {
 TEST(ExceptionTest, OfASourceEndsTheFit) {
   for (const bool joined : {false, true}) {
     for (const bool background : {true, false}) {
-      const auto source =
-          std::make_shared<ThrowingSource>(Points(64).source());
-      const Dataset data =
-          (joined ? Concatenate({Points(10).source(), source})
-                  : Dataset(source))
-              .Batch(8);
+      const auto source = std::make_shared<ThrowingSource>(Points(64).source());
+      const Dataset data = (joined ? Concatenate({Points(10).source(), source})
+                                   : Dataset(source))
+                               .Batch(8);
       Sequential model = Theirs();
       FitOptions options = Quiet(1);
       options.prefetch = background;
@@ -646,9 +642,9 @@ TEST(ExceptionTest, OfACallbackEndsTheFitAndNamesIt) {
     FitOptions options = Quiet(1);
     options.validation_data = Points(8, 9).Batch(8);
     options.callbacks = {std::make_shared<Thrower>(hook)};
-    const Status status =
-        model.Fit(Points(32).Batch(8), options).status();
-    EXPECT_STREQ(status.message(), ("thrower: an exception: in " + hook).c_str());
+    const Status status = model.Fit(Points(32).Batch(8), options).status();
+    EXPECT_STREQ(status.message(),
+                 ("thrower: an exception: in " + hook).c_str());
     options.callbacks.clear();
     EXPECT_TRUE(model.Fit(Points(32).Batch(8), options).ok()) << hook;
   }
@@ -720,8 +716,8 @@ TEST(ExceptionTest, OnOneRankReachesTheOthers) {
   RunRanks(3, [&](Collective* collective) {
     Sequential model = Theirs(CompileOptions(collective));
     FitOptions options = Quiet(2);
-    options.callbacks = {std::make_shared<Bomb>(collective->rank() == 1 ? 2
-                                                                        : -1)};
+    options.callbacks = {
+        std::make_shared<Bomb>(collective->rank() == 1 ? 2 : -1)};
     const Status status = model.Fit(Points(64).Batch(16), options).status();
     EXPECT_TRUE(Contains(status, "boom")) << status.message();
   });

@@ -850,11 +850,12 @@ TEST(GeometryTest, LossesTouchTheirExamplesOnly) {
       const std::vector<int32_t> classes(count, 1);
       const Floats targets(count * kOutputs, 0.25f);
       GuardedFloats losses(kRoom), gradient(kRoom * kOutputs);
-      ComputeLoss(loss, output, static_cast<int64_t>(count), predictions.data(),
-                  loss.takes_classes()
-                      ? static_cast<const void*>(classes.data())
-                      : targets.data(),
-                  0.5f, losses.data(), gradient.data());
+      const Status computed = ComputeLoss(
+          loss, output, static_cast<int64_t>(count), predictions.data(),
+          loss.takes_classes() ? static_cast<const void*>(classes.data())
+                               : targets.data(),
+          0.5f, losses.data(), gradient.data());
+      ASSERT_TRUE(computed.ok()) << computed.message();
       losses.ExpectUntouched(count, "losses");
       gradient.ExpectUntouched(count * kOutputs, "gradient");
       Floats values = losses.values(), slopes = gradient.values();

@@ -193,6 +193,11 @@ def check_pkg_config(installed, folder):
     if not flags_of_tests():
         check_readme_line(installed, folder, "c++ -std=c++17 program.cc",
                           LD_LIBRARY_PATH=str(installed.libdir))
+        # UBSan asks what classes objects are of, the library's own too.
+        program = compile_program(
+            folder, compilers()[0], "17", "use",
+            ["-fsanitize=undefined", "-fno-sanitize-recover=all", *flags])
+        check_run(folder, program, LD_LIBRARY_PATH=str(installed.libdir))
     # The sample with parts of its own, by what is installed.
     sample = compile_program(folder, compilers()[-1], "20", "custom_parts", flags,
                              SOURCE / "samples/custom_parts.cc")

@@ -29,8 +29,10 @@ std::vector<float> PerExample(const Case& c, std::vector<float>* gradient,
   const void* targets = c.loss.takes_classes()
                             ? static_cast<const void*>(c.classes.data())
                             : c.targets.data();
-  ComputeLoss(c.loss, c.output, count, c.predictions.data(), targets, scale,
-              per.data(), gradient == nullptr ? nullptr : gradient->data());
+  const Status computed =
+      ComputeLoss(c.loss, c.output, count, c.predictions.data(), targets, scale,
+                  per.data(), gradient == nullptr ? nullptr : gradient->data());
+  EXPECT_TRUE(computed.ok()) << computed.message();
   return per;
 }
 

@@ -12,9 +12,11 @@ double Value(const Metric& metric, const Shape& output,
              const std::vector<float>& predictions,
              const std::vector<float>& targets) {
   MetricState state;
-  UpdateMetric(metric, output,
-               static_cast<int64_t>(predictions.size()) / output.elements(),
-               predictions.data(), targets.data(), &state);
+  const Status updated =
+      UpdateMetric(metric, output,
+                   static_cast<int64_t>(predictions.size()) / output.elements(),
+                   predictions.data(), targets.data(), &state);
+  EXPECT_TRUE(updated.ok()) << updated.message();
   return state.Result();
 }
 
@@ -22,9 +24,11 @@ double SparseValue(const Metric& metric, const Shape& output,
                    const std::vector<float>& predictions,
                    const std::vector<int32_t>& classes) {
   MetricState state;
-  UpdateMetric(metric, output,
-               static_cast<int64_t>(predictions.size()) / output.elements(),
-               predictions.data(), classes.data(), &state);
+  const Status updated =
+      UpdateMetric(metric, output,
+                   static_cast<int64_t>(predictions.size()) / output.elements(),
+                   predictions.data(), classes.data(), &state);
+  EXPECT_TRUE(updated.ok()) << updated.message();
   return state.Result();
 }
 

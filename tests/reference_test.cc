@@ -84,9 +84,11 @@ TEST(ReferenceTest, LossesAndTheirGradients) {
         r.about["from_logits"].truth() ? kFromLogits : kFromProbabilities);
     std::vector<float> per(static_cast<size_t>(shape[0]));
     std::vector<float> d(static_cast<size_t>(shape.elements()));
-    ComputeLoss(loss, {shape[1]}, shape[0], r.floats("logits").data(),
-                r.tensors.at("labels").ints.data(),
-                1.0f / static_cast<float>(shape[0]), per.data(), d.data());
+    const Status computed =
+        ComputeLoss(loss, {shape[1]}, shape[0], r.floats("logits").data(),
+                    r.tensors.at("labels").ints.data(),
+                    1.0f / static_cast<float>(shape[0]), per.data(), d.data());
+    ASSERT_TRUE(computed.ok()) << computed.message();
     EXPECT_LT(RelativeError(per, r.floats("per_example")), kTolerance);
     EXPECT_LT(RelativeError(d, r.floats("d_logits")), kTolerance);
   }

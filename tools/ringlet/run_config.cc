@@ -270,7 +270,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
       .Annotate("%s", path.c_str());
 }
 
-constexpr Range kSeconds = {0.1, 1e6};
+constexpr Interval kSeconds = {0.1, 1e6};
 constexpr Named<StrategyConfig::Policy> kWhenLost[] = {
     {"wait", StrategyConfig::Policy::kWait},
     {"fail", StrategyConfig::Policy::kFail}};
