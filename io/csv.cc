@@ -223,7 +223,8 @@ class CsvReader {
   void Tell(const char* what, const char* otherwise) const {
     std::fprintf(stderr,
                  "note: %s: line %" PRId64
-                 " %s; where that is wrong say \"header\": %s (--%sheader)\n",
+                 " %s; where that is wrong say \"header\": %s in RUN.json "
+                 "(evaluate, predict: --%sheader)\n",
                  path_.c_str(), first_number_, what, otherwise,
                  otherwise[0] == 'f' ? "no-" : "");
   }

@@ -151,10 +151,12 @@ std::string Told(const std::string& text, const CsvOptions& options,
 
 constexpr char kDataTold[] =
     "line 1 holds numbers and is read as data, not as names; where that is "
-    "wrong say \"header\": true (--header)\n";
+    "wrong say \"header\": true in RUN.json "
+    "(evaluate, predict: --header)\n";
 constexpr char kNamesTold[] =
     "line 1 counts its columns and is read as names; where that is wrong say "
-    "\"header\": false (--no-header)\n";
+    "\"header\": false in RUN.json "
+    "(evaluate, predict: --no-header)\n";
 
 TEST(CsvTest, AFirstLineOfNumbersIsAnExampleAndSaidToBe) {
   CsvOptions yes, no, unlabelled;
@@ -172,7 +174,8 @@ TEST(CsvTest, AFirstLineOfNumbersIsAnExampleAndSaidToBe) {
       {"\n 1.5 ,\"2\"\n3,4\n",
        {},
        "line 2 holds numbers and is read as data, not as names; where that is "
-       "wrong say \"header\": true (--header)\n",
+       "wrong say \"header\": true in RUN.json "
+       "(evaluate, predict: --header)\n",
        {{1.5f, 3}, {2, 4}}},
       {"1,2\n3,4\n", no, "", {{1, 3}, {2, 4}}},
       {"1,2\n3,4\n", yes, "", {{3}, {4}}},

@@ -724,7 +724,8 @@ TEST_F(ProgramTest, ACsvWithoutAHeaderLosesNoRow) {
   };
   const std::string told =
       "note: d.csv: line 1 holds numbers and is read as data, not as names; "
-      "where that is wrong say \"header\": true (--header)\n";
+      "where that is wrong say \"header\": true in RUN.json "
+      "(evaluate, predict: --header)\n";
   write("");
   ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
   EXPECT_NE(err_.find(told), std::string::npos) << err_;
