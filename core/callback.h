@@ -79,8 +79,17 @@ struct FitState : public Saveable {
 
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
-  // on every rank, the fit ends with kCancelled.
+  // on every rank, the fit ends: with kCancelled where it can be resumed
+  // (Callback::RestoresAfterLoss) or no signal was the cause, otherwise with
+  // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
+  int signal = 0;  // that interrupted it, up to 63
+  // What a callback has saved then, in words: "the model is in m.safetensors".
+  std::string kept;
+  // The newest file of the whole model that a callback has saved; "": none.
+  std::string saved_model;
+  // Set by a callback that restored the fit: from where.
+  std::string restored_from;
 
   // After a worker was lost, in OnTrainBegin: the state is that of a worker
   // that lived, and nothing is to be restored …
@@ -88,6 +97,10 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
+
+  // "epoch 2, step 31 of 70", from 1 on: the last that was taken, and the next.
+  std::string LastStep() const;
+  std::string NextStep() const;
 
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
@@ -137,6 +150,9 @@ class Callback : public Saveable {
   // all are there again, and that restores the fit in OnTrainBegin where no
   // rank's memory holds its state any more. Without one Fit returns kPeerLost.
   virtual bool RestoresAfterLoss() const { return false; }
+
+  // What the files are called in which it saves the whole model; "": none.
+  virtual std::string SavesModelAs() const { return ""; }
 
   void AppendState(std::vector<StateSpan>*) override {}
   // Of its state what a worker that comes back takes from the memory of

@@ -1,15 +1,19 @@
 #include "fit.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <new>
 
 #include "fingerprint.h"
+#include "message.h"
 #include "model_impl.h"
 #include "progress.h"
 #include "run_state.h"
+#include "thread.h"
 
 namespace ringlet {
 namespace {
@@ -18,13 +22,16 @@ namespace {
 Status AgreeToStop(Collective* collective, std::vector<unsigned char>* wishes,
                    FitState* fit) {
   if (collective->size() == 1) return Status();
+  RINGLET_CHECK(fit->signal >= 0 && fit->signal < 64);
   const auto mine = static_cast<unsigned char>((fit->stop_training ? 1 : 0) |
-                                               (fit->interrupted ? 2 : 0));
+                                               (fit->interrupted ? 2 : 0) |
+                                               (fit->signal << 2));
   wishes->resize(collective->size());
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, wishes->data()));
   for (const unsigned char wish : *wishes) {
     fit->stop_training |= (wish & 1) != 0;
     fit->interrupted |= (wish & 2) != 0;
+    fit->signal = std::max(fit->signal, wish >> 2);
   }
   return Status();
 }
@@ -61,9 +68,8 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
     progress->Update(*done + 1, running);
   }
   if (*done < steps && model->collective()->rank() == 0) {
-    std::fprintf(stderr,
-                 "warning: Your input ran out of data after %" PRId64
-                 " of %" PRId64 " steps of evaluation.\n",
+    Notice("warning: Your input ran out of data after %" PRId64
+                 " of %" PRId64 " steps of evaluation.",
                  *done, steps);
   }
   std::vector<MetricState> totals(model->num_metrics());
@@ -107,6 +113,17 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
                  static_cast<uint64_t>(dataset.files_checksum()));
 }
 
+constexpr double kLargeInput = 100;
+
+// Results are the same, and later.
+void WarnOfThreads(int threads) {
+  static std::atomic<bool> warned{false};
+  const int cores = UsableCores();
+  if (threads <= cores || warned.exchange(true)) return;
+  Notice("warning: %d threads for %d usable core%s: this is slower than %d",
+         threads, cores, cores == 1 ? "" : "s", cores);
+}
+
 // One call of Fit.
 class Fitter {
  public:
@@ -132,9 +149,8 @@ class Fitter {
       }
       // Who is told to stop waits for nobody.
       if (!resumes || fit_.interrupted) return status;
-      std::fprintf(stderr,
-                   "warning: %s; waiting for it to come back, to go on from "
-                   "the newest state\n",
+      Notice("warning: %s; waiting for it to come back, to go on from "
+                   "the newest state",
                    status.message());
       RINGLET_RETURN_IF_ERROR(Rejoin(status.rank()));
     }
@@ -173,8 +189,7 @@ class Fitter {
         if (model_->iterations() != iterations) border_.Forget();
         return rejoined;
       }
-      std::fprintf(stderr,
-                   "warning: %s, while the workers met again; waiting on\n",
+      Notice("warning: %s, while the workers met again; waiting on",
                    rejoined.message());
     }
   }
@@ -238,6 +253,7 @@ class Fitter {
                    "all of them anew");
     }
     FirstBorder();
+    SayWhereItGoesOn();
     // What will be trained again is not history.
     while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
       history->epoch.pop_back();
@@ -251,6 +267,7 @@ class Fitter {
     if (options_.check_replicas_every > 0) {
       RINGLET_RETURN_IF_ERROR(CheckReplicas());
     }
+    WarnOfDivergence();
     // What callbacks do to the weights now, they would do a second time.
     HoldBorder();
     KeepWeights();
@@ -267,6 +284,85 @@ class Fitter {
   }
 
   bool alone() const { return model_->collective()->size() == 1; }
+  bool prints() const {
+    return fit_.chief && options_.verbose != Verbose::kSilent;
+  }
+
+  // After a break, of the process or of the job.
+  void SayWhereItGoesOn() {
+    if (!prints()) return;
+    const bool rejoined = fit_.in_memory;
+    if (!rejoined && fit_.restored_from.empty()) return;
+    const char* const from =
+        rejoined ? "the memory of the workers" : fit_.restored_from.c_str();
+    if (fit_.epoch >= fit_.epochs) {
+      std::fprintf(options_.out, "all %" PRId64 " epochs are trained (%s)\n",
+                   fit_.epochs, from);
+    } else {
+      std::fprintf(options_.out, "goes on at %s, from %s\n",
+                   fit_.NextStep().c_str(), from);
+    }
+    std::fflush(options_.out);
+  }
+
+  // Values that networks do not learn from, most often because of a scale that
+  // was meant as a divisor. Once a model, as far as the values are known or in
+  // the chief's first batch.
+  void NoteRange(const Batch& batch) {
+    if (looked_at_range_) return;
+    looked_at_range_ = true;
+    if (!fit_.chief || number_ > 1) return;
+    double ends[2] = {};
+    double most = 0;
+    const Scale& scale = dataset_.scale();
+    if (dataset_.source()->XRange(&ends[0], &ends[1])) {
+      for (const double end : ends) {
+        most = std::max(most, std::fabs(end * scale.factor + scale.offset));
+      }
+    } else {
+      const int64_t n = batch.count * model_->input_shape().elements();
+      for (int64_t i = 0; i < n; ++i) {
+        most = std::max(most, std::fabs(static_cast<double>(batch.x[i])));
+      }
+    }
+    if (most <= kLargeInput) return;
+    Notice(
+        "warning: the training data reach %g (each value is x * scale + "
+        "offset, with scale %g and offset %g); networks learn from values near "
+        "1. Scale multiplies: for bytes it is 1/255 = 0.00392156862745098, not "
+        "255",
+        most, scale.factor, scale.offset);
+  }
+
+  // The hint once; what it has come to at the end of the fit again.
+  void NoteDivergence(const Logs& logs) {
+    const double* loss = logs.Find("loss");
+    const bool finite = loss == nullptr || std::isfinite(*loss);
+    if (!finite && diverged_ == 0) {
+      diverged_ = fit_.epoch + 1;
+      if (fit_.chief && !Has("terminate_on_nan")) {
+        Notice("warning: the loss is %s at the end of epoch %" PRId64
+               ": the training has diverged, and what follows is of no use. "
+               "Try a smaller learning rate, look at the scale of the data, "
+               "and add the callback TerminateOnNaN, which stops at once",
+               std::isnan(*loss) ? "not a number" : "infinite", diverged_);
+      }
+    }
+    if (finite) diverged_ = 0;
+  }
+  void WarnOfDivergence() const {
+    if (!fit_.chief || diverged_ == 0 || fit_.epoch <= diverged_) return;
+    Notice("warning: the training has diverged in epoch %" PRId64
+           ": the model is of no use",
+           diverged_);
+  }
+
+  bool Has(const char* callback) const {
+    for (const auto& each : options_.callbacks) {
+      if (std::strcmp(each->name(), callback) == 0) return true;
+    }
+    return false;
+  }
 
   // All ranks take the state of the one that had gone furthest among those that
   // were in this fit when a worker was lost.
@@ -378,20 +474,19 @@ class Fitter {
   }
 
   Status Epoch(History* history) {
-    const bool prints = fit_.chief;
     if (fit_.step == 0) {
       HoldBorder();
       model_->ResetMetrics();
       for (MetricState& state : fit_.metrics) state = MetricState();
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
     }
-    const Verbose verbose = prints ? options_.verbose : Verbose::kSilent;
-    if (Progress::Resolve(verbose, options_.out) != Verbose::kSilent &&
-        fit_.epochs > 1) {
+    if (prints() && fit_.epochs > 1) {
       std::fprintf(options_.out, "Epoch %" PRId64 "/%" PRId64 "\n",
                    fit_.epoch + 1, fit_.epochs);
+      std::fflush(options_.out);
     }
-    Progress progress(verbose, options_.out, fit_.steps_per_epoch);
+    Progress progress(prints() ? options_.verbose : Verbose::kSilent,
+                      options_.out, fit_.steps_per_epoch);
     RINGLET_RETURN_IF_ERROR(Steps(&progress));
     HoldBorder();
 
@@ -401,6 +496,7 @@ class Fitter {
     KeepWeights();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
     progress.Finish(fit_.step, logs);
+    NoteDivergence(logs);
     history->epoch.push_back(fit_.epoch);
     history->logs.push_back(logs);
     last_ = logs;
@@ -415,10 +511,18 @@ class Fitter {
   }
 
   Status SavePoint(bool epoch_ended) {
+    if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
+      fit_.interrupted = false;
+    }
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
     TakeBorder();
     if (!fit_.interrupted) return Status();
     agreed_ = true;
+    if (fit_.signal != 0 && !Restores()) {
+      return Interrupted(
+          fit_.signal, "interrupted after %s: %s", fit_.LastStep().c_str(),
+          fit_.kept.empty() ? "nothing was saved" : fit_.kept.c_str());
+    }
     // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
                  "interrupted before epoch %" PRId64 ", step %" PRId64
@@ -440,6 +544,7 @@ class Fitter {
     while (fit_.step < fit_.steps_per_epoch && !fit_.stop_training) {
       if (RanOut()) return Status();
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+      NoteRange(batch);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
       RINGLET_RETURN_IF_ERROR(Train(batch).Annotate(
           "epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1, fit_.step + 1));
@@ -479,11 +584,9 @@ class Fitter {
         fit_.step;
     if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
-      std::fprintf(
-          stderr,
-          "warning: Your input ran out of data; interrupting training. Make "
+      Notice("warning: Your input ran out of data; interrupting training. Make "
           "sure that the dataset can give at least `steps_per_epoch * epochs` "
-          "batches (%" PRId64 "); Repeat() lets it begin again.\n",
+          "batches (%" PRId64 "); Repeat() lets it begin again.",
           options_.steps_per_epoch * (fit_.epochs - options_.initial_epoch));
     }
     fit_.stop_training = true;
@@ -541,6 +644,8 @@ class Fitter {
   bool begun_ = false;   // the run has a state beyond its start
   Border border_;
   bool keeps_border_ = false;
+  bool looked_at_range_ = false;
+  int64_t diverged_ = 0;  // the epoch, from 1, since which the loss is not finite
   std::unique_ptr<float[]> weights_;  // as they were before callbacks' changes
 };
 
@@ -560,6 +665,30 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
                       {2},
                       &metrics[i]});
   }
+}
+
+namespace {
+
+// Both counted from 1; of = 0: not known.
+std::string StepText(int64_t epoch, int64_t step, int64_t of) {
+  std::string text =
+      "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);
+  return of > 0 ? text + " of " + std::to_string(of) : text;
+}
+
+}  // namespace
+
+std::string FitState::LastStep() const {
+  if (step > 0) return StepText(epoch + 1, step, steps_per_epoch);
+  if (epoch == 0) return "no step";
+  return "epoch " + std::to_string(epoch);
+}
+
+std::string FitState::NextStep() const {
+  if (steps_per_epoch > 0 && step >= steps_per_epoch) {
+    return "the end of epoch " + std::to_string(epoch + 1);
+  }
+  return StepText(epoch + 1, step + 1, steps_per_epoch);
 }
 
 Status FitState::StateLoaded() {
@@ -588,6 +717,7 @@ Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
     return InvalidArgument("model '%s': a callback calls Fit, which runs",
                            impl_->name.c_str());
   }
+  if (compiled()) WarnOfThreads(threads());
   impl_->fitting = true;
   const Status fitted =
       Fitter(this, impl_->fits + 1, dataset, options).Run(&history);

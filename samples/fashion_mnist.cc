@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   compile.threads = std::max(1, cores / strategy.num_workers());
   model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, compile);
-  if (strategy.is_chief()) std::printf("%s", model.Summary().c_str());
+  if (strategy.is_chief()) Print("%s", model.Summary().c_str());
 
   FitOptions options;
   options.epochs = 5;
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   const auto logs = model.Evaluate(MnistDataset(folder, "t10k").Batch(64));
   if (!logs.ok()) return ExitCode(logs);
   if (strategy.is_chief()) {
-    std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+    Print("test accuracy: %.4f\n", *logs->Find("accuracy"));
   }
   return 0;
 }

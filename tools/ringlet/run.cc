@@ -165,6 +165,11 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
       .Annotate("data.validation");
 }
 
+int CommandExitCode(const Status& status) {
+  const int code = ExitCode(status);
+  return status.code() == Code::kNotFound ? 2 : code;
+}
+
 Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return Status();
   struct stat about;
