@@ -124,7 +124,11 @@ class SaveWhenTrainedCallback final : public Callback {
     SaveModelOptions saving;
     saving.metadata = metadata;
     saving.files = options_.files;
-    return SaveModel(model, path, saving);
+    const Status saved = SaveModel(model, path, saving);
+    // Of a folder that went away: no wrong input.
+    return saved.code() == Code::kNotFound
+               ? Error(Code::kIo, "%s", saved.message())
+               : saved;
   }
 
   // `error` is why it is not at `path`; says where it is now. *kept (may be

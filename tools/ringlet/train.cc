@@ -88,6 +88,23 @@ std::string SavedByCallbacks(const RunConfig& config) {
   return "";
 }
 
+// That a file of `bytes` can be written where the model is to go.
+Status CheckRoom(const Keeping& keeping, int64_t bytes) {
+  if (keeping.options.unless_saved) return Status();
+  const bool named = !keeping.options.spare_others;
+  const char* const what = named ? "--save" : "the trained model";
+  Status writable = CheckWritable(what, keeping.path);
+  if (writable.ok()) {
+    AtomicFile file;  // dropped
+    writable = file.Open(FileSystem::Posix(), keeping.path, bytes)
+                   .Annotate("%s", what);
+  }
+  if (writable.ok() || named) return writable;
+  return Error(writable.code(),
+               "%s; --save MODEL writes it to another place, --no-save nowhere",
+               writable.message());
+}
+
 // Before the data are read; the name alone may change then.
 Status PlanKeeping(const std::string& run, const RunConfig& config,
                    const TrainFlags& flags, bool chief, Keeping* keeping) {
@@ -101,7 +118,7 @@ Status PlanKeeping(const std::string& run, const RunConfig& config,
   if (!flags.save.empty()) {
     keeping->path = flags.save;
     keeping->said = "the trained model goes to " + flags.save;
-    return CheckWritable("--save", flags.save);
+    return CheckRoom(*keeping, /*bytes=*/0);
   }
   keeping->path = NameOfRun(run) + ".safetensors";
   keeping->options.spare_others = true;
@@ -111,17 +128,19 @@ Status PlanKeeping(const std::string& run, const RunConfig& config,
     keeping->said = "ModelCheckpoint saves the model as " + saved;
     return Status();
   }
-  const Status writable = CheckWritable("the trained model", keeping->path);
-  if (writable.ok()) return Status();
-  return Error(writable.code(),
-               "%s; --save MODEL writes it to another place, --no-save nowhere",
-               writable.message());
+  return CheckRoom(*keeping, /*bytes=*/0);
 }
 
 // The model's file carries which run it is of, so that the same run replaces
 // it and no other does.
-Status NameKeeping(const std::string& digest, Keeping* keeping) {
-  if (keeping->path.empty() || !keeping->options.spare_others) return Status();
+Status NameKeeping(const Model& model, const std::string& digest,
+                   Keeping* keeping) {
+  if (keeping->path.empty()) return Status();
+  // About the file's size: a full disk is told before hours of training.
+  const MemoryPlan plan = model.PlanMemory(1);
+  RINGLET_RETURN_IF_ERROR(CheckRoom(
+      *keeping, static_cast<int64_t>(plan.weights + plan.slots)));
+  if (!keeping->options.spare_others) return Status();
   keeping->options.metadata = {{"run", digest}};
   if (keeping->options.unless_saved) return Status();
   const std::string path = PathBesideOthers(
@@ -229,7 +248,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   std::string digest;
   RINGLET_RETURN_IF_ERROR(
       RunDigest(config, flags.init, data, cluster.world_size, &digest));
-  RINGLET_RETURN_IF_ERROR(NameKeeping(digest, &keeping));
+  RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &keeping));
   if (says) Print("%s; %s", AboutData(data).c_str(), keeping.said.c_str());
 
   strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
