@@ -12,6 +12,7 @@
 #include "core/model.h"
 #include "core/status.h"
 #include "core/step_logger.h"
+#include "core/thread.h"
 #include "core/version.h"
 #include "io/backup_and_restore.h"
 #include "io/checkpoint.h"

@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
 
@@ -47,11 +48,15 @@ void SetMetrics(const Model& model, const MetricState* states,
   }
 }
 
+// Told of each step's end; may set *stop.
+using StepEnded = std::function<Status(bool* stop)>;
+
 // One pass of TestSteps; the sums over all ranks go to `logs`, under `prefix`.
 // The model's running metrics are used up. `done` becomes the steps taken.
+// Where `ended` (may be null) stops it there are no logs.
 Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
                      bool prefetch, Progress* progress, const char* prefix,
-                     Logs* logs, int64_t* done) {
+                     const StepEnded& ended, Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = prefetch;
@@ -63,6 +68,9 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
   for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
     RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
+    bool stop = false;
+    if (ended) RINGLET_RETURN_IF_ERROR(ended(&stop));
+    if (stop) return Status();
     if (progress == nullptr) continue;
     SetMetrics(*model, model->metric_states(), "", &running);
     progress->Update(*done + 1, running);
@@ -624,12 +632,19 @@ class Fitter {
     int64_t done = 0;
     RINGLET_RETURN_IF_ERROR(RunEvaluation(
         model_, options_.validation_data, options_.validation_steps,
-        options_.prefetch, nullptr, "", &test, &done));
+        options_.prefetch, nullptr, "",
+        [this](bool* stop) {
+          const Status told = Tell(&Callback::OnTestBatchEnd);
+          *stop = fit_.interrupted && alone();
+          return told;
+        },
+        &test, &done));
+    std::copy(running.begin(), running.end(), model_->metric_states());
+    if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
     for (const auto& entry : test.entries()) {
       logs->Set("val_" + entry.first, entry.second);
     }
-    std::copy(running.begin(), running.end(), model_->metric_states());
     return Status();
   }
 
@@ -742,7 +757,7 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
                     steps);
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(RunEvaluation(model, dataset, steps, options.prefetch,
-                                        &progress, "", logs, &done));
+                                        &progress, "", nullptr, logs, &done));
   progress.Finish(done, *logs);
   return Status();
 }

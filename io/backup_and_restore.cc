@@ -40,6 +40,7 @@ class BackupAndRestoreCallback final : public Callback {
           options_.save_freq);
     }
     steps_since_ = 0;
+    counted_epoch_ = counted_step_ = -1;
     saver_.reset();
     ends_ = false;
     checkpoints_.reset();
@@ -76,6 +77,10 @@ class BackupAndRestoreCallback final : public Callback {
     NoteSignal(&fit);
     return Status();
   }
+  Status OnTestBatchEnd(FitState& fit) override {
+    NoteSignal(&fit);
+    return Status();
+  }
   Status OnEpochEnd(FitState& fit, Logs*) override {
     NoteSignal(&fit);
     return Status();
@@ -85,7 +90,8 @@ class BackupAndRestoreCallback final : public Callback {
     bool due = fit.interrupted;
     if (options_.save_freq == 0) {
       due |= epoch_ended;
-    } else if (!epoch_ended && ++steps_since_ >= options_.save_freq) {
+    } else if (!epoch_ended && !IsCounted(fit) &&
+               ++steps_since_ >= options_.save_freq) {
       due = true;
       steps_since_ = 0;
     }
@@ -124,6 +130,14 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
  private:
+  // Where a validation is broken off its step's end comes a second time.
+  bool IsCounted(const FitState& fit) {
+    const bool is = counted_epoch_ == fit.epoch && counted_step_ == fit.step;
+    counted_epoch_ = fit.epoch;
+    counted_step_ = fit.step;
+    return is;
+  }
+
   void NoteSignal(FitState* fit) const {
     if (signals_ != nullptr) Interrupts::Note(fit);
   }
@@ -249,6 +263,7 @@ class BackupAndRestoreCallback final : public Callback {
   const std::string directory_;
   const BackupAndRestoreOptions options_;
   int64_t steps_since_ = 0;
+  int64_t counted_epoch_ = -1, counted_step_ = -1;
   bool ends_ = false;  // the save is the last, for the fit was interrupted
   Status saved_;       // how the last save went; the saver's while it is busy
   std::unique_ptr<Interrupts> signals_;

@@ -80,6 +80,10 @@ class SaveWhenTrainedCallback final : public Callback {
     if (signals_ != nullptr) Interrupts::Note(&fit);
     return Status();
   }
+  Status OnTestBatchEnd(FitState& fit) override {
+    if (signals_ != nullptr) Interrupts::Note(&fit);
+    return Status();
+  }
   Status OnEpochEnd(FitState& fit, Logs*) override {
     if (signals_ != nullptr) Interrupts::Note(&fit);
     return Status();

@@ -146,6 +146,61 @@ TEST(SaveWhenTrainedTest, AFitThatIsTrainedIsNotInterrupted) {
   EXPECT_EQ(files.Paths(), std::vector<std::string>{"m.safetensors"});
 }
 
+// A validation may take long; nobody waits for it, and a resume does it again.
+TEST(SaveWhenTrainedTest, ASignalBreaksAValidationOff) {
+  class InValidation final : public Callback {
+   public:
+    const char* name() const override { return "in_validation"; }
+    Status OnTestBatchEnd(FitState& fit) override {
+      ++seen;
+      if (fit.epoch == 1) raise(SIGTERM);
+      return Status();
+    }
+    int seen = 0;
+  };
+  const auto fit = [](const std::vector<std::shared_ptr<Callback>>& callbacks,
+                      History* history) {
+    FitOptions options = Quiet(3);
+    options.validation_data = Points(80, 9).Batch(10);
+    options.callbacks = callbacks;
+    auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f);
+    testing::internal::CaptureStderr();
+    Result<History> fitted = model->Fit(Data(), options);
+    testing::internal::GetCapturedStderr();
+    if (fitted.ok()) *history = fitted.value();
+    return std::pair(fitted.status(), WeightsOf(model.get()));
+  };
+  Disk files;
+  SaveWhenTrainedOptions options;
+  BackupAndRestoreOptions backup = SaveEvery(4);
+  options.files = backup.files = &files;
+  History whole, none, rest;
+  const auto signals = std::make_shared<InValidation>();
+  const auto stopped =
+      fit({signals, SaveWhenTrained("m.safetensors", options)}, &none).first;
+  EXPECT_EQ(stopped.code(), Code::kInterrupted) << stopped.message();
+  EXPECT_NE(std::string(stopped.message()).find("epoch 2, step 9 of 9: "),
+            std::string::npos)
+      << stopped.message();
+  EXPECT_EQ(signals->seen, 9);  // 8 of the first epoch
+  // With a backup the rest is as if nothing had happened.
+  const std::vector<float> weights =
+      fit({BackupAndRestore("other", backup)}, &whole).second;
+  EXPECT_EQ(fit({std::make_shared<InValidation>(),
+                 BackupAndRestore("b", backup)},
+                &none)
+                .first.code(),
+            Code::kCancelled);
+  const auto resumed = fit({BackupAndRestore("b", backup)}, &rest);
+  ASSERT_TRUE(resumed.first.ok()) << resumed.first.message();
+  EXPECT_EQ(resumed.second, weights);
+  ASSERT_EQ(rest.epoch, (std::vector<int64_t>{1, 2}));
+  for (const char* name : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
+    EXPECT_EQ(rest.Values(name)[0], whole.Values(name)[1]) << name;
+    EXPECT_EQ(rest.Values(name)[1], whole.Values(name)[2]) << name;
+  }
+}
+
 TEST(SaveWhenTrainedTest, ABackupIsEnough) {
   Disk files;
   SaveWhenTrainedOptions options;

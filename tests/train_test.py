@@ -192,7 +192,8 @@ def test_the_same_bytes_wherever_it_runs(folder):
     with tempfile.TemporaryDirectory() as name:
         other = Folder(pathlib.Path(name) / "a folder")
         folder.run("train", "run.json")
-        other.run("train", "../a folder/run.json", "--threads", "1")
+        out, _ = other.run("train", "../a folder/run.json", "--threads", "1")
+        assert out.endswith(" --data '../a folder/run.json'\n"), out
         assert folder.models() == other.models()
         (other.path / "sub").mkdir()
         other.run("train", "../run.json", cwd=other.path / "sub")

@@ -212,11 +212,20 @@ std::string AboutData(const RunData& data) {
          " to validate";
 }
 
-// As it may be typed.
+// A word of a shell's line.
+std::string Quoted(const std::string& word) {
+  const std::string plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
+  if (word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
 std::string HowToUse(const std::string& run, const RunConfig& config,
                      const std::string& model) {
-  return "the model is in " + model + "; to use it: ringlet evaluate " + model +
-         " --data " + run +
+  return "the model is in " + model + "; to use it: ringlet evaluate " +
+         Quoted(model) + " --data " + Quoted(run) +
          (config.validation.empty() ? " --part train" : "");
 }
 
