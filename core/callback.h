@@ -130,8 +130,8 @@ class Callback : public Saveable {
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
-  // In a job of one `fit.interrupted` breaks the validation off, before OnTestEnd
-  // and the epoch's end; a resume does it again.
+  // In a job of one `fit.interrupted` breaks the validation off, before
+  // OnTestEnd and the epoch's end; a resume does it again.
   virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
   // After every step, once all callbacks have seen its end, and after every

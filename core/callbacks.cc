@@ -95,10 +95,9 @@ class EarlyStoppingCallback final : public Callback {
       return Status();
     }
     if (says) {
-      Print(
-          "Restoring model weights from the end of the best epoch: %" PRId64
-          ".\n",
-          best_epoch_ + 1);
+      Print("Restoring model weights from the end of the best epoch: %" PRId64
+            ".\n",
+            best_epoch_ + 1);
     }
     std::copy(best_weights_.begin(), best_weights_.end(), fit.model->weights());
     return Status();
@@ -202,8 +201,8 @@ class ReduceLROnPlateauCallback final : public Callback {
     fit.model->SetLearningRate(new_lr);
     if (options_.verbose > 0 && fit.chief) {
       Print("\nEpoch %" PRId64
-                  ": ReduceLROnPlateau reducing learning rate to %.9g.\n",
-                  fit.epoch + 1, new_lr);
+            ": ReduceLROnPlateau reducing learning rate to %.9g.\n",
+            fit.epoch + 1, new_lr);
     }
     cooldown_ = options_.cooldown;
     wait_ = 0;
@@ -251,8 +250,8 @@ class LearningRateSchedulerCallback final : public Callback {
     fit.model->SetLearningRate(rate);
     if (verbose_ > 0 && fit.chief) {
       Print("\nEpoch %" PRId64
-                  ": LearningRateScheduler setting learning rate to %.9g.\n",
-                  fit.epoch + 1, rate);
+            ": LearningRateScheduler setting learning rate to %.9g.\n",
+            fit.epoch + 1, rate);
     }
     return Status();
   }
@@ -378,7 +377,7 @@ class TerminateOnNaNCallback final : public Callback {
     }
     if (fit.chief) {
       Print("Batch %" PRId64 ": Invalid loss, terminating training\n",
-                  fit.step);
+            fit.step);
     }
     fit.stop_training = true;
     return Status();
@@ -456,9 +455,10 @@ const double* Monitor::Find(const Logs& logs, const char* callback) const {
   for (const auto& entry : logs.entries()) {
     names += (names.empty() ? "" : ",") + entry.first;
   }
-  Notice("warning: %s conditioned on metric `%s` which is not "
-               "available. Available metrics are: %s",
-               callback, name_.c_str(), names.c_str());
+  Notice(
+      "warning: %s conditioned on metric `%s` which is not "
+      "available. Available metrics are: %s",
+      callback, name_.c_str(), names.c_str());
   return nullptr;
 }
 

@@ -76,9 +76,9 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
     progress->Update(*done + 1, running);
   }
   if (*done < steps && model->collective()->rank() == 0) {
-    Notice("warning: Your input ran out of data after %" PRId64
-                 " of %" PRId64 " steps of evaluation.",
-                 *done, steps);
+    Notice("warning: Your input ran out of data after %" PRId64 " of %" PRId64
+           " steps of evaluation.",
+           *done, steps);
   }
   std::vector<MetricState> totals(model->num_metrics());
   RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
@@ -157,9 +157,10 @@ class Fitter {
       }
       // Who is told to stop waits for nobody.
       if (!resumes || fit_.interrupted) return status;
-      Notice("warning: %s; waiting for it to come back, to go on from "
-                   "the newest state",
-                   status.message());
+      Notice(
+          "warning: %s; waiting for it to come back, to go on from "
+          "the newest state",
+          status.message());
       RINGLET_RETURN_IF_ERROR(Rejoin(status.rank()));
     }
   }
@@ -198,7 +199,7 @@ class Fitter {
         return rejoined;
       }
       Notice("warning: %s, while the workers met again; waiting on",
-                   rejoined.message());
+             rejoined.message());
     }
   }
 
@@ -592,7 +593,8 @@ class Fitter {
         fit_.step;
     if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
-      Notice("warning: Your input ran out of data; interrupting training. Make "
+      Notice(
+          "warning: Your input ran out of data; interrupting training. Make "
           "sure that the dataset can give at least `steps_per_epoch * epochs` "
           "batches (%" PRId64 "); Repeat() lets it begin again.",
           options_.steps_per_epoch * (fit_.epochs - options_.initial_epoch));
@@ -660,7 +662,8 @@ class Fitter {
   Border border_;
   bool keeps_border_ = false;
   bool looked_at_range_ = false;
-  int64_t diverged_ = 0;  // the epoch, from 1, since which the loss is not finite
+  int64_t diverged_ =
+      0;  // the epoch, from 1, since which the loss is not finite
   std::unique_ptr<float[]> weights_;  // as they were before callbacks' changes
 };
 

@@ -2,8 +2,8 @@
 //
 // Public. Rendered as Keras 3's utils/progbar.py does: the bar redraws itself
 // on a terminal, the line is printed once an epoch. Every drawing is flushed.
-// Nothing is allocated after the first call. A bar that is not finished ends its
-// line when it goes.
+// Nothing is allocated after the first call. A bar that is not finished ends
+// its line when it goes.
 
 #ifndef RINGLET_CORE_PROGRESS_H_
 #define RINGLET_CORE_PROGRESS_H_

@@ -197,11 +197,11 @@ class BackupAndRestoreCallback final : public Callback {
     const auto saved = file.metadata().find(kDataKey);
     const std::string here = DescribeData(fit);
     if (saved != file.metadata().end() && saved->second != here) {
-      Notice("warning: %s was saved with other data or batches: %s; "
-                   "here: %s. Training goes on from there, and not as it would "
-                   "have without the break",
-                   path.c_str(), Printable(saved->second).c_str(),
-                   here.c_str());
+      Notice(
+          "warning: %s was saved with other data or batches: %s; "
+          "here: %s. Training goes on from there, and not as it would "
+          "have without the break",
+          path.c_str(), Printable(saved->second).c_str(), here.c_str());
     }
     return Status();
   }
@@ -248,9 +248,10 @@ class BackupAndRestoreCallback final : public Callback {
       return ends_ && !saved_.ok() ? NotSaved() : Status();
     }
     if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
-      Notice("warning: %s: the backup before is still being written; "
-                   "this one, of step %" PRId64 ", is left out",
-                   directory_.c_str(), fit.model->iterations());
+      Notice(
+          "warning: %s: the backup before is still being written; "
+          "this one, of step %" PRId64 ", is left out",
+          directory_.c_str(), fit.model->iterations());
       return Status();
     }
     const Status copied = saver_->Start(&state, metadata);

@@ -170,15 +170,14 @@ class ModelCheckpointCallback final : public Callback {
     if (!options_.save_best_only) {
       if (says) {
         Print("\nEpoch %" PRId64 ": saving model to %s\n", number,
-                    path.c_str());
+              path.c_str());
       }
       return true;
     }
     const double* value = logs.Find(options_.monitor);
     if (value == nullptr) {
       if (fit.chief) {
-        Notice("warning: Can save best model only with %s available.",
-                     monitor);
+        Notice("warning: Can save best model only with %s available.", monitor);
       }
       return true;
     }
@@ -189,14 +188,14 @@ class ModelCheckpointCallback final : public Callback {
     if (!monitor_.Improves(*value, best_)) {
       if (says) {
         Print("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
-                    monitor, before);
+              monitor, before);
       }
       return false;
     }
     if (says) {
       Print("\nEpoch %" PRId64
-                  ": %s improved from %s to %.5f, saving model to %s\n",
-                  number, monitor, before, *value, path.c_str());
+            ": %s improved from %s to %.5f, saving model to %s\n",
+            number, monitor, before, *value, path.c_str());
     }
     *best = *value;
     return true;
@@ -220,7 +219,7 @@ class ModelCheckpointCallback final : public Callback {
       saved = written.ok() ? 1 : 0;
       if (written.ok() && options_.verbose > 0) {
         Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
-                    fit.epoch + 1, path.c_str());
+              fit.epoch + 1, path.c_str());
       }
     }
     // All decide alike the next time too.
@@ -259,7 +258,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
     if (status.code() == Code::kInvalidArgument) return status;
     Notice("warning: the model was not saved; training goes on: %s",
-                 status.message());
+           status.message());
     return Status();
   }
 

@@ -316,9 +316,9 @@ Status SaveModel(Model* model, const std::string& path,
 
 Status CheckModelName(const std::string& path) {
   constexpr const char* kOthers[] = {
-      ".keras", ".h5",   ".hdf5", ".pt",  ".pth", ".ckpt", ".onnx",
-      ".pb",    ".tflite", ".npz", ".npy", ".pkl", ".bin",  ".gguf",
-      ".mat",   ".zip",  ".gz",   ".json", ".csv"};
+      ".keras", ".h5",     ".hdf5", ".pt",   ".pth", ".ckpt", ".onnx",
+      ".pb",    ".tflite", ".npz",  ".npy",  ".pkl", ".bin",  ".gguf",
+      ".mat",   ".zip",    ".gz",   ".json", ".csv"};
   const std::string name = FileNameOf(path);
   const size_t dot = name.rfind('.');
   if (dot == std::string::npos) return Status();

@@ -145,8 +145,8 @@ class SaveWhenTrainedCallback final : public Callback {
         options_.files, options_.elsewhere + "/" + FileNameOf(path), nullptr);
     const Status saved = Save(fit->model, other, metadata);
     if (!saved.ok()) {
-      return error.Annotate("the model is lost, for neither could %s be written",
-                            other.c_str());
+      return error.Annotate(
+          "the model is lost, for neither could %s be written", other.c_str());
     }
     fit->saved_model = other;
     if (kept != nullptr) *kept = true;
@@ -158,8 +158,8 @@ class SaveWhenTrainedCallback final : public Callback {
     if (path_.empty()) return Status();
     Metadata metadata = options_.metadata;
     metadata[kInterruptedKey] = fit->LastStep();
-    const std::string path = FirstFree(
-        options_.files, WithSuffix(path_, "-interrupted"), nullptr);
+    const std::string path =
+        FirstFree(options_.files, WithSuffix(path_, "-interrupted"), nullptr);
     Status saved = Save(fit->model, path, metadata);
     if (saved.ok()) {
       fit->saved_model = path;

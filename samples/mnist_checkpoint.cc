@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
     }
     if (!status.ok()) break;
     Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n",
-                static_cast<int>(at.epoch), model.metric_value(1),
-                model.metric_value(0));
+          static_cast<int>(at.epoch), model.metric_value(1),
+          model.metric_value(0));
     ++at.epoch;
     status = checkpoints.Save();
   }

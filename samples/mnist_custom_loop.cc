@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     if (status.ok()) status = SumOverRanks(model.collective(), sums, 3);
     if (!status.ok() || !strategy.is_chief()) continue;
     Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n", epoch,
-                sums[1] / sums[2], sums[0] / kStepsPerEpoch);
+          sums[1] / sums[2], sums[0] / kStepsPerEpoch);
   }
   return ExitCode(status);
 }

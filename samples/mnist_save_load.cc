@@ -31,14 +31,14 @@ int main(int argc, char** argv) {
     const Status saved = SaveModel(&model, file);
     if (!saved.ok()) return ExitCode(saved);
     Print("saved %s after %d steps\n", file.c_str(),
-                static_cast<int>(model.iterations()));
+          static_cast<int>(model.iterations()));
   }
 
   std::unique_ptr<Model> model;  // nothing of it is known here but the file
   const Status loaded = LoadModel(file, &model);
   if (!loaded.ok()) return ExitCode(loaded);
   Print("loaded %s, with %s at step %d\n", file.c_str(),
-              model->optimizer().name, static_cast<int>(model->iterations()));
+        model->optimizer().name, static_cast<int>(model->iterations()));
   const auto history = model->Fit(train, options);
   if (!history.ok()) return ExitCode(history);
 

@@ -571,8 +571,9 @@ TEST(FitTest, ADivergedRunIsToldOnceAndInTheEnd) {
     return testing::internal::GetCapturedStderr();
   };
   const std::string all = said(false);
-  const size_t hint = all.find("warning: the loss is not a number at the end of "
-                               "epoch 1: ");
+  const size_t hint = all.find(
+      "warning: the loss is not a number at the end of "
+      "epoch 1: ");
   ASSERT_EQ(hint, 0u) << all;
   EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
   EXPECT_NE(all.find("\nwarning: the training has diverged in epoch 1: "),
@@ -609,14 +610,13 @@ TEST(FitTest, AScaleThatMakesLargeValuesIsToldOnceAModel) {
       auto model = TinyModel(SGD(0.f));
       testing::internal::CaptureStderr();
       for (int i = 0; i < fits; ++i) {
-        EXPECT_TRUE(
-            model
-                ->Fit(Dataset(std::make_shared<Knows>(Points(64).source(),
-                                                      known))
-                          .Map(Scale(factor, offset))
-                          .Batch(64),
-                      Quiet(2))
-                .ok());
+        EXPECT_TRUE(model
+                        ->Fit(Dataset(std::make_shared<Knows>(
+                                          Points(64).source(), known))
+                                  .Map(Scale(factor, offset))
+                                  .Batch(64),
+                              Quiet(2))
+                        .ok());
       }
       return testing::internal::GetCapturedStderr();
     };

@@ -168,9 +168,10 @@ TEST_F(ProgressTest, MessagesAreNotGluedToTheBar) {
       ++i;
     }
   }
-  EXPECT_EQ(text, "before 1\n#\nduring\nagain\n#\nfrom a handler\n#\nwith its "
-                  "own\n#\nafter\n#\n" +
-                      std::string(5000, 'x') + "\n\n");
+  EXPECT_EQ(text,
+            "before 1\n#\nduring\nagain\n#\nfrom a handler\n#\nwith its "
+            "own\n#\nafter\n#\n" +
+                std::string(5000, 'x') + "\n\n");
 }
 
 // A bar elsewhere is none of a message's business.

@@ -186,11 +186,11 @@ TEST(SaveWhenTrainedTest, ASignalBreaksAValidationOff) {
   // With a backup the rest is as if nothing had happened.
   const std::vector<float> weights =
       fit({BackupAndRestore("other", backup)}, &whole).second;
-  EXPECT_EQ(fit({std::make_shared<InValidation>(),
-                 BackupAndRestore("b", backup)},
-                &none)
-                .first.code(),
-            Code::kCancelled);
+  EXPECT_EQ(
+      fit({std::make_shared<InValidation>(), BackupAndRestore("b", backup)},
+          &none)
+          .first.code(),
+      Code::kCancelled);
   const auto resumed = fit({BackupAndRestore("b", backup)}, &rest);
   ASSERT_TRUE(resumed.first.ok()) << resumed.first.message();
   EXPECT_EQ(resumed.second, weights);
@@ -228,8 +228,8 @@ TEST(SaveWhenTrainedTest, SignalsAreLeftAloneWhereThatIsAskedFor) {
   SaveWhenTrainedOptions options;
   options.files = &files;
   options.when_interrupted = false;
-  EXPECT_TRUE(Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)})
-                  .status.ok());
+  EXPECT_TRUE(
+      Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)}).status.ok());
   EXPECT_EQ(heard, 1);
   options.when_interrupted = true;
   Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)});
@@ -254,8 +254,8 @@ TEST(SaveWhenTrainedTest, OthersFilesAreSpared) {
   save("a");
   save("b");
   EXPECT_EQ(*files.Content("m.safetensors"), a);
-  EXPECT_EQ(files.Paths(), (std::vector<std::string>{"m-1.safetensors",
-                                                     "m.safetensors"}));
+  EXPECT_EQ(files.Paths(),
+            (std::vector<std::string>{"m-1.safetensors", "m.safetensors"}));
   for (const std::string& content : {std::string(), a.substr(0, 100)}) {
     *files.Content("m.safetensors") = content;
     EXPECT_EQ(PathBesideOthers(&files, "m.safetensors", {{"run", "a"}}),
@@ -302,8 +302,8 @@ TEST(SaveWhenTrainedTest, ADiskThatFailsAtTheEndLosesNothing) {
   EXPECT_NE(std::string(lost.status.message()).find("the model is lost"),
             std::string::npos)
       << lost.status.message();
-  const Ended stopped = Fit({Raises(SIGINT, 1, 2),
-                             SaveWhenTrained("m.safetensors", options)});
+  const Ended stopped =
+      Fit({Raises(SIGINT, 1, 2), SaveWhenTrained("m.safetensors", options)});
   EXPECT_EQ(stopped.status.code(), Code::kResourceExhausted);
   EXPECT_NE(std::string(stopped.status.message())
                 .find("interrupted after epoch 2, step 3 of 9: "),

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <sys/resource.h>
+#include <csignal>
 
 #include <atomic>
 #include <cerrno>

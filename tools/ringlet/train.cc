@@ -69,8 +69,9 @@ struct Keeping {
 // "run" of "a/run.json".
 std::string NameOfRun(const std::string& path) {
   const std::string name = FileNameOf(path), end = ".json";
-  const bool ends = name.size() > end.size() &&
-                    name.compare(name.size() - end.size(), end.size(), end) == 0;
+  const bool ends =
+      name.size() > end.size() &&
+      name.compare(name.size() - end.size(), end.size(), end) == 0;
   return ends ? name.substr(0, name.size() - end.size()) : name;
 }
 
@@ -138,13 +139,13 @@ Status NameKeeping(const Model& model, const std::string& digest,
   if (keeping->path.empty()) return Status();
   // About the file's size: a full disk is told before hours of training.
   const MemoryPlan plan = model.PlanMemory(1);
-  RINGLET_RETURN_IF_ERROR(CheckRoom(
-      *keeping, static_cast<int64_t>(plan.weights + plan.slots)));
+  RINGLET_RETURN_IF_ERROR(
+      CheckRoom(*keeping, static_cast<int64_t>(plan.weights + plan.slots)));
   if (!keeping->options.spare_others) return Status();
   keeping->options.metadata = {{"run", digest}};
   if (keeping->options.unless_saved) return Status();
-  const std::string path = PathBesideOthers(
-      FileSystem::Posix(), keeping->path, keeping->options.metadata);
+  const std::string path = PathBesideOthers(FileSystem::Posix(), keeping->path,
+                                            keeping->options.metadata);
   keeping->said = "the trained model goes to " + path;
   if (path != keeping->path) {
     keeping->said += ", for " + keeping->path + " is of another run";
@@ -208,8 +209,7 @@ std::string Beginning(const std::string& path, const FitConfig& fit,
 std::string AboutData(const RunData& data) {
   std::string text = Count(data.train.size(), "example");
   if (data.validation.empty()) return text;
-  return text + ", " + std::to_string(data.validation.size()) +
-         " to validate";
+  return text + ", " + std::to_string(data.validation.size()) + " to validate";
 }
 
 // A word of a shell's line.
@@ -244,8 +244,7 @@ Status Train(const std::string& path, const TrainFlags& flags) {
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
   }
-  const bool says =
-      cluster.is_chief && config.fit.verbose != Verbose::kSilent;
+  const bool says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (says) {
     Print("%s", Beginning(path, config.fit, cluster.world_size).c_str());
   }
