@@ -1108,6 +1108,11 @@ TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
     EXPECT_NE(err_.find("was killed by signal 9"), std::string::npos) << err_;
+    EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
+        << out_;
+    EXPECT_NE(out_.find(" of 400, from the memory of the workers\n"),
+              std::string::npos)
+        << out_;
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
     EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
                 ReadWhole(folder_ / (name + ".csv")));
