@@ -324,7 +324,10 @@ class Fitter {
     double ends[2] = {};
     double most = 0;
     const Scale& scale = dataset_.scale();
-    if (dataset_.source()->XRange(&ends[0], &ends[1])) {
+    // Of bytes the source knows what they may be, not what they are.
+    const Source& source = *dataset_.source();
+    if (source.x().dtype != DType::kUint8 &&
+        source.XRange(&ends[0], &ends[1])) {
       for (const double end : ends) {
         most = std::max(most, std::fabs(end * scale.factor + scale.offset));
       }

@@ -5,6 +5,7 @@ Real processes on the shipped data: their lines through a pipe and on a
 terminal, the files that are there afterwards, signals. RINGLET_SOURCE and
 RINGLET_BUILD name the folders.
 """
+import gzip
 import json
 import os
 import pathlib
@@ -385,6 +386,14 @@ def test_numbers_that_look_wrong_are_told(folder):
     _, err = folder.run("train", "run.json", "--no-save")
     assert err.count("warning: the training data reach 65025 ") == 1, err
     assert "1/255 = 0.00392156862745098, not 255" in err, err
+    # Bytes that are small need no scale.
+    images = folder.path / "data/train-images-idx3-ubyte.gz"
+    pixels = gzip.decompress(images.read_bytes())
+    images.write_bytes(gzip.compress(
+        pixels[:16] + bytes(b // 100 for b in pixels[16:])))
+    folder.write(scale=1)
+    _, err = folder.run("train", "run.json", "--no-save")
+    assert err == "", err
     folder.write(scale=1 / 255, rate=1e30, fit={"epochs": 4})
     out, err = folder.run("train", "run.json", "--no-save")
     assert err.count("add the callback TerminateOnNaN") == 1, err
