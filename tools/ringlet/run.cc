@@ -167,7 +167,10 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
 
 int CommandExitCode(const Status& status) {
   const int code = ExitCode(status);
-  return status.code() == Code::kNotFound ? 2 : code;
+  // Not a host's name, which may be known later.
+  const bool no_file =
+      status.code() == Code::kNotFound && status.os_error() == ENOENT;
+  return no_file ? 2 : code;
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {
