@@ -6,7 +6,8 @@ _ringlet() {
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --no-shuffle --init --init-layout --save --log-steps --help'
+             --no-shuffle --init --init-layout --save --no-save --log-steps
+             --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'
