@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 namespace ringlet {
 namespace {
@@ -28,6 +29,16 @@ std::string Lower(std::string text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return text;
+}
+
+// "epochs" of "--epochs".
+std::string WithoutDashes(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
+// "package>Name", as Keras registers a class of one's own.
+bool IsOfARegistry(const std::string& name) {
+  return name.find('>') != std::string::npos;
 }
 
 std::string Digits(double number) {
@@ -84,13 +95,20 @@ std::string Show(const Json& json) {
 
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known) {
-  const std::string asked = Lower(word.substr(0, 64));
+  constexpr size_t kMostChanges = 2;
+  const std::string asked = Lower(WithoutDashes(word.substr(0, 64)));
   std::string nearest;
   size_t least = SIZE_MAX;
   for (const std::string& name : known) {
-    if (name.find('>') != std::string::npos) continue;  // of a registry
-    const size_t distance = Distance(asked, Lower(name));
-    if (distance < least) {
+    if (IsOfARegistry(name)) continue;
+    const std::string lower = Lower(WithoutDashes(name));
+    const size_t shorter = std::min(asked.size(), lower.size());
+    // Of a word that is changed altogether nothing is left.
+    const size_t distance = Distance(asked, lower);
+    const bool near =
+        (distance <= kMostChanges && distance < shorter) ||
+        (shorter > 0 && asked.compare(0, shorter, lower, 0, shorter) == 0);
+    if (near && distance < least) {
       least = distance;
       nearest = name;
     }
@@ -98,15 +116,25 @@ std::string Nearest(const std::string& word,
   return nearest;
 }
 
+std::string NearestOrAll(const std::string& word,
+                         const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(word, known);
+  if (!nearest.empty()) return "; the nearest known is '" + nearest + "'";
+  std::string list;
+  std::set<std::string> listed;  // "MSE" beside "mse" tells nothing
+  for (const std::string& name : known) {
+    if (IsOfARegistry(name) || !listed.insert(Lower(name)).second) continue;
+    list += (list.empty() ? "'" : ", '") + Printable(name) + "'";
+  }
+  return list.empty() ? "" : "; known are " + list;
+}
+
 Status UnknownName(const std::string& path, const char* what,
                    const std::string& word,
                    const std::vector<std::string>& known) {
-  const std::string nearest = Nearest(word, known);
-  return InvalidArgument("%s%sunknown %s '%s'%s%s%s", path.c_str(),
-                         path.empty() ? "" : ": ", what,
-                         Printable(word).c_str(),
-                         nearest.empty() ? "" : "; the nearest known is '",
-                         nearest.c_str(), nearest.empty() ? "" : "'");
+  return InvalidArgument(
+      "%s%sunknown %s '%s'%s", path.c_str(), path.empty() ? "" : ": ", what,
+      Printable(word).c_str(), NearestOrAll(word, known).c_str());
 }
 
 Status ReadKerasObject(const Json& json, const std::string& path,

@@ -58,9 +58,16 @@ std::string JoinPath(const std::string& path, int64_t index);  // "layers[2]"
 // A value as a message shows it: 2, "same", null, a list, an object.
 std::string Show(const Json& json);
 
-// The one of `known` with the fewest letters to change; "" where none.
+// The one of `known` that `word` may have been meant to be: with the fewest
+// letters to change, two at most, or one that begins as it does; "" where none
+// is so near. Case and leading dashes do not count.
 std::string Nearest(const std::string& word,
                     const std::vector<std::string>& known);
+
+// "; the nearest known is 'Dense'", or where none is near "; known are 'Dense',
+// 'Flatten'": all of them.
+std::string NearestOrAll(const std::string& word,
+                         const std::vector<std::string>& known);
 
 // "<path>: unknown <what> 'Dens'; the nearest known is 'Dense'".
 Status UnknownName(const std::string& path, const char* what,

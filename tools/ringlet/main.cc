@@ -27,7 +27,10 @@ constexpr Command kCommands[] = {
     {"predict", "outputs of a saved model", ringlet::PredictCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
     {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
-    {"inspect", "show and verify a file", ringlet::InspectCommand},
+    {"summary", "layers of a RUN.json or a saved model",
+     ringlet::SummaryCommand},
+    {"inspect", "show and verify a file, or say what it is",
+     ringlet::InspectCommand},
     {"diff", "compare two files", ringlet::DiffCommand},
     {"export", "weights for other programs", ringlet::ExportCommand},
 };
@@ -42,7 +45,8 @@ void PrintHelp() {
       "  -h, --help    this text; of a command: ringlet COMMAND --help\n"
       "  --version     version and what is built in\n"
       "\n"
-      "Exit codes: 0 done; 1 failure; 2 wrong flags, configuration or input;\n"
+      "Exit codes: 0 done; 1 failure, or a damaged file; 2 wrong flags,\n"
+      "configuration or input, also one that is missing or of another kind;\n"
       "75 stopped with its state saved, or a worker was lost: run the same "
       "command\nagain to go on; 128 + a signal: stopped by it (130: Ctrl-C).\n"
       "What is wrong is told on stderr, in one line that begins with "

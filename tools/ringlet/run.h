@@ -27,6 +27,7 @@ struct FitFlags {
 struct InitFlags {
   std::string path;    // "": none
   std::string layout;  // "": Keras's
+  bool by_name = false, skip_mismatch = false;
   void Add(CommandLine* flags, const char* help);
 };
 
