@@ -9,6 +9,7 @@
 #include <set>
 #include <type_traits>
 
+#include "../core/message.h"
 #include "compile_arguments.h"
 #include "element_types.h"
 #include "file_kind.h"
@@ -331,7 +332,7 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   if (options.warn) {
     options.warn(message);
   } else {
-    std::fprintf(stderr, "warning: %s\n", message.c_str());
+    Notice("warning: %s", message.c_str());
   }
 }
 
@@ -379,6 +380,28 @@ Status SaveModel(Model* model, const std::string& path,
   saving.weights = options.weights;
   saving.files = options.files;
   return SaveCheckpoint(path, state, metadata, saving);
+}
+
+Status CheckModelName(const std::string& path) {
+  constexpr const char* kOthers[] = {
+      ".keras", ".h5",     ".hdf5", ".pt",   ".pth", ".ckpt", ".onnx",
+      ".pb",    ".tflite", ".npz",  ".npy",  ".pkl", ".bin",  ".gguf",
+      ".mat",   ".zip",    ".gz",   ".json", ".csv"};
+  const std::string name = FileNameOf(path);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return Status();
+  std::string extension = name.substr(dot);
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  for (const char* other : kOthers) {
+    if (extension != other) continue;
+    return InvalidArgument(
+        "The filepath provided must end in `.safetensors`, the format of the "
+        "file; `%s` is another program's. Received: filepath=%s",
+        other, path.c_str());
+  }
+  return Status();
 }
 
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,

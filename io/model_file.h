@@ -40,6 +40,11 @@ Status CheckSaveModel(const Model& model, bool include_optimizer = true);
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
+// kInvalidArgument where a file of this name would be taken for one of another
+// program's format ("m.keras", "m.h5", "m.pt", "m.onnx" …), which nobody would
+// find in it. Any other name will do.
+Status CheckModelName(const std::string& path);
+
 // Builds, compiles and restores, so that training goes on with the bits it
 // would have had without the save. options.seed is not used: the file's is. A
 // file without `compile` gives a model that is to be compiled, and begins with

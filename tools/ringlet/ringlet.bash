@@ -7,7 +7,9 @@ _ringlet() {
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --no-shuffle --init --init-layout --by-name --skip-mismatch --save --log-steps --help'
+             --no-shuffle --init --init-layout --by-name --skip-mismatch --save
+             --no-save --log-steps
+             --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/message.h"
 #include "io/idx.h"
 #include "io/npy.h"
 
@@ -174,9 +175,9 @@ Status UseFlags::Open(const std::string& model_path,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
   const char* job = std::getenv("TF_CONFIG");
   if (job != nullptr && *job != '\0') {
-    std::fprintf(stderr,
-                 "note: TF_CONFIG is set, but this command works alone, on all "
-                 "the data\n");
+    Notice(
+        "note: TF_CONFIG is set, but this command works alone, on all "
+        "the data");
   }
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
