@@ -81,8 +81,17 @@ struct FitState : public Saveable {
 
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
-  // on every rank, the fit ends with kCancelled.
+  // on every rank, the fit ends: with kCancelled where it can be resumed
+  // (Callback::RestoresAfterLoss) or no signal was the cause, otherwise with
+  // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
+  int signal = 0;  // that interrupted it, up to 63
+  // What a callback has saved then, in words: "the model is in m.safetensors".
+  std::string kept;
+  // The newest file of the whole model that a callback has saved; "": none.
+  std::string saved_model;
+  // Set by a callback that restored the fit: from where.
+  std::string restored_from;
 
   // After a worker was lost, in OnTrainBegin: the state is that of a worker
   // that lived, and nothing is to be restored …
@@ -90,6 +99,10 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
+
+  // "epoch 2, step 31 of 70", from 1 on: the last that was taken, and the next.
+  std::string LastStep() const;
+  std::string NextStep() const;
 
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
@@ -119,6 +132,9 @@ class Callback : public Saveable {
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
+  // In a job of one `fit.interrupted` breaks the validation off, before
+  // OnTestEnd and the epoch's end; a resume does it again.
+  virtual Status OnTestBatchEnd(FitState&) { return Status(); }
   virtual Status OnTestEnd(FitState&, const Logs&) { return Status(); }
   // After every step, once all callbacks have seen its end, and after every
   // epoch likewise: `fit` names the next step, and everything saved now resumes
@@ -139,6 +155,9 @@ class Callback : public Saveable {
   // all are there again, and that restores the fit in OnTrainBegin where no
   // rank's memory holds its state any more. Without one Fit returns kPeerLost.
   virtual bool RestoresAfterLoss() const { return false; }
+
+  // What the files are called in which it saves the whole model; "": none.
+  virtual std::string SavesModelAs() const { return ""; }
 
   void AppendState(std::vector<StateSpan>*) override {}
   // Of its state what a worker that comes back takes from the memory of

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "message.h"
 #include "model.h"
 #include "row_file.h"
 
@@ -88,16 +89,15 @@ class EarlyStoppingCallback final : public Callback {
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     const bool says = options_.verbose > 0 && fit.chief;
     if (stopped_epoch_ >= 0 && says) {
-      std::printf("Epoch %" PRId64 ": early stopping\n", stopped_epoch_ + 1);
+      Print("Epoch %" PRId64 ": early stopping\n", stopped_epoch_ + 1);
     }
     if (!options_.restore_best_weights || has_best_weights_ == 0) {
       return Status();
     }
     if (says) {
-      std::printf(
-          "Restoring model weights from the end of the best epoch: %" PRId64
-          ".\n",
-          best_epoch_ + 1);
+      Print("Restoring model weights from the end of the best epoch: %" PRId64
+            ".\n",
+            best_epoch_ + 1);
     }
     std::copy(best_weights_.begin(), best_weights_.end(), fit.model->weights());
     return Status();
@@ -200,9 +200,9 @@ class ReduceLROnPlateauCallback final : public Callback {
         static_cast<float>(std::max(old_lr * options_.factor, options_.min_lr));
     fit.model->SetLearningRate(new_lr);
     if (options_.verbose > 0 && fit.chief) {
-      std::printf("\nEpoch %" PRId64
-                  ": ReduceLROnPlateau reducing learning rate to %.9g.\n",
-                  fit.epoch + 1, new_lr);
+      Print("\nEpoch %" PRId64
+            ": ReduceLROnPlateau reducing learning rate to %.9g.\n",
+            fit.epoch + 1, new_lr);
     }
     cooldown_ = options_.cooldown;
     wait_ = 0;
@@ -249,9 +249,9 @@ class LearningRateSchedulerCallback final : public Callback {
     }
     fit.model->SetLearningRate(rate);
     if (verbose_ > 0 && fit.chief) {
-      std::printf("\nEpoch %" PRId64
-                  ": LearningRateScheduler setting learning rate to %.9g.\n",
-                  fit.epoch + 1, rate);
+      Print("\nEpoch %" PRId64
+            ": LearningRateScheduler setting learning rate to %.9g.\n",
+            fit.epoch + 1, rate);
     }
     return Status();
   }
@@ -376,8 +376,8 @@ class TerminateOnNaNCallback final : public Callback {
                    "NaN or Inf loss encountered at batch %" PRId64, fit.step);
     }
     if (fit.chief) {
-      std::printf("Batch %" PRId64 ": Invalid loss, terminating training\n",
-                  fit.step);
+      Print("Batch %" PRId64 ": Invalid loss, terminating training\n",
+            fit.step);
     }
     fit.stop_training = true;
     return Status();
@@ -455,10 +455,10 @@ const double* Monitor::Find(const Logs& logs, const char* callback) const {
   for (const auto& entry : logs.entries()) {
     names += (names.empty() ? "" : ",") + entry.first;
   }
-  std::fprintf(stderr,
-               "warning: %s conditioned on metric `%s` which is not "
-               "available. Available metrics are: %s\n",
-               callback, name_.c_str(), names.c_str());
+  Notice(
+      "warning: %s conditioned on metric `%s` which is not "
+      "available. Available metrics are: %s",
+      callback, name_.c_str(), names.c_str());
   return nullptr;
 }
 

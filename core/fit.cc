@@ -1,16 +1,21 @@
 #include "fit.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
 
 #include "fingerprint.h"
 #include "guarded.h"
+#include "message.h"
 #include "model_impl.h"
 #include "progress.h"
 #include "run_state.h"
+#include "thread.h"
 
 namespace ringlet {
 namespace {
@@ -19,13 +24,16 @@ namespace {
 Status AgreeToStop(Collective* collective, std::vector<unsigned char>* wishes,
                    FitState* fit) {
   if (collective->size() == 1) return Status();
+  RINGLET_CHECK(fit->signal >= 0 && fit->signal < 64);
   const auto mine = static_cast<unsigned char>((fit->stop_training ? 1 : 0) |
-                                               (fit->interrupted ? 2 : 0));
+                                               (fit->interrupted ? 2 : 0) |
+                                               (fit->signal << 2));
   wishes->resize(collective->size());
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&mine, 1, wishes->data()));
   for (const unsigned char wish : *wishes) {
     fit->stop_training |= (wish & 1) != 0;
     fit->interrupted |= (wish & 2) != 0;
+    fit->signal = std::max(fit->signal, wish >> 2);
   }
   return Status();
 }
@@ -41,11 +49,15 @@ void SetMetrics(const Model& model, const MetricState* states,
   }
 }
 
+// Told of each step's end; may set *stop.
+using StepEnded = std::function<Status(bool* stop)>;
+
 // One pass of TestSteps; the sums over all ranks go to `logs`, under `prefix`.
 // The model's running metrics are used up. `done` becomes the steps taken.
+// Where `ended` (may be null) stops it there are no logs.
 Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
                      bool prefetch, Progress* progress, const char* prefix,
-                     Logs* logs, int64_t* done) {
+                     const StepEnded& ended, Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = prefetch;
@@ -57,15 +69,17 @@ Status RunEvaluation(Model* model, const Dataset& dataset, int64_t steps,
   for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
     RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
     RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
+    bool stop = false;
+    if (ended) RINGLET_RETURN_IF_ERROR(ended(&stop));
+    if (stop) return Status();
     if (progress == nullptr) continue;
     SetMetrics(*model, model->metric_states(), "", &running);
     progress->Update(*done + 1, running);
   }
   if (*done < steps && model->collective()->rank() == 0) {
-    std::fprintf(stderr,
-                 "warning: Your input ran out of data after %" PRId64
-                 " of %" PRId64 " steps of evaluation.\n",
-                 *done, steps);
+    Notice("warning: Your input ran out of data after %" PRId64 " of %" PRId64
+           " steps of evaluation.",
+           *done, steps);
   }
   std::vector<MetricState> totals(model->num_metrics());
   RINGLET_RETURN_IF_ERROR(model->ReduceMetrics(totals.data()));
@@ -108,6 +122,17 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
                  static_cast<uint64_t>(dataset.files_checksum()));
 }
 
+constexpr double kLargeInput = 100;
+
+// Results are the same, and later.
+void WarnOfThreads(int threads) {
+  static std::atomic<bool> warned{false};
+  const int cores = UsableCores();
+  if (threads <= cores || warned.exchange(true)) return;
+  Notice("warning: %d threads for %d usable core%s: this is slower than %d",
+         threads, cores, cores == 1 ? "" : "s", cores);
+}
+
 // One call of Fit.
 class Fitter {
  public:
@@ -136,10 +161,10 @@ class Fitter {
       }
       // Who is told to stop waits for nobody.
       if (!resumes || fit_.interrupted) return status;
-      std::fprintf(stderr,
-                   "warning: %s; waiting for it to come back, to go on from "
-                   "the newest state\n",
-                   status.message());
+      Notice(
+          "warning: %s; waiting for it to come back, to go on from "
+          "the newest state",
+          status.message());
       RINGLET_RETURN_IF_ERROR(Rejoin(status.rank()));
     }
   }
@@ -177,9 +202,8 @@ class Fitter {
         if (model_->iterations() != iterations) border_.Forget();
         return rejoined;
       }
-      std::fprintf(stderr,
-                   "warning: %s, while the workers met again; waiting on\n",
-                   rejoined.message());
+      Notice("warning: %s, while the workers met again; waiting on",
+             rejoined.message());
     }
   }
 
@@ -243,6 +267,7 @@ class Fitter {
                    "all of them anew");
     }
     FirstBorder();
+    SayWhereItGoesOn();
     // What will be trained again is not history.
     while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
       history->epoch.pop_back();
@@ -256,6 +281,7 @@ class Fitter {
     if (options_.check_replicas_every > 0) {
       RINGLET_RETURN_IF_ERROR(CheckReplicas());
     }
+    WarnOfDivergence();
     // What callbacks do to the weights now, they would do a second time.
     HoldBorder();
     KeepWeights();
@@ -272,6 +298,88 @@ class Fitter {
   }
 
   bool alone() const { return model_->collective()->size() == 1; }
+  bool prints() const {
+    return fit_.chief && options_.verbose != Verbose::kSilent;
+  }
+
+  // After a break, of the process or of the job.
+  void SayWhereItGoesOn() {
+    if (!prints()) return;
+    const bool rejoined = fit_.in_memory;
+    if (!rejoined && fit_.restored_from.empty()) return;
+    const char* const from =
+        rejoined ? "the memory of the workers" : fit_.restored_from.c_str();
+    if (fit_.epoch >= fit_.epochs) {
+      std::fprintf(options_.out, "all %" PRId64 " epochs are trained (%s)\n",
+                   fit_.epochs, from);
+    } else {
+      std::fprintf(options_.out, "goes on at %s, from %s\n",
+                   fit_.NextStep().c_str(), from);
+    }
+    std::fflush(options_.out);
+  }
+
+  // Values that networks do not learn from, most often because of a scale that
+  // was meant as a divisor. Once a model, as far as the values are known or in
+  // the chief's first batch.
+  void NoteRange(const Batch& batch) {
+    if (looked_at_range_) return;
+    looked_at_range_ = true;
+    if (!fit_.chief || number_ > 1) return;
+    double ends[2] = {};
+    double most = 0;
+    const Scale& scale = dataset_.scale();
+    // Of bytes the source knows what they may be, not what they are.
+    const Source& source = *dataset_.source();
+    if (source.x().dtype != DType::kUint8 &&
+        source.XRange(&ends[0], &ends[1])) {
+      for (const double end : ends) {
+        most = std::max(most, std::fabs(end * scale.factor + scale.offset));
+      }
+    } else {
+      const int64_t n = batch.count * model_->input_shape().elements();
+      for (int64_t i = 0; i < n; ++i) {
+        most = std::max(most, std::fabs(static_cast<double>(batch.x[i])));
+      }
+    }
+    if (most <= kLargeInput) return;
+    Notice(
+        "warning: the training data reach %g (each value is x * scale + "
+        "offset, with scale %g and offset %g); networks learn from values near "
+        "1. Scale multiplies: for bytes it is 1/255 = 0.00392156862745098, not "
+        "255",
+        most, scale.factor, scale.offset);
+  }
+
+  // The hint once; what it has come to at the end of the fit again.
+  void NoteDivergence(const Logs& logs) {
+    const double* loss = logs.Find("loss");
+    const bool finite = loss == nullptr || std::isfinite(*loss);
+    if (!finite && diverged_ == 0) {
+      diverged_ = fit_.epoch + 1;
+      if (fit_.chief && !Has("terminate_on_nan")) {
+        Notice("warning: the loss is %s at the end of epoch %" PRId64
+               ": the training has diverged, and what follows is of no use. "
+               "Try a smaller learning rate, look at the scale of the data, "
+               "and add the callback TerminateOnNaN, which stops at once",
+               std::isnan(*loss) ? "not a number" : "infinite", diverged_);
+      }
+    }
+    if (finite) diverged_ = 0;
+  }
+  void WarnOfDivergence() const {
+    if (!fit_.chief || diverged_ == 0 || fit_.epoch <= diverged_) return;
+    Notice("warning: the training has diverged in epoch %" PRId64
+           ": the model is of no use",
+           diverged_);
+  }
+
+  bool Has(const char* callback) const {
+    for (const auto& each : options_.callbacks) {
+      if (std::strcmp(each->name(), callback) == 0) return true;
+    }
+    return false;
+  }
 
   // All ranks take the state of the one that had gone furthest among those that
   // were in this fit when a worker was lost.
@@ -383,20 +491,19 @@ class Fitter {
   }
 
   Status Epoch(History* history) {
-    const bool prints = fit_.chief;
     if (fit_.step == 0) {
       HoldBorder();
       model_->ResetMetrics();
       for (MetricState& state : fit_.metrics) state = MetricState();
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
     }
-    const Verbose verbose = prints ? options_.verbose : Verbose::kSilent;
-    if (Progress::Resolve(verbose, options_.out) != Verbose::kSilent &&
-        fit_.epochs > 1) {
+    if (prints() && fit_.epochs > 1) {
       std::fprintf(options_.out, "Epoch %" PRId64 "/%" PRId64 "\n",
                    fit_.epoch + 1, fit_.epochs);
+      std::fflush(options_.out);
     }
-    Progress progress(verbose, options_.out, fit_.steps_per_epoch);
+    Progress progress(prints() ? options_.verbose : Verbose::kSilent,
+                      options_.out, fit_.steps_per_epoch);
     RINGLET_RETURN_IF_ERROR(Steps(&progress));
     HoldBorder();
 
@@ -406,6 +513,7 @@ class Fitter {
     KeepWeights();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
     progress.Finish(fit_.step, logs);
+    NoteDivergence(logs);
     history->epoch.push_back(fit_.epoch);
     history->logs.push_back(logs);
     last_ = logs;
@@ -420,10 +528,18 @@ class Fitter {
   }
 
   Status SavePoint(bool epoch_ended) {
+    if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
+      fit_.interrupted = false;
+    }
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
     TakeBorder();
     if (!fit_.interrupted) return Status();
     agreed_ = true;
+    if (fit_.signal != 0 && !Restores()) {
+      return Interrupted(
+          fit_.signal, "interrupted after %s: %s", fit_.LastStep().c_str(),
+          fit_.kept.empty() ? "nothing was saved" : fit_.kept.c_str());
+    }
     // The other ranks cannot know how the chief's save went.
     return Error(Code::kCancelled,
                  "interrupted before epoch %" PRId64 ", step %" PRId64
@@ -445,6 +561,7 @@ class Fitter {
     while (fit_.step < fit_.steps_per_epoch && !fit_.stop_training) {
       if (RanOut()) return Status();
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+      NoteRange(batch);
       RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
       RINGLET_RETURN_IF_ERROR(Train(batch).Annotate(
           "epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1, fit_.step + 1));
@@ -484,11 +601,10 @@ class Fitter {
         fit_.step;
     if (used < dataset_.steps(model_->collective()->size())) return false;
     if (fit_.chief) {
-      std::fprintf(
-          stderr,
+      Notice(
           "warning: Your input ran out of data; interrupting training. Make "
           "sure that the dataset can give at least `steps_per_epoch * epochs` "
-          "batches (%" PRId64 "); Repeat() lets it begin again.\n",
+          "batches (%" PRId64 "); Repeat() lets it begin again.",
           options_.steps_per_epoch * (fit_.epochs - options_.initial_epoch));
     }
     fit_.stop_training = true;
@@ -526,12 +642,19 @@ class Fitter {
     int64_t done = 0;
     RINGLET_RETURN_IF_ERROR(RunEvaluation(
         model_, options_.validation_data, options_.validation_steps,
-        options_.prefetch, nullptr, "", &test, &done));
+        options_.prefetch, nullptr, "",
+        [this](bool* stop) {
+          const Status told = Tell(&Callback::OnTestBatchEnd);
+          *stop = fit_.interrupted && alone();
+          return told;
+        },
+        &test, &done));
+    std::copy(running.begin(), running.end(), model_->metric_states());
+    if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
     for (const auto& entry : test.entries()) {
       logs->Set("val_" + entry.first, entry.second);
     }
-    std::copy(running.begin(), running.end(), model_->metric_states());
     return Status();
   }
 
@@ -546,6 +669,9 @@ class Fitter {
   bool begun_ = false;   // the run has a state beyond its start
   Border border_;
   bool keeps_border_ = false;
+  bool looked_at_range_ = false;
+  int64_t diverged_ =
+      0;  // the epoch, from 1, since which the loss is not finite
   std::unique_ptr<float[]> weights_;  // as they were before callbacks' changes
 };
 
@@ -565,6 +691,30 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
                       {2},
                       &metrics[i]});
   }
+}
+
+namespace {
+
+// Both counted from 1; of = 0: not known.
+std::string StepText(int64_t epoch, int64_t step, int64_t of) {
+  std::string text =
+      "epoch " + std::to_string(epoch) + ", step " + std::to_string(step);
+  return of > 0 ? text + " of " + std::to_string(of) : text;
+}
+
+}  // namespace
+
+std::string FitState::LastStep() const {
+  if (step > 0) return StepText(epoch + 1, step, steps_per_epoch);
+  if (epoch == 0) return "no step";
+  return "epoch " + std::to_string(epoch);
+}
+
+std::string FitState::NextStep() const {
+  if (steps_per_epoch > 0 && step >= steps_per_epoch) {
+    return "the end of epoch " + std::to_string(epoch + 1);
+  }
+  return StepText(epoch + 1, step + 1, steps_per_epoch);
 }
 
 Status FitState::StateLoaded() {
@@ -593,6 +743,7 @@ Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
     return InvalidArgument("model '%s': a callback calls Fit, which runs",
                            impl_->name.c_str());
   }
+  if (compiled()) WarnOfThreads(threads());
   impl_->fitting = true;
   const Status fitted =
       Fitter(this, impl_->fits + 1, dataset, options).Run(&history);
@@ -617,7 +768,7 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
                     steps);
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(RunEvaluation(model, dataset, steps, options.prefetch,
-                                        &progress, "", logs, &done));
+                                        &progress, "", nullptr, logs, &done));
   progress.Finish(done, *logs);
   return Status();
 }

@@ -8,6 +8,9 @@
 //   model.Evaluate(dataset, options)  "loss" and the metrics over the dataset
 //   model.Predict(dataset)            outputs (examples, output shape) in the
 //                                     order of the dataset, on every rank
+//
+// Signals are the program's own, unless a callback takes them: BackupAndRestore
+// and SaveWhenTrained save on SIGINT, SIGTERM and SIGHUP, and Fit returns.
 
 #ifndef RINGLET_CORE_FIT_H_
 #define RINGLET_CORE_FIT_H_
@@ -39,7 +42,8 @@ struct FitOptions {
   std::vector<int64_t> validation_epochs;  // … or after these, from 1 on
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  FILE* out = stdout;    // of the progress; only the chief prints
+  // Of the progress, each line flushed as it is made; only the chief prints.
+  FILE* out = stdout;
   bool prefetch = true;  // prepare the next batch while this one computes
   // Every so many steps all ranks compare their weights (Model::CheckReplicas);
   // 0: never.

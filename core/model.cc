@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "message.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -170,14 +171,13 @@ void Model::Impl::ChooseStepLoss() {
   output_loss.from_logits = false;
   static std::atomic<bool> warned{false};
   if (!loss.from_logits || warned.exchange(true)) return;
-  std::fprintf(stderr,
-               "warning: `%s` received `from_logits=True`, but the output of "
-               "model '%s' was produced by the %s activation of layer '%s' and "
-               "thus does not represent logits. Was this intended? The loss "
-               "takes that activation's input\n",
-               loss.name().c_str(), name.c_str(),
-               activation == kSoftmax ? "softmax" : "sigmoid",
-               output_node().layer.name.c_str());
+  Notice(
+      "warning: `%s` received `from_logits=True`, but the output of "
+      "model '%s' was produced by the %s activation of layer '%s' and "
+      "thus does not represent logits. Was this intended? The loss "
+      "takes that activation's input",
+      loss.name().c_str(), name.c_str(), activation == kSoftmax ? "softmax" : "sigmoid",
+      output_node().layer.name.c_str());
 }
 
 void Model::Impl::MakePool() {

@@ -28,10 +28,10 @@ Verbose Progress::Resolve(Verbose verbose, FILE* out) {
 
 Progress::Progress(Verbose verbose, FILE* out, int64_t target, Clock* clock)
     : verbose_(Resolve(verbose, out)),
-      out_(out),
       target_(target),
       clock_(clock),
-      start_(clock->MonotonicNanos()) {
+      start_(clock->MonotonicNanos()),
+      written_(out) {
   line_.reserve(4096);
 }
 
@@ -166,8 +166,7 @@ void Progress::Draw(int64_t done, const Logs& logs, bool final) {
     AppendLogs(logs);
   }
   if (final) line_ += '\n';
-  std::fwrite(line_.data(), 1, line_.size(), out_);
-  std::fflush(out_);
+  written_.Write(line_, final);
 }
 
 }  // namespace ringlet

@@ -1,8 +1,9 @@
 // Progress: Keras's progress bar and its one-line form.
 //
 // Public. Rendered as Keras 3's utils/progbar.py does: the bar redraws itself
-// on a terminal, the line is printed once an epoch. Nothing is allocated after
-// the first call.
+// on a terminal, the line is printed once an epoch. Every drawing is flushed.
+// Nothing is allocated after the first call. A bar that is not finished ends
+// its line when it goes.
 
 #ifndef RINGLET_CORE_PROGRESS_H_
 #define RINGLET_CORE_PROGRESS_H_
@@ -14,6 +15,7 @@
 #include "callback.h"
 #include "clock.h"
 #include "fit.h"
+#include "message.h"
 
 namespace ringlet {
 
@@ -41,7 +43,6 @@ class Progress {
   void Append(const char* format, ...) RINGLET_PRINTF(2, 3);
 
   const Verbose verbose_;
-  FILE* const out_;
   const int64_t target_;
   Clock* const clock_;
   const int64_t start_;
@@ -49,6 +50,7 @@ class Progress {
   int64_t last_draw_ = 0;
   int width_ = 0;     // columns of the last drawing
   std::string line_;  // bytes to write
+  OpenLine written_;
   int columns_ = 0;   // columns of line_
 };
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "message.h"
+
 namespace ringlet {
 namespace {
 
@@ -112,20 +114,18 @@ Status RowFile::FindRestored() {
     return Status();
   }
   if (size < offset_) {
-    std::fprintf(stderr,
-                 "warning: %s: %s has %" PRId64 " of the %" PRId64
-                 " bytes that it had when the backup was made; rows are "
-                 "missing\n",
-                 callback_, filename_.c_str(), size, offset_);
+    Notice("warning: %s: %s has %" PRId64 " of the %" PRId64
+           " bytes that it had when the backup was made; rows are "
+           "missing",
+           callback_, filename_.c_str(), size, offset_);
     offset_ = EndOfRows(file_, size);
   } else if (char last = '\n'; offset_ > 0 &&
                                ReadAt(file_, &last, 1, offset_ - 1) == 1 &&
                                last != '\n') {
-    std::fprintf(stderr,
-                 "warning: %s: no row of %s ends at byte %" PRId64
-                 ", as one did when the backup was made; rows may be missing, "
-                 "or there twice\n",
-                 callback_, filename_.c_str(), offset_);
+    Notice("warning: %s: no row of %s ends at byte %" PRId64
+           ", as one did when the backup was made; rows may be missing, "
+           "or there twice",
+           callback_, filename_.c_str(), offset_);
     offset_ = EndOfRows(file_, offset_);
   }
   return size == offset_ ? Status() : GoBack();
@@ -197,8 +197,8 @@ bool RowFile::Flush() {
 }
 
 void RowFile::Warn(const char* what) const {
-  std::fprintf(stderr, "warning: %s: %s: writing a row: %s; %s\n", callback_,
-               filename_.c_str(), ErrnoText(errno).c_str(), what);
+  Notice("warning: %s: %s: writing a row: %s; %s", callback_, filename_.c_str(),
+         ErrnoText(errno).c_str(), what);
 }
 
 void RowFile::Write(const std::string& rows) {
@@ -231,9 +231,8 @@ void RowFile::Close() {
   open_ = false;
   if (file_ < 0) return;
   if (!Flush()) {
-    std::fprintf(stderr, "warning: %s: %s: %s; its last %zu bytes are lost\n",
-                 callback_, filename_.c_str(), ErrnoText(errno).c_str(),
-                 kept_.size());
+    Notice("warning: %s: %s: %s; its last %zu bytes are lost", callback_,
+           filename_.c_str(), ErrnoText(errno).c_str(), kept_.size());
     kept_.clear();
   }
   close(file_);

@@ -56,6 +56,10 @@ class Source {
     return false;
   }
 
+  // Where the labels are names in the file: that of each class number, sorted.
+  // Empty where they are numbers.
+  virtual std::vector<std::string> ClassNames() const { return {}; }
+
   // Where each file of the source begins, for sharding by file; the first is
   // 0. Empty where the source is not made of files.
   virtual std::vector<int64_t> FileStarts() const { return {}; }

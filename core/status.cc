@@ -8,6 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include "message.h"
+
 namespace ringlet {
 
 // Followed in memory by the message, where the record is from the heap.
@@ -41,6 +43,8 @@ const char* CodeName(Code code) {
       return "DEADLINE_EXCEEDED";
     case Code::kCancelled:
       return "CANCELLED";
+    case Code::kInterrupted:
+      return "INTERRUPTED";
     case Code::kUnimplemented:
       return "UNIMPLEMENTED";
     case Code::kIo:
@@ -96,6 +100,7 @@ StatusBuilder::Record* StatusBuilder::Static(Code code) {
       RINGLET_RECORD(kPeerLost),
       RINGLET_RECORD(kDeadlineExceeded),
       RINGLET_RECORD(kCancelled),
+      RINGLET_RECORD(kInterrupted),
       RINGLET_RECORD(kUnimplemented),
       RINGLET_RECORD(kIo),
       RINGLET_RECORD(kInternal),
@@ -166,6 +171,9 @@ Status ResourceExhausted(const char* format, ...) {
 Status PeerLost(int rank, const char* format, ...) {
   RINGLET_MAKE(Code::kPeerLost, 0, rank, "");
 }
+Status Interrupted(int signal, const char* format, ...) {
+  RINGLET_MAKE(Code::kInterrupted, signal, -1, "");
+}
 
 namespace {
 
@@ -230,13 +238,15 @@ void EndWithError(const Status& status) {
 int ExitCode(const Status& status) {
   if (status.ok()) return 0;
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", status.message());
+  Notice("error: %s", status.message());
   switch (status.code()) {
     case Code::kInvalidArgument:
       return 2;
     case Code::kPeerLost:
     case Code::kCancelled:
       return 75;
+    case Code::kInterrupted:
+      return 128 + status.os_error();
     default:
       return 1;
   }

@@ -40,6 +40,7 @@ enum class Code : uint8_t {
   kPeerLost,           // recover from the loss of rank()
   kDeadlineExceeded,   // wait longer or give up
   kCancelled,          // the caller itself asked to stop
+  kInterrupted,        // a signal ended it, os_error() its number
   kUnimplemented,      // not built in
   kIo,                 // the OS refused a read or write: see os_error()
   kInternal,           // a bug in ringlet, or an exception of a user's code
@@ -90,6 +91,7 @@ Status NotFound(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status Corruption(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status ResourceExhausted(const char* format, ...) RINGLET_PRINTF(1, 2);
 Status PeerLost(int rank, const char* format, ...) RINGLET_PRINTF(2, 3);
+Status Interrupted(int signal, const char* format, ...) RINGLET_PRINTF(2, 3);
 // The system's words for an errno; any thread may ask for them, unlike
 // strerror.
 class ErrnoText {
@@ -108,7 +110,8 @@ Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 
 // What a program returns from main: prints "error: <message>" on stderr where
 // there is one. 0 done, 2 for kInvalidArgument (usage), 75 where the run can
-// be resumed (kPeerLost, kCancelled; EX_TEMPFAIL), 1 for everything else.
+// be resumed (kPeerLost, kCancelled; EX_TEMPFAIL), 128 + the signal for
+// kInterrupted, as a shell has it, 1 for everything else.
 int ExitCode(const Status& status);
 
 // Prints "error: <message>" on stderr and aborts.

@@ -1,5 +1,6 @@
 #include "thread.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,14 @@ void Thread::Join() {
   if (!started_) return;
   RINGLET_CHECK(pthread_join(thread_, nullptr) == 0);
   started_ = false;
+}
+
+int UsableCores() {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof(usable), &usable) == 0) {
+    return std::max(1, CPU_COUNT(&usable));
+  }
+  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 }  // namespace ringlet

@@ -41,6 +41,9 @@ class Thread {
   bool started_ = false;
 };
 
+// Cores that this process may use.
+int UsableCores();
+
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_THREAD_H_

@@ -93,14 +93,19 @@ inline Status CheckPair(const std::string& x, int64_t x_count,
 
 class ArraySource final : public Source {
  public:
-  ArraySource(int64_t size, ExampleArray x, ExampleArray y)
-      : size_(size), x_(std::move(x)), y_(std::move(y)) {}
+  ArraySource(int64_t size, ExampleArray x, ExampleArray y,
+              std::vector<std::string> class_names = {})
+      : size_(size),
+        x_(std::move(x)),
+        y_(std::move(y)),
+        class_names_(std::move(class_names)) {}
 
   int64_t size() const override { return size_; }
   ExampleSpec x() const override { return x_.spec; }
   ExampleSpec y() const override { return y_.spec; }
   std::string name() const override { return BaseName(x_.name); }
   std::string y_name() const override { return BaseName(y_.name); }
+  std::vector<std::string> ClassNames() const override { return class_names_; }
   bool XRange(double* least, double* largest) const override {
     return x_.Range(least, largest);
   }
@@ -113,6 +118,7 @@ class ArraySource final : public Source {
  private:
   const int64_t size_;
   const ExampleArray x_, y_;
+  const std::vector<std::string> class_names_;
 };
 
 }  // namespace ringlet

@@ -1,15 +1,11 @@
 #include "backup_and_restore.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cinttypes>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "../core/collective.h"
+#include "../core/interrupts.h"
+#include "../core/message.h"
 #include "../core/model.h"
 #include "../core/run_state.h"
 #include "background_saver.h"
@@ -23,48 +19,6 @@ namespace {
 
 // Of the metadata.
 constexpr char kLayersKey[] = "layers", kDataKey[] = "data";
-
-// The process's: a signal has no other place to leave its mark.
-std::atomic<int> g_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free);
-
-void NoteSignal(int number) { g_signal = number; }
-
-// SIGTERM and SIGINT are noted while one lives; the second of a kind does what
-// it does by default. The first one installs and the last one to go restores:
-// several callbacks, of one fit or of fits in several threads, may have one
-// each and let go in any order.
-class SignalGuard {
- public:
-  SignalGuard() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    if (count_++ > 0) return;
-    g_signal = 0;
-    struct sigaction action = {};
-    action.sa_handler = NoteSignal;
-    action.sa_flags = SA_RESTART | SA_RESETHAND;
-    sigaction(SIGTERM, &action, &old_term_);
-    sigaction(SIGINT, &action, &old_int_);
-  }
-  ~SignalGuard() {
-    const std::lock_guard<std::mutex> lock(mutex());
-    if (--count_ > 0) return;
-    sigaction(SIGTERM, &old_term_, nullptr);
-    sigaction(SIGINT, &old_int_, nullptr);
-  }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex* const mutex = new std::mutex;
-    return *mutex;
-  }
-  static int count_;
-  static struct sigaction old_term_, old_int_;
-};
-
-int SignalGuard::count_ = 0;
-struct sigaction SignalGuard::old_term_ = {};
-struct sigaction SignalGuard::old_int_ = {};
 
 class BackupAndRestoreCallback final : public Callback {
  public:
@@ -86,6 +40,7 @@ class BackupAndRestoreCallback final : public Callback {
           options_.save_freq);
     }
     steps_since_ = 0;
+    counted_epoch_ = counted_step_ = -1;
     saver_.reset();
     ends_ = false;
     checkpoints_.reset();
@@ -94,7 +49,7 @@ class BackupAndRestoreCallback final : public Callback {
     if (fit.chief) opened = Open();
     RINGLET_RETURN_IF_ERROR(ShareStatus(fit.model->collective(), opened));
     if (options_.save_before_preemption) {
-      signals_ = std::make_unique<SignalGuard>();
+      signals_ = std::make_unique<Interrupts>(/*says=*/fit.chief);
     }
     return Status();
   }
@@ -114,15 +69,20 @@ class BackupAndRestoreCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(ShareStatus(collective, loaded));
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
     fit.lost = false;
+    if (fit.chief) fit.restored_from = checkpoints_->latest();
     return Status();
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    fit.interrupted |= Interrupted();
+    NoteSignal(&fit);
+    return Status();
+  }
+  Status OnTestBatchEnd(FitState& fit) override {
+    NoteSignal(&fit);
     return Status();
   }
   Status OnEpochEnd(FitState& fit, Logs*) override {
-    fit.interrupted |= Interrupted();
+    NoteSignal(&fit);
     return Status();
   }
 
@@ -130,7 +90,8 @@ class BackupAndRestoreCallback final : public Callback {
     bool due = fit.interrupted;
     if (options_.save_freq == 0) {
       due |= epoch_ended;
-    } else if (!epoch_ended && ++steps_since_ >= options_.save_freq) {
+    } else if (!epoch_ended && !IsCounted(fit) &&
+               ++steps_since_ >= options_.save_freq) {
       due = true;
       steps_since_ = 0;
     }
@@ -144,7 +105,7 @@ class BackupAndRestoreCallback final : public Callback {
       const Status removed = checkpoints_->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
-    fit.interrupted |= Interrupted();  // in the step that was cut off
+    NoteSignal(&fit);  // in the step that was cut off
     saver_.reset();
     checkpoints_.reset();
     signals_.reset();
@@ -169,10 +130,20 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
  private:
-  bool Interrupted() const { return signals_ != nullptr && g_signal != 0; }
+  // Where a validation is broken off its step's end comes a second time.
+  bool IsCounted(const FitState& fit) {
+    const bool is = counted_epoch_ == fit.epoch && counted_step_ == fit.step;
+    counted_epoch_ = fit.epoch;
+    counted_step_ = fit.step;
+    return is;
+  }
+
+  void NoteSignal(FitState* fit) const {
+    if (signals_ != nullptr) Interrupts::Note(fit);
+  }
 
   static void Warn(const Status& status, const char* what) {
-    std::fprintf(stderr, "warning: %s: %s\n", what, status.message());
+    Notice("warning: %s: %s", what, status.message());
   }
 
   Status Open() {
@@ -226,12 +197,11 @@ class BackupAndRestoreCallback final : public Callback {
     const auto saved = file.metadata().find(kDataKey);
     const std::string here = DescribeData(fit);
     if (saved != file.metadata().end() && saved->second != here) {
-      std::fprintf(stderr,
-                   "warning: %s was saved with other data or batches: %s; "
-                   "here: %s. Training goes on from there, and not as it would "
-                   "have without the break\n",
-                   path.c_str(), Printable(saved->second).c_str(),
-                   here.c_str());
+      Notice(
+          "warning: %s was saved with other data or batches: %s; "
+          "here: %s. Training goes on from there, and not as it would "
+          "have without the break",
+          path.c_str(), Printable(saved->second).c_str(), here.c_str());
     }
     return Status();
   }
@@ -278,10 +248,10 @@ class BackupAndRestoreCallback final : public Callback {
       return ends_ && !saved_.ok() ? NotSaved() : Status();
     }
     if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
-      std::fprintf(stderr,
-                   "warning: %s: the backup before is still being written; "
-                   "this one, of step %" PRId64 ", is left out\n",
-                   directory_.c_str(), fit.model->iterations());
+      Notice(
+          "warning: %s: the backup before is still being written; "
+          "this one, of step %" PRId64 ", is left out",
+          directory_.c_str(), fit.model->iterations());
       return Status();
     }
     const Status copied = saver_->Start(&state, metadata);
@@ -294,9 +264,10 @@ class BackupAndRestoreCallback final : public Callback {
   const std::string directory_;
   const BackupAndRestoreOptions options_;
   int64_t steps_since_ = 0;
+  int64_t counted_epoch_ = -1, counted_step_ = -1;
   bool ends_ = false;  // the save is the last, for the fit was interrupted
   Status saved_;       // how the last save went; the saver's while it is busy
-  std::unique_ptr<SignalGuard> signals_;
+  std::unique_ptr<Interrupts> signals_;
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;

@@ -34,10 +34,10 @@ struct BackupAndRestoreOptions {
   bool double_checkpoint = false;
   // Removes the backup once training has completed, and only then.
   bool delete_checkpoint = true;
-  // SIGTERM and SIGINT save at the next end of a step and end the fit with
-  // kCancelled (exit code 75: run again to go on; where that save fails, from
-  // the backup before, or, where there is none, with the save's error). A
-  // second one of a kind kills.
+  // SIGTERM, SIGINT and SIGHUP save at the next end of a step and end the fit
+  // with kCancelled (exit code 75: run again to go on; where that save fails,
+  // from the backup before, or, where there is none, with the save's error). A
+  // second one kills.
   bool save_before_preemption = true;
   // Training pauses for a copy of the state alone, which another thread
   // writes. False: it waits for the disk, and the memory is saved.

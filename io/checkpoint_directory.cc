@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "../core/message.h"
+
 namespace ringlet {
 
 namespace {
@@ -417,7 +419,7 @@ void CheckpointDirectory::Warn(const std::string& message) const {
   if (options_.warn) {
     options_.warn(message);
   } else {
-    std::fprintf(stderr, "warning: %s\n", message.c_str());
+    Notice("warning: %s", message.c_str());
   }
 }
 

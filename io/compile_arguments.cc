@@ -38,4 +38,25 @@ Status CompileArgumentsFromJson(const std::string& text,
   return Status();
 }
 
+std::string DescribeRate(const Optimizer& optimizer) {
+  Json json;
+  const Status parsed = ParseKerasJson(ToJson(optimizer), "optimizer", &json);
+  RINGLET_CHECK(parsed.ok());
+  const Json schedule = json["config"]["learning_rate"]["class_name"];
+  if (schedule.is_string()) return schedule.text();
+  return JsonWriter().Float(optimizer.learning_rate.initial).text();
+}
+
+std::string DescribeCompile(const CompileArguments& arguments) {
+  const Optimizer& optimizer = arguments.optimizer;
+  const Loss& loss = arguments.loss;
+  std::string text = std::string(optimizer.name) + ", learning rate " +
+                     DescribeRate(optimizer) + "; " + loss.class_name() +
+                     (loss.from_logits ? " from logits" : "");
+  for (size_t i = 0; i < arguments.metrics.size(); ++i) {
+    text += (i == 0 ? "; metrics " : ", ") + arguments.metrics[i].name;
+  }
+  return text;
+}
+
 }  // namespace ringlet

@@ -24,6 +24,12 @@ std::string CompileArgumentsToJson(const Model& compiled);
 Status CompileArgumentsFromJson(const std::string& text,
                                 CompileArguments* arguments);
 
+// Of its learning rate: "0.001", or a schedule's class, "CosineDecay".
+std::string DescribeRate(const Optimizer& optimizer);
+// In a line: "SGD, learning rate 0.001; SparseCategoricalCrossentropy from
+// logits; metrics accuracy".
+std::string DescribeCompile(const CompileArguments& arguments);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_IO_COMPILE_ARGUMENTS_H_

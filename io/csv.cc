@@ -4,10 +4,13 @@
 #include <charconv>
 #include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
 #include "array_source.h"
+#include "class_names.h"
+#include "file_kind.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -104,10 +107,21 @@ bool ParseNumber(std::string_view field, float* value) {
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
+// Of any size, also one that fits no float32.
+bool IsNumber(std::string_view field) {
+  float value;
+  if (ParseNumber(field, &value)) return true;
+  double wide;
+  const char* const end = field.data() + field.size();
+  return std::from_chars(field.data(), end, wide).ptr == end && !field.empty();
+}
+
+using Fields = std::vector<std::string_view>;
+
 class CsvReader {
  public:
   CsvReader(const std::string& path, const CsvOptions& options)
-      : path_(path), options_(options) {}
+      : path_(path), options_(options), has_label_(options.has_label) {}
 
   Status Read(std::shared_ptr<Source>* source) {
     InputFile file;
@@ -115,38 +129,35 @@ class CsvReader {
     LineReader lines(&file);
     std::string line;
     bool more = true;
-    std::vector<std::string_view> fields;
+    Fields fields;
     while (true) {
       RINGLET_RETURN_IF_ERROR(lines.Next(&line, &more));
       if (!more) break;
       if (Trim(line).empty()) continue;
       SplitFields(line, options_.separator, &fields);
-      if (columns_ == 0) {
-        RINGLET_RETURN_IF_ERROR(Begin(fields, lines.number()));
-        if (options_.header) continue;
+      if (columns_ > 0) {
+        RINGLET_RETURN_IF_ERROR(TakeFirst(&fields));
+        RINGLET_RETURN_IF_ERROR(Row(fields, lines.number()));
+        continue;
       }
-      RINGLET_RETURN_IF_ERROR(Row(fields, lines.number()));
+      RINGLET_RETURN_IF_ERROR(Begin(fields, lines.number()));
+      first_number_ = lines.number();
+      if (!HoldsNames(fields)) first_ = line;
     }
+    RINGLET_RETURN_IF_ERROR(TakeFirst(nullptr));
     if (rows_ == 0) {
       return Corruption("%s: no rows of numbers", path_.c_str());
     }
-    const int64_t labels = options_.has_label ? 1 : 0;
-    const Shape y = options_.has_label ? Shape() : Shape({0});
-    *source = std::make_shared<ArraySource>(
-        rows_,
-        ExampleArray{
-            path_,
-            {DType::kFloat32, {static_cast<int64_t>(columns_) - labels}},
-            std::move(x_)},
-        ExampleArray{path_, {DType::kFloat32, y}, std::move(y_)});
+    Finish(source);
     return Status();
   }
 
  private:
   // The first line says how many columns there are and which is the label.
-  Status Begin(const std::vector<std::string_view>& fields, int64_t line) {
+  Status Begin(const Fields& fields, int64_t line) {
     columns_ = fields.size();
-    if (!options_.has_label && columns_ <= kMostColumns) {
+    RINGLET_RETURN_IF_ERROR(CountColumns());
+    if (!has_label_ && columns_ <= kMostColumns) {
       label_ = -1;
       return Status();
     }
@@ -161,12 +172,12 @@ class CsvReader {
       const int64_t column = options_.label_column;
       label_ = column < 0 ? column + n : column;
       if (label_ >= 0 && label_ < n) return Status();
-      return InvalidArgument("%s: label_column %d of %zu columns",
+      return InvalidArgument("%s: the label is column %d of %zu columns",
                              path_.c_str(), options_.label_column, columns_);
     }
     const auto found =
         std::find(fields.begin(), fields.end(), options_.label_name);
-    if (!options_.header || found == fields.end()) {
+    if (!options_.header.value_or(true) || found == fields.end()) {
       return InvalidArgument("%s: line %" PRId64 ": no column named '%s'",
                              path_.c_str(), line, options_.label_name.c_str());
     }
@@ -174,14 +185,84 @@ class CsvReader {
     return Status();
   }
 
-  Status Row(const std::vector<std::string_view>& fields, int64_t line) {
+  // With options_.values the number of columns tells whether there is a label.
+  Status CountColumns() {
+    if (options_.values == 0) return Status();
+    const bool named =
+        !options_.label_name.empty() || options_.label_column != -1;
+    const int64_t n = static_cast<int64_t>(columns_);
+    has_label_ = n == options_.values + 1;
+    if (has_label_ || (n == options_.values && !named)) return Status();
+    return InvalidArgument(
+        "%s: has %zu columns; the model takes %" PRId64
+        " and, beside them, one of a label%s",
+        path_.c_str(), columns_, options_.values,
+        named ? ", which --label or the RUN.json names" : "");
+  }
+
+  bool IsLabel(size_t column) const {
+    return static_cast<int64_t>(column) == label_;
+  }
+
+  // Of the first line. Whether what looks like a row is one may be left to
+  // TakeFirst.
+  bool HoldsNames(const Fields& fields) {
+    if (options_.header) return *options_.header;
+    if (!options_.label_name.empty()) return true;
+    constexpr size_t kLeastCounted = 3;  // "0,1" is as likely a row
+    bool counted = columns_ >= kLeastCounted;
+    for (size_t i = 0; i < columns_; ++i) {
+      const bool number = IsNumber(fields[i]);
+      if (!number && !IsLabel(i)) return true;
+      counted = counted && (!number || fields[i] == std::to_string(i));
+    }
+    if (counted) Tell("counts its columns and is read as names", "false");
+    return counted;
+  }
+
+  void Tell(const char* what, const char* otherwise) const {
+    std::fprintf(stderr,
+                 "note: %s: line %" PRId64
+                 " %s; where that is wrong say \"header\": %s (--%sheader)\n",
+                 path_.c_str(), first_number_, what, otherwise,
+                 otherwise[0] == 'f' ? "no-" : "");
+  }
+
+  // The first line as a row, unless `next`, the row after it, shows that it
+  // holds a name where labels are numbers.
+  Status TakeFirst(const Fields* next) {
+    if (first_.empty()) return Status();
+    const std::string line = std::move(first_);
+    first_.clear();
+    Fields fields;
+    SplitFields(line, options_.separator, &fields);
+    if (!options_.header) {
+      const size_t label = static_cast<size_t>(label_);
+      if (label_ >= 0 && next != nullptr && label < next->size() &&
+          !IsNumber(fields[label]) && IsNumber((*next)[label])) {
+        return Status();
+      }
+      Tell("holds numbers and is read as data, not as names", "true");
+    }
+    return Row(fields, first_number_);
+  }
+
+  Status Row(const Fields& fields, int64_t line) {
     if (fields.size() != columns_) {
       return Corruption("%s: line %" PRId64
                         " has %zu fields, the first had %zu",
                         path_.c_str(), line, fields.size(), columns_);
     }
+    if (rows_ == 0 && label_ >= 0) {
+      named_labels_ = !fields[static_cast<size_t>(label_)].empty() &&
+                      !IsNumber(fields[static_cast<size_t>(label_)]);
+    }
     for (size_t i = 0; i < columns_; ++i) {
       const std::string_view field = fields[i];
+      if (IsLabel(i) && named_labels_) {
+        RINGLET_RETURN_IF_ERROR(NamedLabel(field, line));
+        continue;
+      }
       float value = 0;
       if (!ParseNumber(field, &value)) {
         return Corruption("%s: line %" PRId64
@@ -190,8 +271,7 @@ class CsvReader {
                           path_.c_str(), line, i + 1,
                           std::string(field).c_str());
       }
-      std::vector<unsigned char>& to =
-          static_cast<int64_t>(i) == label_ ? y_ : x_;
+      std::vector<unsigned char>& to = IsLabel(i) ? y_ : x_;
       const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
       to.insert(to.end(), bytes, bytes + sizeof(value));
     }
@@ -199,11 +279,53 @@ class CsvReader {
     return Status();
   }
 
+  Status NamedLabel(std::string_view field, int64_t line) {
+    const std::string name(field);
+    if (name.empty() || IsNumber(name)) {
+      return Corruption("%s: line %" PRId64 ", column %" PRId64
+                        ": the label '%.40s' is no name as those before",
+                        path_.c_str(), line, label_ + 1, name.c_str());
+    }
+    classes_.push_back(names_.Add(name));
+    if (classes_.back() >= 0) return Status();
+    return Corruption("%s: line %" PRId64 ", column %" PRId64
+                      ": more than %zu different labels; these are no classes",
+                      path_.c_str(), line, label_ + 1, ClassNumbers::kMost);
+  }
+
+  void Finish(std::shared_ptr<Source>* source) {
+    std::vector<std::string> names;
+    if (named_labels_) {
+      names = names_.Sort(classes_.data(), rows_);
+      const auto* bytes = reinterpret_cast<unsigned char*>(classes_.data());
+      y_.assign(bytes, bytes + classes_.size() * sizeof(classes_[0]));
+      TellClassNames(path_, names);
+    }
+    const int64_t labels = has_label_ ? 1 : 0;
+    *source = std::make_shared<ArraySource>(
+        rows_,
+        ExampleArray{
+            path_,
+            {DType::kFloat32, {static_cast<int64_t>(columns_) - labels}},
+            std::move(x_)},
+        ExampleArray{path_,
+                     {named_labels_ ? DType::kInt32 : DType::kFloat32,
+                      has_label_ ? Shape() : Shape({0})},
+                     std::move(y_)},
+        std::move(names));
+  }
+
   const std::string path_;
   const CsvOptions options_;
+  bool has_label_;
   size_t columns_ = 0;
-  int64_t label_ = 0;
+  int64_t label_ = 0;  // the column; -1: none
+  std::string first_;  // the first line, where it is not known to hold names
+  int64_t first_number_ = 1;
   int64_t rows_ = 0;
+  bool named_labels_ = false;
+  std::vector<int32_t> classes_;  // of named labels
+  ClassNumbers names_;
   std::vector<unsigned char> x_, y_;
 };
 
@@ -212,7 +334,9 @@ class CsvReader {
 Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
   std::shared_ptr<Source> source;
   const Status status = CsvReader(path, options).Read(&source);
-  return status.ok() ? Dataset(std::move(source)) : Dataset(status);
+  if (status.ok()) return Dataset(std::move(source));
+  return Dataset(
+      OtherKind(FileSystem::Posix(), path, {FileKind::Format::kCsv}, status));
 }
 
 }  // namespace ringlet

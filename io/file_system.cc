@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cinttypes>
+#include <climits>
 
 namespace ringlet {
 
@@ -65,6 +66,15 @@ std::string FolderOf(const std::string& path) {
 
 std::string FileNameOf(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
+}
+
+Status CannotOpen(int error, const std::string& path) {
+  char folder[PATH_MAX];
+  if (error != ENOENT || path.empty() || path[0] == '/' ||
+      getcwd(folder, sizeof(folder)) == nullptr) {
+    return OsError(error, "%s", path.c_str());
+  }
+  return OsError(error, "%s, from the current folder %s", path.c_str(), folder);
 }
 
 Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,

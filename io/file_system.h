@@ -57,7 +57,8 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // A new file to write, mode 0600. kAlreadyExists where `path` is there.
+  // A new file to write, of the mode that the umask leaves of 0666.
+  // kAlreadyExists where `path` is there.
   virtual Status Create(const std::string& path,
                         std::unique_ptr<File>* file) = 0;
   // To read. kNotFound where it is not there.
@@ -89,6 +90,10 @@ class FileSystem {
 std::string FolderOf(const std::string& path);
 // "a" of "b/a".
 std::string FileNameOf(const std::string& path);
+
+// Of a file to read, from errno: names the path, and where it is relative and
+// not there the folder that it is relative to.
+Status CannotOpen(int error, const std::string& path);
 
 // The whole of a file that may have at most `limit` bytes.
 Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,

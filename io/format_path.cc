@@ -133,15 +133,12 @@ bool TakeReplacement(const std::string& text, size_t* at, Replacement* made,
 
 const PathField* FindField(const std::vector<PathField>& fields,
                            const std::string& name, std::string* reason) {
-  std::string known;
   std::vector<std::string> names;
   for (const PathField& field : fields) {
     names.push_back(field.name);
     if (field.name == name) return &field;
-    known += (known.empty() ? "" : ", ") + field.name;
   }
-  *reason = "'" + Printable(name) + "' (there are: " + known +
-            "; the nearest: '" + Nearest(name, names) + "')";
+  *reason = "'" + Printable(name) + "'" + NearestOrAll(name, names);
   return nullptr;
 }
 

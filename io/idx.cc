@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "array_source.h"
+#include "file_kind.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -20,10 +21,11 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
   RINGLET_RETURN_IF_ERROR(file->Read(magic, 4, "the IDX magic number"));
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
-    return Corruption(
-        "%s: offset 0: %02x %02x %02x %02x is not the magic "
-        "number of an IDX file",
-        path, magic[0], magic[1], magic[2], magic[3]);
+    return OtherKind(
+        FileSystem::Posix(), path, {FileKind::Format::kIdx},
+        Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "
+                   "number of an IDX file",
+                   path, magic[0], magic[1], magic[2], magic[3]));
   }
   switch (magic[2]) {
     case 0x08:
@@ -181,7 +183,7 @@ Status OpenOnDisk(const InputFile& header, const IdxArray& x,
         images.c_str(), header.offset(), header.MostLeft(), x.shape.elements());
   }
   const int file = open(images.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return OsError(errno, "%s", images.c_str());
+  if (file < 0) return CannotOpen(errno, images);
   *source = std::make_shared<IdxFileSource>(
       images, file, header.offset(), x.shape[0],
       ExampleSpec{x.dtype, ExampleShape(x.shape)}, std::move(labels));

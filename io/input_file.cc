@@ -10,6 +10,8 @@
 #include <cinttypes>
 #include <cstdlib>
 
+#include "file_system.h"
+
 namespace ringlet {
 
 namespace {
@@ -36,7 +38,7 @@ Status InputFile::Open(const std::string& path) {
   path_ = path;
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
-    return OsError(errno, "%s", path.c_str());
+    return CannotOpen(errno, path);
   }
   if (!S_ISREG(info.st_mode)) {
     return InvalidArgument("%s: not a regular file", path.c_str());
@@ -45,7 +47,7 @@ Status InputFile::Open(const std::string& path) {
   errno = 0;
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) {
-    return OsError(errno != 0 ? errno : ENOMEM, "%s", path.c_str());
+    return CannotOpen(errno != 0 ? errno : ENOMEM, path);
   }
   file_ = file;
   gzbuffer(file, 64 << 10);
@@ -106,12 +108,11 @@ Status InputFile::Read(void* data, size_t bytes, const char* what) {
                     path_.c_str(), offset_, what, bytes, begin);
 }
 
-Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
+Status InputFile::CheckRoom(uint64_t bytes) const {
   if (bytes > SIZE_MAX / 2) {
     return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
                              path_.c_str(), bytes);
   }
-  RINGLET_RETURN_IF_ERROR(CheckLength(bytes));
   // Would end the program, with no word of the file.
   void* volatile const room = std::malloc(static_cast<size_t>(bytes));
   if (room == nullptr && bytes > 0) {
@@ -119,6 +120,12 @@ Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
                              path_.c_str(), bytes);
   }
   std::free(room);
+  return Status();
+}
+
+Status InputFile::ReadArray(uint64_t bytes, std::vector<unsigned char>* data) {
+  if (bytes <= SIZE_MAX / 2) RINGLET_RETURN_IF_ERROR(CheckLength(bytes));
+  RINGLET_RETURN_IF_ERROR(CheckRoom(bytes));
   data->clear();
   data->reserve(static_cast<size_t>(bytes));
   // Memory is used as the data come.

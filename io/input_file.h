@@ -35,6 +35,8 @@ class InputFile {
   // compressed one from the length at its end; where that says otherwise
   // (several members, or damage), the rest is read once to be counted.
   Status ReadArray(uint64_t bytes, std::vector<unsigned char>* data);
+  // kResourceExhausted, with the path, where there is no memory for `bytes`.
+  Status CheckRoom(uint64_t bytes) const;
   // OK where nothing follows.
   Status ExpectEnd();
 

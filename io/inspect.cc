@@ -9,7 +9,12 @@
 #include <memory>
 #include <new>
 
+#include "compile_arguments.h"
+#include "element_types.h"
+#include "file_kind.h"
 #include "json.h"
+#include "model_json.h"
+#include "weights_file.h"
 
 namespace ringlet {
 namespace {
@@ -18,7 +23,7 @@ namespace {
 
 using Elements = std::unique_ptr<unsigned char[]>;
 
-Status ReadElements(const SafetensorsReader& file, const StoredTensor& tensor,
+Status ReadElements(const WeightsFile& file, const StoredTensor& tensor,
                     Elements* elements) {
   const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
                          SizeOf(DTypeOf(tensor.storage));
@@ -32,23 +37,6 @@ Status ReadElements(const SafetensorsReader& file, const StoredTensor& tensor,
         file.path().c_str(), bytes, Printable(tensor.name).c_str());
   }
   return file.Read(tensor, elements->get());
-}
-
-// Calls f with a null pointer of the elements' type.
-template <typename F>
-void WithType(DType dtype, F f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(static_cast<const float*>(nullptr));
-    case DType::kUint8:
-      return f(static_cast<const uint8_t*>(nullptr));
-    case DType::kInt32:
-      return f(static_cast<const int32_t*>(nullptr));
-    case DType::kInt64:
-      return f(static_cast<const int64_t*>(nullptr));
-    case DType::kFloat64:
-      return f(static_cast<const double*>(nullptr));
-  }
 }
 
 template <typename T>
@@ -132,6 +120,8 @@ std::vector<std::string> RowOf(const TensorInfo& tensor) {
       Printable(tensor.name), NameOf(tensor.storage), tensor.shape.ToString()};
   if (tensor.damaged) {
     row.push_back("DAMAGED");
+  } else if (!tensor.note.empty()) {
+    row.push_back(tensor.note);
   } else {
     row.push_back("min " + Number(tensor.min));
     row.push_back("max " + Number(tensor.max));
@@ -177,14 +167,14 @@ void WriteShape(const Shape& shape, JsonWriter* w) {
 
 class Comparer {
  public:
-  Comparer(const SafetensorsReader& a, const SafetensorsReader& b,
-           size_t most_listed, FileComparison* out)
+  Comparer(const WeightsFile& a, const WeightsFile& b, size_t most_listed,
+           FileComparison* out)
       : a_(a), b_(b), most_listed_(most_listed), out_(out) {}
 
   Status Run() {
     CompareMetadata();
     for (const StoredTensor& tensor : a_.tensors()) {
-      const StoredTensor* other = b_.Find(tensor.name);
+      const StoredTensor* other = OtherOf(a_, tensor.name, b_);
       if (other == nullptr) {
         Add(Kind::kOnlyInA, tensor.name, Describe(tensor), "");
       } else {
@@ -192,7 +182,7 @@ class Comparer {
       }
     }
     for (const StoredTensor& tensor : b_.tensors()) {
-      if (a_.Find(tensor.name) != nullptr) continue;
+      if (OtherOf(b_, tensor.name, a_) != nullptr) continue;
       Add(Kind::kOnlyInB, tensor.name, "", Describe(tensor));
     }
     return Status();
@@ -203,6 +193,22 @@ class Comparer {
 
   static std::string Describe(const StoredTensor& tensor) {
     return std::string(NameOf(tensor.storage)) + " " + tensor.shape.ToString();
+  }
+
+  // The tensor of `other` that is to be `name` of `file`. A file that is not
+  // ringlet's has "dense/kernel" for "model/dense/kernel".
+  static const StoredTensor* OtherOf(const WeightsFile& file,
+                                     const std::string& name,
+                                     const WeightsFile& other) {
+    const StoredTensor* found = other.Find(name);
+    if (found != nullptr || file.is_ringlets() == other.is_ringlets()) {
+      return found;
+    }
+    const std::string prefix = "model/";
+    if (!file.is_ringlets()) return other.Find(prefix + name);
+    return name.compare(0, prefix.size(), prefix) == 0
+               ? other.Find(name.substr(prefix.size()))
+               : nullptr;
   }
 
   void Add(const FileDifference& difference) {
@@ -219,7 +225,11 @@ class Comparer {
     Add(difference);
   }
 
+  // Which arrays of numpy have none of.
   void CompareMetadata() {
+    for (const WeightsFile* file : {&a_, &b_}) {
+      if (file->format() != WeightsFile::Format::kSafetensors) return;
+    }
     for (const auto& [key, value] : a_.metadata()) {
       const auto other = b_.metadata().find(key);
       if (other == b_.metadata().end()) {
@@ -260,8 +270,8 @@ class Comparer {
     return Status();
   }
 
-  const SafetensorsReader& a_;
-  const SafetensorsReader& b_;
+  const WeightsFile& a_;
+  const WeightsFile& b_;
   const size_t most_listed_;
   FileComparison* const out_;
 };
@@ -302,51 +312,147 @@ const char* NameOf(FileDifference::Kind kind) {
   return "";
 }
 
-Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
-  *info = FileInfo();
-  SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
-  std::unique_ptr<File> sized;
-  RINGLET_RETURN_IF_ERROR(files->Open(path, &sized));
-  RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
-  info->path = path;
+namespace {
+
+constexpr char kRateName[] = "optimizer/learning_rate";
+
+// What a model's file says of itself; nothing where that is damaged.
+void DescribeModel(FileInfo* info, CompileArguments* compiled,
+                   bool* is_compiled) {
+  const auto model = info->metadata.find("model");
+  std::unique_ptr<Model> made;
+  if (model != info->metadata.end() &&
+      ModelFromJson(model->second, &made).ok()) {
+    info->summary = made->Summary();
+  }
+  const auto compile = info->metadata.find("compile");
+  *is_compiled = compile != info->metadata.end() &&
+                 CompileArgumentsFromJson(compile->second, compiled).ok();
+  if (*is_compiled) info->compiled = DescribeCompile(*compiled);
+}
+
+Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
+                     TensorInfo* made) {
+  made->name = tensor.name;
+  made->storage = tensor.storage;
+  made->shape = tensor.shape;
+  Elements elements;
+  const Status read = ReadElements(file, tensor, &elements);
+  if (read.code() == Code::kInvalidArgument) {
+    made->note = "text, or numbers that are not read";
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(read);
+  WithType(DTypeOf(tensor.storage), [&](auto* type) {
+    Summarize(reinterpret_cast<decltype(type)>(elements.get()),
+              tensor.shape.elements(), made);
+  });
+  return Status();
+}
+
+// Of a file of weights, which is open.
+Status InspectWeights(const WeightsFile& file, FileInfo* info) {
+  const WeightsFile::Format format = file.format();
+  info->format = format == WeightsFile::Format::kNpz   ? "npz"
+                 : format == WeightsFile::Format::kNpy ? "npy"
+                                                       : "safetensors";
   info->metadata = file.metadata();
   info->verification =
       file.verifiable() ? Verification::kVerified : Verification::kUnverified;
+  CompileArguments compiled;
+  bool is_compiled = false;
+  DescribeModel(info, &compiled, &is_compiled);
   for (const StoredTensor& tensor : file.tensors()) {
     TensorInfo made;
-    made.name = tensor.name;
-    made.storage = tensor.storage;
-    made.shape = tensor.shape;
-    Elements elements;
-    const Status read = ReadElements(file, tensor, &elements);
+    const Status read = InspectTensor(file, tensor, &made);
     if (read.code() == Code::kCorruption) {
       made.damaged = true;
       info->verification = Verification::kDamaged;
       if (info->damage.empty()) info->damage = read.message();
     } else {
       RINGLET_RETURN_IF_ERROR(read);
-      WithType(DTypeOf(tensor.storage), [&](auto* type) {
-        Summarize(reinterpret_cast<decltype(type)>(elements.get()),
-                  tensor.shape.elements(), &made);
-      });
+    }
+    // Less than 0: nobody has set it, so the compiled one counts.
+    if (made.name == kRateName && made.max < 0 && is_compiled) {
+      const bool constant = compiled.optimizer.learning_rate.kind ==
+                            LearningRate::Kind::kConstant;
+      made.note = std::string(constant ? "as compiled, " : "the schedule ") +
+                  DescribeRate(compiled.optimizer);
     }
     info->tensors.push_back(made);
   }
   return Status();
 }
 
+}  // namespace
+
+Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
+  *info = FileInfo();
+  info->path = path;
+  std::unique_ptr<File> sized;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &sized));
+  RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
+  WeightsFile file;
+  const Status opened = file.Open(files, path);
+  if (opened.ok()) return InspectWeights(file, info);
+  FileKind kind;
+  using Format = FileKind::Format;
+  RINGLET_RETURN_IF_ERROR(FindFileKind(files, path, &kind));
+  for (const Format damaged :
+       {Format::kUnknown, Format::kText, Format::kEmpty, Format::kSafetensors,
+        Format::kNpz, Format::kNpy}) {
+    if (kind.format == damaged) return opened;
+  }
+  info->format = NameOf(kind.format);
+  info->what = kind.what;
+  info->advice = kind.advice;
+  return Status();
+}
+
+Status SummarizeModelFile(const std::string& path, std::string* summary,
+                          std::string* compiled, FileSystem* files) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
+  const auto model = file.metadata().find("model");
+  if (model == file.metadata().end()) {
+    return InvalidArgument(
+        "%s: holds weights, but no model's configuration; ringlet inspect "
+        "shows them",
+        path.c_str());
+  }
+  std::unique_ptr<Model> made;
+  RINGLET_RETURN_IF_ERROR(
+      ModelFromJson(model->second, &made).Annotate("%s", path.c_str()));
+  *summary = made->Summary();
+  compiled->clear();
+  const auto compile = file.metadata().find("compile");
+  if (compile == file.metadata().end()) return Status();
+  CompileArguments arguments;
+  RINGLET_RETURN_IF_ERROR(CompileArgumentsFromJson(compile->second, &arguments)
+                              .Annotate("%s", path.c_str()));
+  *compiled = DescribeCompile(arguments);
+  return Status();
+}
+
 std::string ToText(const FileInfo& info) {
-  std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, " +
-                     std::to_string(info.tensors.size()) + " tensors, " +
-                     NameOf(info.verification) + "\n";
+  std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, ";
+  if (!info.what.empty()) {
+    text += info.what + "\n";
+    return info.advice.empty() ? text : text + info.advice + "\n";
+  }
+  const size_t count = info.tensors.size();
+  if (info.format != "safetensors") text += info.format + ", ";
+  text += std::to_string(count) + (count == 1 ? " tensor, " : " tensors, ") +
+          NameOf(info.verification) + "\n";
   if (!info.damage.empty()) text += info.damage + "\n";
   if (!info.metadata.empty()) text += "metadata:\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& [key, value] : info.metadata) {
     rows.push_back({Printable(key), Printable(value)});
   }
-  text += Table(rows);
+  text += Table(rows) + info.summary;
+  if (!info.compiled.empty()) text += "compiled: " + info.compiled + "\n";
   if (!info.tensors.empty()) text += "tensors:\n";
   rows.clear();
   for (const TensorInfo& tensor : info.tensors) rows.push_back(RowOf(tensor));
@@ -356,6 +462,11 @@ std::string ToText(const FileInfo& info) {
 std::string ToJson(const FileInfo& info) {
   JsonWriter w;
   w.BeginObject().Key("path").String(info.path).Key("bytes").Int(info.bytes);
+  w.Key("format").String(info.format);
+  if (!info.what.empty()) {
+    w.Key("what").String(info.what).Key("advice").String(info.advice);
+    return w.EndObject().text();
+  }
   w.Key("verification").String(NameOf(info.verification));
   if (!info.damage.empty()) w.Key("damage").String(info.damage);
   w.Key("metadata").BeginObject();
@@ -371,6 +482,7 @@ std::string ToJson(const FileInfo& info) {
       w.Key("min").Number(tensor.min).Key("max").Number(tensor.max);
       w.Key("mean").Number(tensor.mean);
       w.Key("not_finite").Int(tensor.not_finite);
+      if (!tensor.note.empty()) w.Key("note").String(tensor.note);
     }
     w.EndObject();
   }
@@ -383,7 +495,7 @@ Status CompareFiles(const std::string& path_a, const std::string& path_b,
   *comparison = FileComparison();
   comparison->path_a = path_a;
   comparison->path_b = path_b;
-  SafetensorsReader a, b;
+  WeightsFile a, b;
   RINGLET_RETURN_IF_ERROR(a.Open(files, path_a));
   RINGLET_RETURN_IF_ERROR(b.Open(files, path_b));
   return Comparer(a, b, most_listed, comparison).Run();

@@ -1,8 +1,10 @@
-// Looking into safetensors files: what they hold, and how two differ.
+// Looking into files: what they hold, and how two differ.
 //
-// Public. For files of ringlet and plain ones. Text is for people, one line a
-// tensor, with control bytes shown as '?' and long metadata cut; JSON is for
-// programs and holds all. One tensor is in memory at a time (of each file).
+// Public. For safetensors files, of ringlet and plain ones, and for numpy's npz
+// and npy; of files of another kind it is said what they are, by their bytes.
+// Text is for people, one line a tensor, with control bytes shown as '?' and
+// long metadata cut; JSON is for programs and holds all. One tensor is in
+// memory at a time (of each file).
 
 #ifndef RINGLET_IO_INSPECT_H_
 #define RINGLET_IO_INSPECT_H_
@@ -26,6 +28,9 @@ struct TensorInfo {
   // Of the elements that are finite; 0 where there are none.
   double min = 0, max = 0, mean = 0;
   int64_t not_finite = 0;  // how many are NaN or infinite
+  // What the numbers alone do not tell: "the schedule CosineDecay" of a
+  // learning rate of -1; "" where nothing.
+  std::string note;
 };
 
 enum class Verification : uint8_t {
@@ -38,18 +43,29 @@ const char* NameOf(Verification verification);  // "verified" …
 struct FileInfo {
   std::string path;
   int64_t bytes = 0;
+  std::string format;  // "safetensors", "npz", "npy", or "keras", "csv" …
+  // Of other formats than the first three: what it is, and what to do with it.
+  std::string what, advice;
   Verification verification = Verification::kUnverified;
   std::string damage;  // the first; "" where none
   Metadata metadata;
+  // Of a model's file: Keras's table of its layers, and in a line how it is
+  // compiled ("" where it is not).
+  std::string summary, compiled;
   std::vector<TensorInfo> tensors;  // in the order of their bytes
 };
 
-// A tensor that is damaged does not end it; a file that cannot be opened, or
-// whose header or footer is damaged, is an error.
+// A tensor that is damaged does not end it; a file that cannot be opened, whose
+// header or footer is damaged, or of no known kind is an error.
 Status InspectFile(const std::string& path, FileInfo* info,
                    FileSystem* files = FileSystem::Posix());
 std::string ToText(const FileInfo& info);
 std::string ToJson(const FileInfo& info);
+
+// Of a saved model, from its header alone: FileInfo's `summary` and `compiled`.
+Status SummarizeModelFile(const std::string& path, std::string* summary,
+                          std::string* compiled,
+                          FileSystem* files = FileSystem::Posix());
 
 struct FileDifference {
   enum class Kind : uint8_t {

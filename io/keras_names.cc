@@ -1,6 +1,6 @@
 #include "keras_names.h"
 
-#include "keras_json.h"
+#include "name_table.h"
 
 namespace ringlet {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "../core/message.h"
 #include "../core/model.h"
 #include "format_path.h"
 #include "model_file.h"
@@ -71,6 +72,9 @@ class ModelCheckpointCallback final : public Callback {
     return Save(fit, *logs, /*on_batch=*/false);
   }
 
+  std::string SavesModelAs() const override {
+    return options_.save_weights_only ? "" : filepath_;
+  }
   std::string Describe() const override {
     std::string text = std::string(name()) + ", save_freq ";
     text +=
@@ -95,6 +99,9 @@ class ModelCheckpointCallback final : public Callback {
 
  private:
   Status CheckFilepath() const {
+    if (!options_.save_weights_only) {
+      RINGLET_RETURN_IF_ERROR(CheckModelName(filepath_));
+    }
     const char* suffix =
         options_.save_weights_only ? ".weights.safetensors" : ".safetensors";
     if (!EndsWith(filepath_, suffix)) {
@@ -165,17 +172,15 @@ class ModelCheckpointCallback final : public Callback {
     const char* monitor = options_.monitor.c_str();
     if (!options_.save_best_only) {
       if (says) {
-        std::printf("\nEpoch %" PRId64 ": saving model to %s\n", number,
-                    path.c_str());
+        Print("\nEpoch %" PRId64 ": saving model to %s\n", number,
+              path.c_str());
       }
       return true;
     }
     const double* value = logs.Find(options_.monitor);
     if (value == nullptr) {
       if (fit.chief) {
-        std::fprintf(stderr,
-                     "warning: Can save best model only with %s available.\n",
-                     monitor);
+        Notice("warning: Can save best model only with %s available.", monitor);
       }
       return true;
     }
@@ -185,15 +190,15 @@ class ModelCheckpointCallback final : public Callback {
     }
     if (!monitor_.Improves(*value, best_)) {
       if (says) {
-        std::printf("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
-                    monitor, before);
+        Print("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
+              monitor, before);
       }
       return false;
     }
     if (says) {
-      std::printf("\nEpoch %" PRId64
-                  ": %s improved from %s to %.5f, saving model to %s\n",
-                  number, monitor, before, *value, path.c_str());
+      Print("\nEpoch %" PRId64
+            ": %s improved from %s to %.5f, saving model to %s\n",
+            number, monitor, before, *value, path.c_str());
     }
     *best = *value;
     return true;
@@ -201,7 +206,7 @@ class ModelCheckpointCallback final : public Callback {
 
   // Every rank decides, so that another may become the chief; what the chief
   // has decided is done.
-  Status Save(const FitState& fit, const Logs& logs, bool on_batch) {
+  Status Save(FitState& fit, const Logs& logs, bool on_batch) {
     std::string path;
     RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
     double best = kNone;
@@ -216,13 +221,14 @@ class ModelCheckpointCallback final : public Callback {
       if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));
       saved = written.ok() ? 1 : 0;
       if (written.ok() && options_.verbose > 0) {
-        std::printf("\nEpoch %" PRId64 ": finished saving model to %s\n",
-                    fit.epoch + 1, path.c_str());
+        Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
+              fit.epoch + 1, path.c_str());
       }
     }
     // All decide alike the next time too.
     RINGLET_RETURN_IF_ERROR(collective->Broadcast(&saved, 1, /*root=*/0));
     if (saved == 0) return Status();
+    if (!options_.save_weights_only) fit.saved_model = path;
     best_ = best;
     return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
   }
@@ -254,9 +260,8 @@ class ModelCheckpointCallback final : public Callback {
   Status Failed(const Status& status, const std::string& path) const {
     RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
     if (status.code() == Code::kInvalidArgument) return status;
-    std::fprintf(stderr,
-                 "warning: the model was not saved; training goes on: %s\n",
-                 status.message());
+    Notice("warning: the model was not saved; training goes on: %s",
+           status.message());
     return Status();
   }
 

@@ -1,12 +1,20 @@
 #include "model_file.h"
 
+#include <cfloat>
 #include <charconv>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <set>
+#include <type_traits>
 
+#include "../core/message.h"
 #include "compile_arguments.h"
+#include "element_types.h"
+#include "file_kind.h"
 #include "json.h"
+#include "keras_layout.h"
 #include "model_json.h"
 #include "torch_layout.h"
 #include "weights_file.h"
@@ -137,22 +145,22 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
   if (options.layout == WeightsLayout::kTorch) {
     RINGLET_RETURN_IF_ERROR(FindTorchWeights(
         file, model, /*names_only=*/options.by_name, &weights));
+  } else {
+    std::vector<const StoredTensor*> tensors;
+    RINGLET_RETURN_IF_ERROR(FindKerasWeights(file, model, &tensors));
+    for (size_t v = 0; v < tensors.size(); ++v) {
+      TorchWeight weight;
+      weight.tensor = tensors[v];
+      weight.shape = model.variables()[v].shape;
+      weights.push_back(weight);
+    }
   }
   for (const Variable& v : model.variables()) {
     Match match;
     match.variable = &v;
-    if (options.layout == WeightsLayout::kTorch) {
-      match.stored = weights[matches->size()];
-    } else {
-      match.stored.shape = v.shape;
-      match.stored.tensor = file.Find(kWeightsPrefix + v.path);
-      if (match.stored.tensor == nullptr && !file.is_ringlets()) {
-        match.stored.tensor = file.Find(v.path);
-      }
-    }
+    match.stored = weights[matches->size()];
     const StoredTensor* tensor = match.stored.tensor;
-    match.fits = tensor != nullptr && tensor->shape == match.stored.shape &&
-                 DTypeOf(tensor->storage) == DType::kFloat32;
+    match.fits = tensor != nullptr && tensor->shape == match.stored.shape;
     matches->push_back(match);
   }
   return Status();
@@ -254,8 +262,8 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
   const std::string text = Differences(bad);
   if (text.empty()) return Status();
   const char* advice =
-      "by_name takes the layers that both have, skip_mismatch passes over "
-      "those that differ";
+      "by_name (--by-name) takes the layers that both have, skip_mismatch "
+      "(--skip-mismatch) passes over those that differ";
   if (options.layout == WeightsLayout::kTorch) {
     advice =
         "Give the layers the modules' names; or save with numpy.savez, which "
@@ -269,14 +277,49 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
                          path.c_str(), text.c_str(), advice);
 }
 
+// The elements as float32.
+Status ReadFloats(const WeightsFile& file, const StoredTensor& tensor,
+                  std::vector<float>* floats) {
+  const size_t count = static_cast<size_t>(tensor.shape.elements());
+  floats->resize(count);
+  const DType dtype = DTypeOf(tensor.storage);
+  if (dtype == DType::kFloat32) return file.Read(tensor, floats->data());
+  std::vector<unsigned char> elements(count * SizeOf(dtype));
+  RINGLET_RETURN_IF_ERROR(file.Read(tensor, elements.data()));
+  bool fit = true;
+  WithType(dtype, [&](auto* type) {
+    std::remove_const_t<std::remove_pointer_t<decltype(type)>> value;
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(&value, elements.data() + i * sizeof(value), sizeof(value));
+      const double wide = static_cast<double>(value);
+      const bool fits = !std::isfinite(wide) || std::fabs(wide) <= FLT_MAX;
+      fit = fit && fits;
+      (*floats)[i] = fits ? static_cast<float>(value) : 0;
+    }
+  });
+  if (fit) return Status();
+  return InvalidArgument("%s: '%s': holds a number beyond float32",
+                         file.path().c_str(), Printable(tensor.name).c_str());
+}
+
+// Whether all that is not float32 can be made so, before anything is.
+Status CheckFloats(const WeightsFile& file, const std::vector<Match>& matches) {
+  std::vector<float> floats;
+  for (const Match& match : matches) {
+    const StoredTensor& tensor = *match.stored.tensor;
+    if (DTypeOf(tensor.storage) == DType::kFloat32) continue;
+    RINGLET_RETURN_IF_ERROR(ReadFloats(file, tensor, &floats));
+  }
+  return Status();
+}
+
 Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
                    float* weights, WeightsReport* report) {
   std::vector<float> stored;
   for (const Match& match : matches) {
     float* weight = weights + match.variable->offset;
-    stored.resize(static_cast<size_t>(match.variable->size()));
     RINGLET_RETURN_IF_ERROR(
-        file.Read(*match.stored.tensor, stored.data())
+        ReadFloats(file, *match.stored.tensor, &stored)
             .Annotate("the weights in memory are now partly overwritten and "
                       "must not be used"));
     FromTorch(match.stored, stored.data(), weight);
@@ -289,7 +332,7 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   if (options.warn) {
     options.warn(message);
   } else {
-    std::fprintf(stderr, "warning: %s\n", message.c_str());
+    Notice("warning: %s", message.c_str());
   }
 }
 
@@ -339,17 +382,40 @@ Status SaveModel(Model* model, const std::string& path,
   return SaveCheckpoint(path, state, metadata, saving);
 }
 
+Status CheckModelName(const std::string& path) {
+  constexpr const char* kOthers[] = {
+      ".keras", ".h5",     ".hdf5", ".pt",   ".pth", ".ckpt", ".onnx",
+      ".pb",    ".tflite", ".npz",  ".npy",  ".pkl", ".bin",  ".gguf",
+      ".mat",   ".zip",    ".gz",   ".json", ".csv"};
+  const std::string name = FileNameOf(path);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return Status();
+  std::string extension = name.substr(dot);
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  for (const char* other : kOthers) {
+    if (extension != other) continue;
+    return InvalidArgument(
+        "The filepath provided must end in `.safetensors`, the format of the "
+        "file; `%s` is another program's. Received: filepath=%s",
+        other, path.c_str());
+  }
+  return Status();
+}
+
 Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
                  const CompileOptions& options, FileSystem* files) {
   SafetensorsReader file;
-  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      files, path, {FileKind::Format::kSafetensors}, file.Open(files, path)));
   const Metadata& metadata = file.metadata();
   const auto configuration = metadata.find(kModelKey);
   if (configuration == metadata.end()) {
     return InvalidArgument(
-        "%s: holds no model's configuration; to read its weights into a model "
-        "of yours use LoadWeights",
-        path.c_str());
+        "%s: holds weights, but no model's configuration; name them beside the "
+        "model: RUN.json --init %s (in C++ LoadWeights)",
+        path.c_str(), path.c_str());
   }
   std::unique_ptr<Model> made;
   RINGLET_RETURN_IF_ERROR(
@@ -383,12 +449,13 @@ Status LoadWeights(Model* model, const std::string& path,
   const std::vector<Match> fitting = Compare(file, matches, report);
   RINGLET_RETURN_IF_ERROR(CheckReport(path, options, *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
+  RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
   report->verified = file.verifiable();
   if (!report->verified) {
     Warn(options, path +
-                      ": a plain safetensors file, without checksums; its "
-                      "weights are not verified");
+                      ": a file without checksums; its weights are not "
+                      "verified");
   }
   const std::string passed_over = Differences(*report);
   if (!passed_over.empty()) {

@@ -40,6 +40,11 @@ Status CheckSaveModel(const Model& model, bool include_optimizer = true);
 Status SaveModel(Model* model, const std::string& path,
                  const SaveModelOptions& options = {});
 
+// kInvalidArgument where a file of this name would be taken for one of another
+// program's format ("m.keras", "m.h5", "m.pt", "m.onnx" …), which nobody would
+// find in it. Any other name will do.
+Status CheckModelName(const std::string& path);
+
 // Builds, compiles and restores, so that training goes on with the bits it
 // would have had without the save. options.seed is not used: the file's is. A
 // file without `compile` gives a model that is to be compiled, and begins with
@@ -55,7 +60,12 @@ Status SaveWeights(Model* model, const std::string& path,
 
 // How a file from elsewhere names its weights, and how they lie in it.
 enum class WeightsLayout : uint8_t {
-  // "dense/kernel" or "model/dense/kernel", as they lie here.
+  // "dense/kernel" or "model/dense/kernel", as they lie here. Of a file that is
+  // not ringlet's also as Keras and TensorFlow name them, with a number behind
+  // or groups before them: "dense/kernel:0", "sequential/dense/kernel",
+  // "dense/dense/kernel:0"; "kernel:0" where one layer has a kernel; and arrays
+  // without names, arr_0 and so on, in the order of model.get_weights(). What
+  // could be two weights, or of two, is an error that names both.
   kKeras,
   // A state_dict of PyTorch: "fc.weight" and "fc.bias" are kernel and bias of
   // the Dense or Conv2D "fc". Where no layer has a module's name, the layers
@@ -101,7 +111,8 @@ struct WeightsReport {
 // every file of ringlet that holds weights, a run's checkpoint too, npz files
 // (npz.h), and plain safetensors files, in which damage cannot be seen; see
 // WeightsLayout. All is checked, checksums too, before the first
-// weight is overwritten. *report (may be null) is filled in where the weights
+// weight is overwritten. Numbers of other types are rounded to float32; one
+// beyond it is an error. *report (may be null) is filled in where the weights
 // do not fit as well. The optimizer's state stays.
 Status LoadWeights(Model* model, const std::string& path,
                    const LoadWeightsOptions& options = {},

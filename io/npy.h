@@ -1,7 +1,10 @@
 // NPY: numpy's array files.
 //
-// Public. Format versions 1 to 3, C order, little or big endian; element types
-// u1, i4, i8, f4, f8 (numpy/lib/format.py).
+// Public. Format versions 1 to 3, in C or Fortran order, little or big endian
+// (numpy/lib/format.py). float16 becomes float32 in memory, bool uint8, int8,
+// int16 and uint16 int32, uint32 and uint64 int64 (a uint64 that does not fit
+// is an error); the other numbers stay what they are. Text (<U5, |S5) is read
+// as labels: a class's number is its place among the sorted names.
 
 #ifndef RINGLET_IO_NPY_H_
 #define RINGLET_IO_NPY_H_
@@ -18,18 +21,11 @@ namespace ringlet {
 struct NpyArray {
   DType dtype = DType::kFloat32;
   Shape shape;
-  std::vector<unsigned char> data;  // native byte order
+  std::vector<unsigned char> data;  // native byte order, C order
 };
 
+// Numbers; kInvalidArgument where the elements are text.
 Status ReadNpy(const std::string& path, NpyArray* array);
-
-// The header alone, of a file of `total` bytes that is read by other means:
-// `bytes` are its first `size`. array->data stay empty; they begin at *data_at,
-// and their byte order is not the machine's where *reversed. The array's size
-// is at most what follows. Errors begin with `where`.
-Status ParseNpyHeader(const std::string& where, const unsigned char* bytes,
-                      size_t size, int64_t total, NpyArray* array,
-                      bool* reversed, int64_t* data_at);
 
 // What a file of such an array has before its data, which are little-endian.
 std::string NpyHeader(DType dtype, const Shape& shape);
@@ -38,8 +34,8 @@ std::string NpyHeader(DType dtype, const Shape& shape);
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
                 const void* data);
 
-// The first dimension of both counts the examples. An error is kept in the
-// dataset.
+// The first dimension of both counts the examples. Where `y` is text a line on
+// stderr says which class has which number. An error is kept in the dataset.
 Dataset NpyDataset(const std::string& x, const std::string& y);
 
 }  // namespace ringlet

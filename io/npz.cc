@@ -164,14 +164,12 @@ Status NpzReader::ReadNpyHeader(const std::string& where, StoredTensor* tensor,
     start.resize(made);
     stored.swap(start);
   }
-  NpyArray array;
+  NpyLayout* layout = &entry->layout;
   RINGLET_RETURN_IF_ERROR(ParseNpyHeader(where, stored.data(), stored.size(),
-                                         entry->size, &array, &entry->reversed,
-                                         &entry->data_at));
-  tensor->storage = StorageOf(array.dtype);
-  tensor->shape = array.shape;
-  const int64_t bytes =
-      array.shape.elements() * static_cast<int64_t>(SizeOf(array.dtype));
+                                         entry->size, layout, &entry->data_at));
+  tensor->storage = layout->storage();
+  tensor->shape = layout->shape;
+  const int64_t bytes = layout->stored_bytes();
   if (entry->data_at + bytes == entry->size) return Status();
   return Corruption("%s: %" PRId64 " bytes, but its header says %" PRId64,
                     where.c_str(), entry->size, entry->data_at + bytes);
@@ -296,16 +294,12 @@ Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
     }
     content.swap(inflated);
   }
-  const size_t size = SizeOf(tensor.storage);
-  const auto begin = content.begin() + static_cast<ptrdiff_t>(entry.data_at);
-  if (entry.reversed) {
-    for (auto at = begin; at != content.end();
-         at += static_cast<ptrdiff_t>(size)) {
-      std::reverse(at, at + static_cast<ptrdiff_t>(size));
-    }
+  const std::string where = path_ + ": '" + Printable(tensor.name) + "'";
+  if (entry.layout.is_text()) {
+    return InvalidArgument("%s: its elements are text", where.c_str());
   }
-  std::copy(begin, content.end(), static_cast<unsigned char*>(elements));
-  return Status();
+  return DecodeNumbers(where, entry.layout, content.data() + entry.data_at,
+                       elements);
 }
 
 Status NpzWriter::Write(const std::string& bytes) {

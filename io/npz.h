@@ -16,6 +16,7 @@
 #include "../core/shape.h"
 #include "../core/status.h"
 #include "file_system.h"
+#include "npy_layout.h"
 #include "safetensors.h"
 
 namespace ringlet {
@@ -44,9 +45,9 @@ class NpzReader {
   // What tensors_[i] does not tell.
   struct Entry {
     bool deflated = false;
-    bool reversed = false;  // not in the machine's byte order
     int64_t size = 0;       // inflated
     int64_t data_at = 0;    // in the inflated NPY file
+    NpyLayout layout;
   };
   Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,
                        int64_t* count) const;

@@ -27,7 +27,7 @@ auto Uninterrupted(Call call) -> decltype(call()) {
 
 int OpenDescriptor(const std::string& path, int flags) {
   return Uninterrupted(
-      [&] { return open(path.c_str(), flags | O_CLOEXEC, 0600); });
+      [&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
 }
 
 // A descriptor that closes itself.
@@ -260,6 +260,7 @@ class PosixFileSystem final : public FileSystem {
   static Status OpenFile(const std::string& path, int flags, const char* doing,
                          std::unique_ptr<File>* file) {
     const int fd = OpenDescriptor(path, flags);
+    if (fd < 0 && (flags & O_CREAT) == 0) return CannotOpen(errno, path);
     if (fd < 0) return OsError(errno, "%s: %s", path.c_str(), doing);
     *file = std::make_unique<PosixFile>(path, fd);
     return Status();

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "../core/message.h"
 #include "../core/model.h"
 #include "event_file.h"
 
@@ -61,7 +62,7 @@ class Writer {
  private:
   void Tell(const Status& status) {
     if (status.ok() || told_) return;
-    std::fprintf(stderr, "warning: tensorboard: %s\n", status.message());
+    Notice("warning: tensorboard: %s", status.message());
     told_ = true;
   }
 

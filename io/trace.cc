@@ -4,6 +4,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "../core/message.h"
+
 namespace ringlet {
 namespace {
 
@@ -193,7 +195,7 @@ class ProfilerCallback final : public Callback {
     const Status status = trace_.Write(
         options_.path, fit.model->collective()->rank(), options_.files);
     if (!status.ok()) {
-      std::fprintf(stderr, "warning: profiler: %s\n", status.message());
+      Notice("warning: profiler: %s", status.message());
     }
   }
 

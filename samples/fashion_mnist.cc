@@ -6,7 +6,6 @@
 // test accuracy: 0.9096    (60,000 images, 5 epochs)
 
 #include <algorithm>
-#include <thread>
 
 #include "mnist_common.h"
 
@@ -15,15 +14,14 @@ using namespace ringlet;
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
 
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                     Flatten(), Dense(128, kRelu), Dense(10)});
   CompileOptions compile = strategy;
-  compile.threads = std::max(1, cores / strategy.num_workers());
+  compile.threads = std::max(1, UsableCores() / strategy.num_workers());
   model.Compile(Adam(0.001f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, compile);
-  if (strategy.is_chief()) std::printf("%s", model.Summary().c_str());
+  if (strategy.is_chief()) Print("%s", model.Summary().c_str());
 
   FitOptions options;
   options.epochs = 5;
@@ -34,7 +32,7 @@ int main(int argc, char** argv) {
   const auto logs = model.Evaluate(MnistDataset(folder, "t10k").Batch(64));
   if (!logs.ok()) return ExitCode(logs);
   if (strategy.is_chief()) {
-    std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+    Print("test accuracy: %.4f\n", *logs->Find("accuracy"));
   }
   return 0;
 }

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   std::string restored;
   Status status = checkpoints.RestoreOrInitialize(&restored);
   if (!status.ok()) return ExitCode(status);
-  if (!restored.empty()) std::printf("restored %s\n", restored.c_str());
+  if (!restored.empty()) Print("restored %s\n", restored.c_str());
 
   LoaderOptions loading;
   loading.start = at.data;
@@ -56,9 +56,9 @@ int main(int argc, char** argv) {
       at.data = batch.next;
     }
     if (!status.ok()) break;
-    std::printf("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n",
-                static_cast<int>(at.epoch), model.metric_value(1),
-                model.metric_value(0));
+    Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n",
+          static_cast<int>(at.epoch), model.metric_value(1),
+          model.metric_value(0));
     ++at.epoch;
     status = checkpoints.Save();
   }

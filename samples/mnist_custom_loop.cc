@@ -39,18 +39,20 @@ int main(int argc, char** argv) {
       if (status.ok()) status = model.ComputeLoss(batch, &loss);
       if (status.ok()) status = model.Backward();  // sums over the workers
       if (status.ok()) status = model.ApplyGradients();
-      if (!status.ok()) break;
       MetricState accuracy;
-      UpdateMetric(SparseCategoricalAccuracy(), model.output_shape(),
-                   batch.count, model.output(), batch.y, &accuracy);
+      if (status.ok()) {
+        status =
+            UpdateMetric(SparseCategoricalAccuracy(), model.output_shape(),
+                         batch.count, model.output(), batch.y, &accuracy);
+      }
       sums[0] += loss;
       sums[1] += accuracy.total;
       sums[2] += accuracy.count;
     }
     if (status.ok()) status = SumOverRanks(model.collective(), sums, 3);
     if (!status.ok() || !strategy.is_chief()) continue;
-    std::printf("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n", epoch,
-                sums[1] / sums[2], sums[0] / kStepsPerEpoch);
+    Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n", epoch,
+          sums[1] / sums[2], sums[0] / kStepsPerEpoch);
   }
   return ExitCode(status);
 }

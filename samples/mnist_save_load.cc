@@ -30,20 +30,20 @@ int main(int argc, char** argv) {
     if (!history.ok()) return ExitCode(history);
     const Status saved = SaveModel(&model, file);
     if (!saved.ok()) return ExitCode(saved);
-    std::printf("saved %s after %d steps\n", file.c_str(),
-                static_cast<int>(model.iterations()));
+    Print("saved %s after %d steps\n", file.c_str(),
+          static_cast<int>(model.iterations()));
   }
 
   std::unique_ptr<Model> model;  // nothing of it is known here but the file
   const Status loaded = LoadModel(file, &model);
   if (!loaded.ok()) return ExitCode(loaded);
-  std::printf("loaded %s, with %s at step %d\n", file.c_str(),
-              model->optimizer().name, static_cast<int>(model->iterations()));
+  Print("loaded %s, with %s at step %d\n", file.c_str(),
+        model->optimizer().name, static_cast<int>(model->iterations()));
   const auto history = model->Fit(train, options);
   if (!history.ok()) return ExitCode(history);
 
   const auto logs = model->Evaluate(MnistDataset(folder, "t10k").Batch(64));
   if (!logs.ok()) return ExitCode(logs);
-  std::printf("test accuracy: %.4f\n", *logs->Find("accuracy"));
+  Print("test accuracy: %.4f\n", *logs->Find("accuracy"));
   return 0;
 }

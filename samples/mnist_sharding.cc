@@ -41,11 +41,9 @@ int main(int argc, char** argv) {
   for (BatchPlan plan; !plan.last; read += plan.count) {
     plan = dataset.Plan(plan.next, strategy.rank(), workers);
   }
-  std::printf("%s: %d steps a pass; worker %d reads %d of %d examples\n",
-              name.c_str(), static_cast<int>(dataset.steps(workers)),
-              strategy.rank(), static_cast<int>(read),
-              static_cast<int>(dataset.size()));
-  std::fflush(stdout);
+  Print("%s: %d steps a pass; worker %d reads %d of %d examples\n",
+        name.c_str(), static_cast<int>(dataset.steps(workers)), strategy.rank(),
+        static_cast<int>(read), static_cast<int>(dataset.size()));
 
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
                     Flatten(), Dense(128, kRelu), Dense(10)});

@@ -61,7 +61,9 @@ TEST(CheckpointTest, StateAndMetadataRoundTrip) {
   EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"a.safetensors"});
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const mode_t mask = umask(0);
+  umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask);
 }
 
 TEST(CheckpointTest, TheSameStateIsTheSameBytes) {

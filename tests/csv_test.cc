@@ -104,8 +104,9 @@ TEST(CsvTest, ALabelColumnThatIsNotThereIsRefused) {
   const std::string text = "a,b,c\n1,2,3\n";
   for (const int column : {3, 100, -4, std::numeric_limits<int>::max(),
                            std::numeric_limits<int>::min()}) {
-    ExpectRefused(text, ByNumber(column), Code::kInvalidArgument,
-                  "label_column " + std::to_string(column) + " of 3 columns");
+    ExpectRefused(
+        text, ByNumber(column), Code::kInvalidArgument,
+        "the label is column " + std::to_string(column) + " of 3 columns");
   }
   for (const char* name : {"d", "A", "a,b", " a"}) {
     ExpectRefused(text, ByName(name), Code::kInvalidArgument,
@@ -120,9 +121,134 @@ TEST(CsvTest, ALabelColumnThatIsNotThereIsRefused) {
 
 TEST(CsvTest, WithoutAHeaderTheFirstLineIsAnExample) {
   EXPECT_EQ(Read("1,2\n3,4\n", NoHeader()), (Table{{1, 3}, {2, 4}}));
-  EXPECT_EQ(Read("1,2\n3,4\n"), (Table{{3}, {4}}));
   ExpectRefused("a,b\n3,4\n", NoHeader(), Code::kCorruption,
                 "line 1, column 1: 'a' is not a number");
+}
+
+// What reading `text` tells on stderr, behind the path.
+std::string Told(const std::string& text, const CsvOptions& options,
+                 Table* table, std::vector<std::string>* names = nullptr) {
+  const DataFiles files;
+  const std::string path = files.Write("a.csv", text);
+  testing::internal::CaptureStderr();
+  const Dataset d = CsvDataset(path, options);
+  const std::string told = testing::internal::GetCapturedStderr();
+  const Status status = d.Batch(1).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+  *table = Table();
+  if (!status.ok()) return told;
+  if (names != nullptr) *names = d.source()->ClassNames();
+  if (d.source()->y().dtype == DType::kInt32) {
+    std::vector<int32_t> classes;
+    ReadAll(d.source().get(), &table->x, &classes);
+    table->y.assign(classes.begin(), classes.end());
+  } else {
+    ReadAll(d.source().get(), &table->x, &table->y);
+  }
+  const size_t at = told.find("a.csv: ");
+  return at == std::string::npos ? told : told.substr(at + 7);
+}
+
+constexpr char kDataTold[] =
+    "line 1 holds numbers and is read as data, not as names; where that is "
+    "wrong say \"header\": true (--header)\n";
+constexpr char kNamesTold[] =
+    "line 1 counts its columns and is read as names; where that is wrong say "
+    "\"header\": false (--no-header)\n";
+
+TEST(CsvTest, AFirstLineOfNumbersIsAnExampleAndSaidToBe) {
+  CsvOptions yes, no, unlabelled;
+  yes.header = true;
+  no.header = false;
+  unlabelled.has_label = false;
+  const struct {
+    const char* text;
+    CsvOptions options;
+    const char* told;
+    Table table;
+  } cases[] = {
+      {"1,2\n3,4\n", {}, kDataTold, {{1, 3}, {2, 4}}},
+      {"1,2\n", {}, kDataTold, {{1}, {2}}},
+      {"\n 1.5 ,\"2\"\n3,4\n",
+       {},
+       "line 2 holds numbers and is read as data, not as names; where that is "
+       "wrong say \"header\": true (--header)\n",
+       {{1.5f, 3}, {2, 4}}},
+      {"1,2\n3,4\n", no, "", {{1, 3}, {2, 4}}},
+      {"1,2\n3,4\n", yes, "", {{3}, {4}}},
+      {"1,2\n3,4\n", unlabelled, kDataTold, {{1, 2, 3, 4}, {}}},
+      // A name, also where the label is one, makes names of all.
+      {"a,2\n3,4\n", {}, "", {{3}, {4}}},
+      {"1,b\n3,4\n", {}, "", {{3}, {4}}},
+      {",2\n3,4\n", {}, "", {{3}, {4}}},
+      {"1,b\n3,4\n", ByName("b"), "", {{3}, {4}}},
+      {"1,2\n3,4\n", ByName("2"), "", {{3}, {4}}},
+      // As pandas names columns that have no names.
+      {"0,1,2\n3,4,5\n", {}, kNamesTold, {{3, 4}, {5}}},
+      {"0,1,2\n3,4,5\n", no, "", {{0, 1, 3, 4}, {2, 5}}},
+      {"0,1,label\n3,4,5\n", {}, kNamesTold, {{3, 4}, {5}}},
+      {"0,1\n3,4\n", {}, kDataTold, {{0, 3}, {1, 4}}},
+      {"0,1,3\n3,4,5\n", {}, kDataTold, {{0, 1, 3, 4}, {3, 5}}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.text);
+    Table table;
+    EXPECT_EQ(Told(c.text, c.options, &table), c.told);
+    EXPECT_EQ(table, c.table);
+  }
+}
+
+TEST(CsvTest, LabelsThatAreNamesBecomeClassesInTheirOrder) {
+  Table table;
+  std::vector<std::string> names;
+  const std::vector<std::string> sorted = {"Versicolor", "setosa", "virginica"};
+  const char* const told =
+      "labels are names, classes in their order: 0 'Versicolor', 1 'setosa', 2 "
+      "'virginica'\n";
+  const std::string rows =
+      "1,2,virginica\n3,4,setosa\n5,6,Versicolor\n"
+      "7,8,setosa\n";
+  const Table expected = {{1, 2, 3, 4, 5, 6, 7, 8}, {2, 1, 0, 1}};
+  EXPECT_EQ(Told("a,b,species\n" + rows, {}, &table, &names), told);
+  EXPECT_EQ(table, expected);
+  EXPECT_EQ(names, sorted);
+  EXPECT_EQ(Told(rows, NoHeader(), &table, &names), told);
+  EXPECT_EQ(table, expected);
+  // Without a header the first line is one of the rows.
+  EXPECT_NE(Told(rows, {}, &table, &names).find("is read as data"),
+            std::string::npos);
+  EXPECT_EQ(table, expected);
+  EXPECT_EQ(Told("c,a\nb,1\na,2\n", ByName("c"), &table, &names),
+            "labels are names, classes in their order: 0 'a', 1 'b'\n");
+  EXPECT_EQ(table, (Table{{1, 2}, {1, 0}}));
+  // All of one kind.
+  ExpectRefused("a,b\n1,x\n2,3\n", {}, Code::kCorruption,
+                "line 3, column 2: the label '3' is no name");
+  ExpectRefused("a,b\n1,x\n2,\n", {}, Code::kCorruption, "line 3, column 2");
+  ExpectRefused("a,b\n1,1\n2,x\n", {}, Code::kCorruption,
+                "line 3, column 2: 'x' is not a number");
+  ExpectRefused("a,b\n1,1e39\n", {}, Code::kCorruption,
+                "line 2, column 2: '1e39' is not a number that fits float32");
+  std::string many = "a,b\n";
+  for (int i = 0; i <= 65536; ++i) many += "1,n" + std::to_string(i) + "\n";
+  ExpectRefused(many, {}, Code::kCorruption, "more than 65536 different");
+}
+
+TEST(CsvTest, TheNumberOfColumnsTellsWhetherThereIsALabel) {
+  CsvOptions two;
+  two.values = 2;
+  Table table;
+  EXPECT_EQ(Told("a,b\n1,2\n", two, &table), "");
+  EXPECT_EQ(table, (Table{{1, 2}, {}}));
+  EXPECT_EQ(Told("a,b,c\n1,2,3\n", two, &table), "");
+  EXPECT_EQ(table, (Table{{1, 2}, {3}}));
+  EXPECT_EQ(Told("1,2\n", two, &table), kDataTold);
+  EXPECT_EQ(table, (Table{{1, 2}, {}}));
+  ExpectRefused("a\n1\n", two, Code::kInvalidArgument, "has 1 columns");
+  ExpectRefused("a,b,c,d\n1,2,3,4\n", two, Code::kInvalidArgument,
+                "has 4 columns; the model takes 2");
+  two.label_name = "a";
+  ExpectRefused("a,b\n1,2\n", two, Code::kInvalidArgument, "--label");
 }
 
 TEST(CsvTest, WithoutALabelAllColumnsAreValues) {
@@ -220,9 +346,8 @@ TEST(CsvTest, TextFieldsAreRefusedWithTheirPlace) {
         "line 4, column 2: '" + std::string(text) + "' is not a number");
   }
   // Only the beginning of a long one is shown.
-  ExpectRefused("1," + std::string(1000, 'x') + "\n", NoHeader(),
-                Code::kCorruption,
-                "line 1, column 2: '" + std::string(40, 'x') + "' is not");
+  ExpectRefused(std::string(1000, 'x') + ",1\n", NoHeader(), Code::kCorruption,
+                "line 1, column 1: '" + std::string(40, 'x') + "' is not");
   ExpectRefused(std::string("1,2\n1\0,2\n", 9), NoHeader(), Code::kCorruption,
                 "line 2, column 1");
 }

@@ -30,7 +30,9 @@ TEST(PosixFileSystemTest, AFileIsWrittenAndReadBack) {
   ASSERT_TRUE(file->Close().ok());
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const mode_t mask = umask(0);
+  umask(mask);
+  EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask);
   ASSERT_TRUE(files->Open(path, &file).ok());
   char text[7] = {};
   ASSERT_TRUE(file->Read(2, text, 3).ok());
@@ -113,6 +115,38 @@ TEST(PosixFileSystemTest, PathsAreTakenApart) {
                            "1-2.tmp", "a1-2.tmp", "a.1-2.tmpx"}) {
     EXPECT_EQ(AtomicFile::TargetOf(name), "") << name;
   }
+}
+
+TEST(PosixFileSystemTest, TheUmaskSaysWhoMayReadAFile) {
+  TempFolder folder;
+  const mode_t before = umask(0);
+  for (const mode_t mask : {0022u, 0077u, 0002u, 0u}) {
+    umask(mask);
+    const std::string path = folder / std::to_string(mask);
+    AtomicFile file;
+    ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 0).ok());
+    ASSERT_TRUE(file.Commit().ok());
+    struct stat info;
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask) << mask;
+  }
+  umask(before);
+}
+
+TEST(PosixFileSystemTest, WhatIsNotThereIsNamedWithItsFolder) {
+  TempFolder folder;
+  std::unique_ptr<File> file;
+  const Status whole = FileSystem::Posix()->Open(folder / "none", &file);
+  EXPECT_EQ(whole.code(), Code::kNotFound);
+  EXPECT_EQ(std::string(whole.message()),
+            folder / "none" + ": No such file or directory");
+  char here[4096];
+  ASSERT_NE(getcwd(here, sizeof(here)), nullptr);
+  const Status relative = FileSystem::Posix()->Open("no-such.file", &file);
+  EXPECT_EQ(relative.code(), Code::kNotFound);
+  EXPECT_EQ(std::string(relative.message()),
+            std::string("no-such.file, from the current folder ") + here +
+                ": No such file or directory");
 }
 
 TEST(AtomicFileTest, WhatIsNotCommittedLeavesNothing) {

@@ -559,6 +559,77 @@ TEST(FitTest, WhoWasAskedToStopDoesNotWaitForALostPeer) {
   EXPECT_EQ(model->iterations(), 1);
 }
 
+TEST(FitTest, ADivergedRunIsToldOnceAndInTheEnd) {
+  const auto said = [](bool terminates) {
+    auto model = TinyModel(SGD(1e30f));
+    FitOptions options = Quiet(4);
+    if (terminates) options.callbacks = {TerminateOnNaN()};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(model->Fit(Points(40).Batch(4), options).ok());
+    testing::internal::GetCapturedStdout();
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string all = said(false);
+  const size_t hint = all.find(
+      "warning: the loss is not a number at the end of "
+      "epoch 1: ");
+  ASSERT_EQ(hint, 0u) << all;
+  EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
+  EXPECT_NE(all.find("\nwarning: the training has diverged in epoch 1: "),
+            std::string::npos)
+      << all;
+  EXPECT_EQ(said(true), "");
+}
+
+// Of x * scale + offset, known from the source or seen in the first batch.
+TEST(FitTest, AScaleThatMakesLargeValuesIsToldOnceAModel) {
+  for (const bool known : {false, true}) {
+    class Knows final : public Source {
+     public:
+      Knows(const std::shared_ptr<Source>& source, bool knows)
+          : source_(source), knows_(knows) {}
+      int64_t size() const override { return source_->size(); }
+      ExampleSpec x() const override { return source_->x(); }
+      ExampleSpec y() const override { return source_->y(); }
+      Status Read(const int64_t* index, int n, void* x, void* y) override {
+        return source_->Read(index, n, x, y);
+      }
+      bool XRange(double* least, double* largest) const override {
+        *least = -1;
+        *largest = 1;
+        return knows_;
+      }
+      std::string name() const override { return "known"; }
+
+     private:
+      const std::shared_ptr<Source> source_;
+      const bool knows_;
+    };
+    const auto said = [&](float factor, float offset, int fits) {
+      auto model = TinyModel(SGD(0.f));
+      testing::internal::CaptureStderr();
+      for (int i = 0; i < fits; ++i) {
+        EXPECT_TRUE(model
+                        ->Fit(Dataset(std::make_shared<Knows>(
+                                          Points(64).source(), known))
+                                  .Map(Scale(factor, offset))
+                                  .Batch(64),
+                              Quiet(2))
+                        .ok());
+      }
+      return testing::internal::GetCapturedStderr();
+    };
+    EXPECT_EQ(said(90, 0, 1), "");
+    EXPECT_EQ(said(-90, 5, 1), "");
+    const std::string large = said(-255, 0, 2);
+    EXPECT_EQ(large.find("warning: the training data reach 25"), 0u) << large;
+    EXPECT_EQ(large.find("warning"), large.rfind("warning")) << large;
+    EXPECT_NE(large.find("scale -255 and offset 0"), std::string::npos);
+    EXPECT_NE(said(1, 200, 1), "");
+  }
+}
+
 TEST(FitTest, AStateThatNobodyHoldsIsAnErrorNeverAStartFromZero) {
   class TornInTheStep final : public Callback {
    public:

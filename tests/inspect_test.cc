@@ -8,6 +8,8 @@
 #include "io/checkpoint.h"
 #include "io/json.h"
 #include "io/model_file.h"
+#include "io/npy.h"
+#include "io/npz.h"
 #include "simulated_file_system.h"
 #include "some_state.h"
 #include "tiny_model.h"
@@ -185,6 +187,115 @@ TEST_F(InspectTest, WhatIsNoFileIsAnError) {
   FileComparison comparison;
   EXPECT_EQ(CompareFiles("d/a", "d/none", &comparison, 20, &files_).code(),
             Code::kCorruption);
+}
+
+TEST_F(InspectTest, ArraysOfNumpyAreListedAndCompared) {
+  const float kernel[4] = {1, -2, 0.5f, 2.5f};
+  const int64_t steps[1] = {3};
+  for (const char* path : {"d/a", "d/b"}) {
+    NpzWriter npz;
+    ASSERT_TRUE(npz.Open(&files_, path).ok());
+    ASSERT_TRUE(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel).ok());
+    ASSERT_TRUE(npz.Add("steps", DType::kInt64, {1}, steps).ok());
+    ASSERT_TRUE(npz.Finish().ok());
+  }
+  FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.format, "npz");
+  EXPECT_EQ(info.verification, Verification::kVerified);
+  ASSERT_EQ(info.tensors.size(), 2u);
+  EXPECT_EQ(info.tensors[0].mean, 0.5);
+  EXPECT_NE(ToText(info).find(" bytes, npz, 2 tensors, verified\n"),
+            std::string::npos)
+      << ToText(info);
+  FileComparison comparison = Compare();
+  EXPECT_TRUE(comparison.same());
+  EXPECT_EQ(comparison.tensors_compared, 2);
+
+  // Beside a file of ringlet's, whose metadata and prefix they do not have.
+  float own[4] = {1, -2, 0.5f, 2.5f};
+  int64_t own_steps = 4;
+  ASSERT_TRUE(files_.Remove("d/b").ok());
+  Save("d/b",
+       {{"model/dense/kernel", DType::kFloat32, {2, 2}, own},
+        {"steps", DType::kInt64, {1}, &own_steps}},
+       {{"epoch", "1"}});
+  comparison = Compare();
+  ASSERT_EQ(comparison.first.size(), 1u);
+  EXPECT_EQ(comparison.first[0].name, "steps");
+  EXPECT_EQ(comparison.first[0].kind, FileDifference::Kind::kValues);
+
+  // One array alone, whole and cut.
+  const std::string bytes =
+      NpyHeader(DType::kFloat64, {2}) + std::string(16, '\0');
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/n", &file).ok());
+  ASSERT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+  info = Inspect("d/n");
+  EXPECT_EQ(info.format, "npy");
+  EXPECT_EQ(info.verification, Verification::kUnverified);
+  ASSERT_EQ(info.tensors.size(), 1u);
+  EXPECT_EQ(info.tensors[0].name, "arr_0");
+  EXPECT_EQ(info.tensors[0].storage, Storage::kF64);
+  for (size_t n = 6; n < bytes.size(); ++n) {
+    ASSERT_TRUE(files_.Remove("d/n").ok());
+    ASSERT_TRUE(files_.Create("d/n", &file).ok());
+    ASSERT_TRUE(file->Write(bytes.data(), n).ok());
+    EXPECT_EQ(InspectFile("d/n", &info, &files_).code(), Code::kCorruption)
+        << n;
+  }
+}
+
+TEST_F(InspectTest, OfAnyOtherFileItIsSaidWhatItIs) {
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/t", &file).ok());
+  ASSERT_TRUE(file->Write("a,b\n1,2\n", 8).ok());
+  const FileInfo info = Inspect("d/t");
+  EXPECT_EQ(info.format, "csv");
+  EXPECT_EQ(ToText(info),
+            "d/t: 8 bytes, a table in text (CSV)\nas data: \"csv\" of "
+            "RUN.json, --csv\n");
+  Json json;
+  ASSERT_TRUE(Json::Parse(ToJson(info), "info", &json).ok());
+  EXPECT_EQ(json["format"].text(), "csv");
+  EXPECT_EQ(json["advice"].text(), info.advice);
+  FileComparison comparison;
+  const Status status = CompareFiles("d/t", "d/t", &comparison, 20, &files_);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+}
+
+TEST_F(InspectTest, AModelsFileShowsLayersAndWhatItsRateIs) {
+  SaveModelOptions options;
+  options.files = &files_;
+  const struct {
+    Optimizer optimizer;
+    const char *compiled, *note;
+  } cases[] = {
+      {SGD(0.5f), "SGD, learning rate 0.5; ", "as compiled, 0.5"},
+      {Adam(CosineDecay(0.1f, 9)), "Adam, learning rate CosineDecay; ",
+       "the schedule CosineDecay"},
+      {SGD(PiecewiseConstantDecay({1}, {1.f, 2.f})),
+       "SGD, learning rate PiecewiseConstantDecay; ",
+       "the schedule PiecewiseConstantDecay"},
+  };
+  for (const auto& c : cases) {
+    auto model = TinyModel(c.optimizer);
+    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    FileInfo info = Inspect("d/a");
+    EXPECT_EQ(info.summary, model->Summary());
+    EXPECT_EQ(info.compiled.find(c.compiled), 0u) << info.compiled;
+    EXPECT_EQ(info.tensors.back().name, "optimizer/learning_rate");
+    EXPECT_EQ(info.tensors.back().note, c.note);
+    std::string summary, compiled;
+    ASSERT_TRUE(SummarizeModelFile("d/a", &summary, &compiled, &files_).ok());
+    EXPECT_EQ(summary, info.summary);
+    EXPECT_EQ(compiled, info.compiled);
+    // One that was set is a number as any other.
+    model->SetLearningRate(0.25f);
+    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    info = Inspect("d/a");
+    EXPECT_EQ(info.tensors.back().note, "");
+    EXPECT_EQ(info.tensors.back().max, 0.25);
+  }
 }
 
 TEST_F(InspectTest, EqualFilesHaveNoDifference) {

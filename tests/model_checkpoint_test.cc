@@ -59,7 +59,7 @@ TEST(FormatPathTest, WhatCannotBeFormattedIsNamedAsKerasDoes) {
   const std::vector<PathField> fields = {Whole("epoch", 3), Float("loss", 1)};
   EXPECT_EQ(Formatted("{val_acc:.2f}.x", fields),
             "Failed to format this callback filepath: \"{val_acc:.2f}.x\". "
-            "Reason: 'val_acc' (there are: epoch, loss; the nearest: 'epoch')");
+            "Reason: 'val_acc'; known are 'epoch', 'loss'");
   EXPECT_NE(Formatted("{loss:d}", fields).find("Unknown format code 'd'"),
             std::string::npos);
   for (const char* bad :
@@ -350,9 +350,9 @@ TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
     std::vector<int64_t> validation_epochs;
     const char* says;  // "" where it is right
   } cases[] = {
-      {"{val_los}", 0, true, 1, {}, "nearest: 'val_loss'"},
+      {"{val_los}", 0, true, 1, {}, "nearest known is 'val_loss'"},
       {"{val_accuracy}{val_loss}{loss}{epoch}", 0, true, 1, {}, ""},
-      {"{acuracy:.2f}", 0, false, 1, {}, "nearest: 'accuracy'"},
+      {"{acuracy:.2f}", 0, false, 1, {}, "nearest known is 'accuracy'"},
       {"{loss:d}", 0, false, 1, {}, "Unknown format code 'd'"},
       {"{val_loss}", 0, false, 1, {}, "needs validation data"},
       {"{val_loss}", 0, true, 2, {}, "leaves out some"},
@@ -363,7 +363,7 @@ TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
       {"{val_loss}", 3, true, 1, {}, "'val_loss'"},
       {"{steps}", 3, true, 1, {}, "'steps'"},
       {"{steps}-{learning_rate}", 0, true, 1, {}, ""},
-      {"{step}", 0, true, 1, {}, "nearest: 'steps'"},
+      {"{step}", 0, true, 1, {}, "nearest known is 'steps'"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.path);

@@ -611,7 +611,7 @@ const Wrong kWrong[] = {
      kCnn,
      R"("class_name": "Sequential")",
      R"("class_name": "Sequence")",
-     {"class_name", "unknown model", "nearest known is 'Sequential'"}},
+     {"class_name", "unknown model", "known are 'Sequential', 'Functional'"}},
     {"UnknownFieldOfTheModel",
      kCnn,
      R"("build_input_shape")",

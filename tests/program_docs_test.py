@@ -123,6 +123,11 @@ def check_schema():
         short = {"model": base["model"],
                  "compile": {"loss": base["compile"]["loss"]}}
         assert plan(short).stdout == result.stdout, plan(short)
+        summaries = set()
+        for what in (short, whole):
+            path.write_text(json.dumps(what))
+            summaries.add(run("summary", path).stdout)
+        assert len(summaries) == 1 and " Compiled: " in summaries.pop()
         # Where the schema has no more fields, neither has the program.
         for part in ("compile", "fit", "strategy"):
             wrong = {**whole, part: {**whole[part], "more": 1}}

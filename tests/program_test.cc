@@ -141,7 +141,8 @@ class ProgramTest : public testing::Test {
   }
 
   // The command fails with this code, with one line that says all of `says`,
-  // and writes nothing.
+  // and writes nothing; on stdout there is what is said before training, at
+  // most.
   void ExpectError(const Strings& arguments, int code, const Strings& says) {
     std::string shown;
     for (const std::string& argument : arguments) shown += " " + argument;
@@ -154,7 +155,8 @@ class ProgramTest : public testing::Test {
       EXPECT_NE(err_.find(text), std::string::npos)
           << err_ << "lacks: " << text;
     }
-    EXPECT_EQ(out_, "");
+    EXPECT_LE(Lines(out_).size(), 2u) << out_;
+    EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
     EXPECT_EQ(Files(), before);
   }
   void ExpectRunError(const std::string& from, const std::string& to, int code,
@@ -297,9 +299,12 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        {"train-labels-idx1-ubyte.gz"}},
       {"@DATA@/train-images",
        "nothing/train-images",
-       1,
+       2,
        {"data.train", "/train-images-idx3-ubyte.gz"}},
-      {"@DATA@/train-images-idx3-ubyte.gz", "run.json", 1, {"run.json"}},
+      {"@DATA@/train-images-idx3-ubyte.gz",
+       "run.json",
+       2,
+       {"run.json: is a RUN.json, not idx"}},
       {"@DATA@/train-images-idx3-ubyte.gz", ".", 2, {"not a regular file"}},
       {"@DATA@/train-images-idx3-ubyte.gz",
        "run.json/x",
@@ -336,7 +341,7 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        "\"callbacks\": [{\"class_name\": \"ModelCheckpoint\", \"config\": "
        "{\"filepath\": \"c/{val_los:.2f}.safetensors\"}}]",
        2,
-       {"model_checkpoint", "'val_los'", "nearest: 'val_loss'"}},
+       {"model_checkpoint", "'val_los'", "nearest known is 'val_loss'"}},
       {"\"callbacks\": []",
        "\"callbacks\": [\"LearningRateScheduler\"]",
        2,
@@ -375,18 +380,18 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
 }
 
 TEST_F(ProgramTest, WhatCannotBeReadOrWrittenIsNamed) {
-  ExpectError({"train", "none.json"}, 1, {"none.json", "No such file"});
+  ExpectError({"train", "none.json"}, 2, {"none.json", "No such file"});
   ExpectError({"train", "."}, 2, {"error: .", "not a regular file"});
   WriteRun();
-  ExpectError({"train", "run.json", "--save", "no/such/model"}, 1,
+  ExpectError({"train", "run.json", "--save", "no/such/model"}, 2,
               {"--save no/such/model", "No such file"});
   ExpectError({"train", "run.json", "--save", "."}, 2, {"--save .", "folder"});
-  ExpectError({"train", "run.json", "--log-steps", "no/steps.csv"}, 1,
+  ExpectError({"train", "run.json", "--log-steps", "no/steps.csv"}, 2,
               {"--log-steps no/steps.csv"});
-  ExpectError({"train", "run.json", "--init", "none"}, 1,
+  ExpectError({"train", "run.json", "--init", "none"}, 2,
               {"--init", "none", "No such file"});
-  ExpectError({"train", "run.json", "--init", "run.json"}, 1,
-              {"--init", "run.json"});
+  ExpectError({"train", "run.json", "--init", "run.json"}, 2,
+              {"--init: run.json: is a RUN.json, not safetensors or npz"});
   // An earlier run's file is not touched by one that is refused.
   WriteWhole(folder_ / "steps.csv", "mine");
   ExpectRunError("[null, 28, 28]", "[null, 28, 14]", 2, {"(28, 14)"});
@@ -405,7 +410,7 @@ TEST_F(ProgramTest, AModelFileIsReadBesideTheRun) {
   WriteWhole(folder_ / "models/m.json", Replaced(model, "Dense", "Dens"));
   ExpectError({"train", "run.json"}, 2, {"models/m.json", "'Dens'"});
   std::filesystem::remove(folder_ / "models/m.json");
-  ExpectError({"train", "run.json"}, 1, {"model", "models/m.json"});
+  ExpectError({"train", "run.json"}, 2, {"model", "models/m.json"});
 }
 
 // json.dump() of to_json(), which is a string already.
@@ -505,7 +510,7 @@ TEST_F(ProgramTest, CallbacksThatCannotWriteAreToldBeforeTheFirstStep) {
          {"model_checkpoint", "must end in `.safetensors`"});
   expect("TensorBoard", "\"log_dir\": \"run.json\"", 2,
          {"tensorboard: run.json", "not a directory"});
-  expect("CSVLogger", "\"filename\": \"no/log.csv\"", 1,
+  expect("CSVLogger", "\"filename\": \"no/log.csv\"", 2,
          {"csv_logger: no/log.csv", "No such file"});
   expect("EarlyStopping", "\"monitor\": \"acuracy\"", 2,
          {"early_stopping: monitor='acuracy'", "mode"});
@@ -526,6 +531,348 @@ TEST_F(ProgramTest, WhatMayNotBeReadOrWrittenIsNamed) {
   ExpectError({"train", "run.json", "--save", "closed/m"}, 1,
               {"--save closed/m", "Permission denied"});
   chmod((folder_ / "closed").c_str(), 0700);
+}
+
+// --- what a first hour meets ---
+
+TEST_F(ProgramTest, AFileThatIsNotThereIsNamedWithItsFolder) {
+  const std::string here = std::filesystem::canonical(folder_.path()).string();
+  WriteRun();
+  for (const Strings& line : {Strings{"inspect", "m.safetensors"},
+                              {"summary", "m.safetensors"},
+                              {"diff", "m.safetensors", "run.json"},
+                              {"export", "m.safetensors", "--out", "w.npz"}}) {
+    EXPECT_EQ(Run(line), 2);
+    EXPECT_EQ(err_, "error: m.safetensors, from the current folder " + here +
+                        ": No such file or directory\n");
+  }
+}
+
+TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
+  WriteRun();
+  EXPECT_EQ(Run({"evaluat"}), 2);
+  EXPECT_EQ(err_,
+            "error: unknown command 'evaluat'; the nearest known is 'evaluate' "
+            "(see 'ringlet --help')\n");
+  EXPECT_EQ(Run({"test"}), 2);
+  EXPECT_EQ(err_,
+            "error: unknown command 'test'; known are 'train', 'evaluate', "
+            "'predict', 'launch', 'plan', 'summary', 'inspect', 'diff', "
+            "'export' (see 'ringlet --help')\n");
+  EXPECT_EQ(Run({"inspect", "--verbose", "x"}), 2);
+  EXPECT_EQ(err_,
+            "error: unknown flag '--verbose'; known are '--help', '--json' "
+            "(see 'ringlet inspect --help')\n");
+  EXPECT_EQ(Run({"inspect", "-json", "x"}), 2);
+  EXPECT_EQ(err_,
+            "error: unknown flag '-json'; the nearest known is '--json' (see "
+            "'ringlet inspect --help')\n");
+  // No word of which nothing is left.
+  EXPECT_EQ(Run({"launch", "-x"}), 2);
+  EXPECT_NE(err_.find("unknown flag '-x'; known are "), std::string::npos)
+      << err_;
+  WriteRun("\"callbacks\"", "\"optimizer\"");
+  EXPECT_EQ(Run({"plan", "run.json"}), 2);
+  EXPECT_EQ(err_,
+            "error: run.json: unknown field 'optimizer'; known are '$schema', "
+            "'model', 'compile', 'data', 'fit', 'callbacks', 'strategy'\n");
+}
+
+TEST_F(ProgramTest, WeightsThatDifferNameFlagsThatAreThere) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  WriteRun("{\"units\": 10}", "{\"units\": 10, \"name\": \"head\"}");
+  const std::string refused =
+      "error: run.json: --init: m: the weights are not this model's: missing "
+      "in the file 'head/kernel', 'head/bias'; in the file only "
+      "'dense_1/kernel', 'dense_1/bias'. by_name (--by-name) takes the layers "
+      "that both have, skip_mismatch (--skip-mismatch) passes over those that "
+      "differ\n";
+  EXPECT_EQ(Run({"train", "run.json", "--init", "m"}), 2);
+  EXPECT_EQ(err_, refused);
+  for (const char* command : {"evaluate", "predict"}) {
+    EXPECT_EQ(Run({command, "run.json", "--init", "m"}), 2);
+    EXPECT_EQ(err_, Replaced(refused, "run.json: ", ""));
+  }
+  for (const char* flag : {"--by-name", "--skip-mismatch"}) {
+    EXPECT_EQ(Run({"train", "run.json", "--init", "m", flag}), 0) << err_;
+    EXPECT_EQ(Run({"evaluate", "run.json", "--init", "m", flag}), 0) << err_;
+    EXPECT_NE(err_.find("warning: m: passed over: "), std::string::npos);
+    EXPECT_EQ(Run({"predict", "run.json", "--init", "m", flag}), 0) << err_;
+    ExpectError({"train", "run.json", flag}, 2,
+                {flag + std::string(": there is no --init")});
+  }
+}
+
+TEST_F(ProgramTest, FilesOfOtherProgramsAreSaidToBeWhatTheyAre) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  WriteRun();
+  WriteWhole(folder_ / "make.py", R"(
+import os, sys, zipfile
+os.chdir(sys.argv[1])
+def archive(path, names):
+    with zipfile.ZipFile(path, "w") as z:
+        for name in names: z.writestr(name, "x")
+archive("m.keras", ["metadata.json", "config.json", "model.weights.h5"])
+archive("m.pt", ["m/data.pkl", "m/data/0"])
+archive("m.zip", ["a.txt"])
+open("m.h5", "wb").write(b"\x89HDF\r\n\x1a\n" + bytes(100))
+)");
+  RunPython(folder_ / "make.py" + " " + folder_.path());
+  const struct {
+    const char *name, *what, *advice;
+  } cases[] = {
+      {"m.keras", "a model of Keras 3 (.keras)",
+       "in Python: m = keras.models.load_model(\"m.keras\"); "
+       "numpy.savez(\"w.npz\", *m.get_weights()); open(\"model.json\", "
+       "\"w\").write(m.to_json()). Then \"model\": \"model.json\" in RUN.json, "
+       "and --init w.npz"},
+      {"m.h5", "an HDF5 file, as Keras's .h5 and .weights.h5",
+       "in Python: m = keras.models.load_model(\"m.h5\"), or of weights alone "
+       "m.load_weights(\"m.h5\") of the model; numpy.savez(\"w.npz\", "
+       "*m.get_weights()). Then --init w.npz"},
+      {"m.pt", "a file of PyTorch (.pt, .pth)",
+       "in Python: s = torch.load(\"m.pt\", map_location=\"cpu\"), of a whole "
+       "model its state_dict(); numpy.savez(\"w.npz\", **{k: v.numpy() for k, "
+       "v in s.items()}). Then --init w.npz --init-layout torch"},
+      {"m.zip", "a zip archive", "unpack it: unzip m.zip"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    const std::string name = c.name,
+                      size = std::to_string(
+                          std::filesystem::file_size(folder_ / name));
+    EXPECT_EQ(Run({"inspect", name}), 0) << err_;
+    EXPECT_EQ(out_, name + ": " + size + " bytes, " + c.what + "\n" + c.advice +
+                        "\n");
+    EXPECT_EQ(Run({"inspect", name, "--json"}), 0) << err_;
+    EXPECT_NE(out_.find("\"what\":"), std::string::npos) << out_;
+    const std::string refused = name + ": is " + c.what + ", not safetensors";
+    ExpectError({"diff", name, name}, 2, {refused + " or npz", c.advice});
+    ExpectError({"train", "run.json", "--init", name}, 2,
+                {"--init: " + refused + " or npz", c.advice});
+    ExpectError({"evaluate", name, "--data", "run.json"}, 2,
+                {refused, c.advice});
+    ExpectError({"summary", name}, 2, {refused, c.advice});
+    ExpectError({"predict", "run.json", "--init", name, "--x", name}, 2,
+                {refused});
+    ExpectError({"train", name}, 2, {name + ": is " + c.what, "not RUN.json"});
+  }
+}
+
+TEST_F(ProgramTest, WeightsAsKerasNamesThemAreTaken) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  ASSERT_EQ(Run({"export", "m", "--out", "w.npz"}), 0) << err_;
+  WriteWhole(folder_ / "make.py", R"(
+import os, sys, numpy
+os.chdir(sys.argv[1])
+w = dict(numpy.load("w.npz"))
+weights = [w["dense/kernel"], w["dense/bias"], w["dense_1/kernel"], w["dense_1/bias"]]
+numpy.savez("list.npz", *weights)
+numpy.savez("numbered.npz", **{k + ":0": v for k, v in w.items()})
+numpy.savez("groups.npz", **{"sequential/" + k: v for k, v in w.items()})
+numpy.savez("wide.npz", **{k: v.astype("f8") for k, v in w.items()})
+numpy.savez("turned.npz", *[numpy.asfortranarray(v) for v in weights])
+numpy.savez("short.npz", *weights[:3])
+)");
+  RunPython(folder_ / "make.py" + " " + folder_.path());
+  ASSERT_EQ(Run({"evaluate", "m", "--data", "run.json", "--json"}), 0);
+  const std::string logs = out_;
+  for (const char* name :
+       {"list.npz", "numbered.npz", "groups.npz", "wide.npz", "turned.npz"}) {
+    EXPECT_EQ(Run({"evaluate", "run.json", "--init", name, "--json"}), 0)
+        << err_;
+    EXPECT_EQ(out_, logs) << name;
+    EXPECT_EQ(err_, "");
+  }
+  EXPECT_EQ(Run({"evaluate", "run.json", "--init", "short.npz"}), 2);
+  EXPECT_EQ(err_,
+            "error: --init: short.npz: holds 3 arrays without names (arr_0 and "
+            "so on), but the model has 4 weights; write numpy.savez(file, "
+            "*model.get_weights()), or arrays with names, as "
+            "\"dense/kernel\"\n");
+  // Looked at and compared as safetensors are.
+  ASSERT_EQ(Run({"inspect", "list.npz"}), 0) << err_;
+  EXPECT_NE(out_.find(" bytes, npz, 4 tensors, verified\n"), std::string::npos)
+      << out_;
+  EXPECT_NE(out_.find("arr_0  F32  (784, 8)"), std::string::npos) << out_;
+  EXPECT_EQ(Run({"diff", "w.npz", "w.npz"}), 0);
+  EXPECT_EQ(Run({"diff", "w.npz", "wide.npz"}), 1);
+  EXPECT_NE(out_.find("tensor 'dense/bias': dtype F32 in A, F64 in B"),
+            std::string::npos)
+      << out_;
+  // Ringlet's own beside them: the weights are the same.
+  ASSERT_EQ(Run({"diff", "m", "w.npz"}), 1) << err_;
+  EXPECT_EQ(out_.find("dense/"), out_.find("optimizer/momentum/dense/") + 19)
+      << out_;
+}
+
+// A CSV of two values and a label, without names in its first line.
+TEST_F(ProgramTest, ACsvWithoutAHeaderLosesNoRow) {
+  const std::string rows = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
+  WriteWhole(folder_ / "d.csv", rows);
+  const auto write = [&](const std::string& more) {
+    WriteWhole(folder_ / "csv.json", R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+        {"class_name": "Dense", "config": {"units": 2}}]}},
+      "compile": {"optimizer": "sgd",
+                  "loss": "sparse_categorical_crossentropy"},
+      "data": {"train": {"csv": "d.csv")" +
+                                         more + R"(}},
+      "fit": {"batch_size": 1, "shuffle": false}})");
+  };
+  const std::string told =
+      "note: d.csv: line 1 holds numbers and is read as data, not as names; "
+      "where that is wrong say \"header\": true (--header)\n";
+  write("");
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
+  EXPECT_NE(err_.find(told), std::string::npos) << err_;
+  EXPECT_NE(out_.find("4/4 - "), std::string::npos) << out_;
+  write(", \"header\": true");
+  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
+  EXPECT_EQ(err_.find("note: d.csv"), std::string::npos) << err_;
+  EXPECT_NE(out_.find("3/3 - "), std::string::npos) << out_;
+  for (const Strings& more : {Strings{}, {"--header"}, {"--no-header"}}) {
+    Strings line = {"predict", "m", "--csv", "d.csv"};
+    line.insert(line.end(), more.begin(), more.end());
+    ASSERT_EQ(Run(line), 0) << err_;
+    EXPECT_EQ(err_, more.empty() ? told : "");
+    EXPECT_EQ(Lines(out_).size(),
+              !more.empty() && more[0] == "--header" ? 3u : 4u);
+  }
+  ExpectError({"predict", "m", "--csv", "d.csv", "--header", "--no-header"}, 2,
+              {"one at a time"});
+  ExpectError({"evaluate", "m", "--data", "csv.json", "--header"}, 2,
+              {"--header and --no-header are of a --csv"});
+
+  // Labels that are names; a file with fewer of them cannot be told.
+  WriteWhole(folder_ / "d.csv", "a,b,kind\n5.5,3.5,x\n4.5,3,y\n6,2,x\n");
+  write("");
+  ASSERT_EQ(Run({"train", "csv.json", "--save", "n"}), 0) << err_;
+  EXPECT_NE(
+      err_.find("note: d.csv: labels are names, classes in their order: 0 "
+                "'x', 1 'y'\n"),
+      std::string::npos)
+      << err_;
+  ASSERT_EQ(Run({"evaluate", "n", "--csv", "d.csv"}), 0) << err_;
+  ASSERT_EQ(Run({"predict", "n", "--csv", "d.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).size(), 3u);
+  WriteWhole(folder_ / "less.csv", "a,b,kind\n5.5,3.5,y\n");
+  EXPECT_EQ(Run({"evaluate", "n", "--csv", "less.csv"}), 2);
+  EXPECT_NE(err_.find("error: less.csv: its labels have 1 different names, but "
+                      "the model tells 2 classes apart"),
+            std::string::npos)
+      << err_;
+  write("}, \"validation\": {\"csv\": \"less.csv\"");
+  EXPECT_EQ(Run({"train", "csv.json"}), 2);
+  EXPECT_NE(err_.find("the labels of d.csv have 2 names, those of less.csv 1"),
+            std::string::npos)
+      << err_;
+}
+
+TEST_F(ProgramTest, AModelIsSummarizedWithoutItsData) {
+  WriteRun("@DATA@/train-images", "nothing/train-images");
+  ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
+  const std::string table = out_;
+  EXPECT_EQ(table.find("Model: \"sequential\"\n"), 0u) << table;
+  EXPECT_NE(table.find("│ dense (Dense)                   │ (None, 8)       "
+                       "       │         6,280 │"),
+            std::string::npos)
+      << table;
+  EXPECT_EQ(Lines(table).back(),
+            " Compiled: Adam, learning rate 0.001; "
+            "SparseCategoricalCrossentropy from logits; metrics accuracy");
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  ASSERT_EQ(Run({"summary", "m"}), 0) << err_;
+  EXPECT_EQ(out_, table);
+  // A run of the saved model, a Keras configuration alone, a schedule.
+  WriteWhole(folder_ / "more.json", "{\"model\": \"m\"}");
+  ASSERT_EQ(Run({"summary", "more.json"}), 0) << err_;
+  EXPECT_EQ(out_, table);
+  WriteWhole(folder_ / "model.json",
+             R"({"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 3]}},
+    {"class_name": "Dense", "config": {"units": 2}}]}})");
+  ASSERT_EQ(Run({"summary", "model.json"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).back(), " Non-trainable params: 0 (0.00 B)");
+  WriteRun("\"adam\"", R"({"class_name": "SGD", "config": {"learning_rate":
+    {"class_name": "CosineDecay", "config": {"initial_learning_rate": 0.1,
+     "decay_steps": 9}}}})");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "s"}), 0);
+  ASSERT_EQ(Run({"summary", "s"}), 0) << err_;
+  EXPECT_EQ(Lines(out_).back().find(" Compiled: SGD, learning rate "
+                                    "CosineDecay; "),
+            0u);
+  ASSERT_EQ(Run({"inspect", "s"}), 0) << err_;
+  EXPECT_NE(out_.find("the schedule CosineDecay\n"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("│ dense (Dense) "), std::string::npos) << out_;
+  ASSERT_EQ(Run({"inspect", "m"}), 0) << err_;
+  EXPECT_NE(out_.find("optimizer/learning_rate            F32  ()        as "
+                      "compiled, 0.001\n"),
+            std::string::npos)
+      << out_;
+  ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0);
+  EXPECT_EQ(Run({"summary", "w.npz"}), 2);
+}
+
+TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  EXPECT_EQ(out_.find("seconds"), std::string::npos) << out_;
+  ASSERT_EQ(Run({"plan", "run.json", "--workers", "3"}), 0) << err_;
+  // 6,370 floats: 2 * 2/3 of 25,480 bytes.
+  EXPECT_NE(out_.find("  gradients, float32                           33972\n"
+                      "seconds a step for these, at least:\n"
+                      "  Ethernet of 100 Mbit/s                       0.003\n"
+                      "  Wi-Fi of 20 Mbit/s                           0.014\n"),
+            std::string::npos)
+      << out_;
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"communication\": {\"wire_dtype\": "
+           "\"bfloat16\"}}");
+  ASSERT_EQ(Run({"plan", "run.json", "--workers", "3", "--link", "1M"}), 0);
+  EXPECT_NE(out_.find("  gradients, bfloat16                          16986\n"
+                      "seconds a step for these, at least:\n"
+                      "  --link                                       0.136\n"),
+            std::string::npos)
+      << out_;
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--json"}), 0);
+  EXPECT_NE(out_.find("\"wire_dtype\":\"bfloat16\",\"wire_bytes\":12740,"
+                      "\"wire_seconds\":[{\"bits_per_second\":8000,"
+                      "\"seconds\":12.74}]"),
+            std::string::npos)
+      << out_;
+  ExpectError({"plan", "run.json", "--link", "fast"}, 2,
+              {"wrong number for --link: fast; it takes bits a second"});
+}
+
+TEST_F(ProgramTest, TheUmaskSaysWhoMayReadWhatIsWritten) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "TensorBoard", "config": {"log_dir": "logs"}},
+    {"class_name": "CSVLogger", "config": {"filename": "log.csv"}},
+    {"class_name": "ModelCheckpoint", "config": {"filepath": "c.safetensors"}},
+    {"class_name": "BackupAndRestore",
+     "config": {"backup_dir": "backup", "delete_checkpoint": false}}])");
+  const mode_t before = umask(0027);
+  EXPECT_EQ(Run({"train", "run.json", "--save", "m", "--log-steps", "s"}), 0);
+  EXPECT_EQ(Run({"export", "m", "-o", "w.npz"}), 0);
+  EXPECT_EQ(Run({"export", "m", "-o", "w.safetensors"}), 0);
+  EXPECT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.npy"}), 0);
+  EXPECT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.csv"}), 0);
+  umask(before);
+  int count = 0;
+  for (const std::string& name : Files()) {
+    struct stat info;
+    ASSERT_EQ(stat(name.c_str(), &info), 0);
+    if (!S_ISREG(info.st_mode) || name == folder_ / "run.json") continue;
+    EXPECT_EQ(info.st_mode & 0777, 0640u) << name;
+    ++count;
+  }
+  EXPECT_GE(count, 10);
 }
 
 // --- train ---
@@ -629,7 +976,7 @@ TEST_F(ProgramTest, BackupStaysWhereTheTrainedModelCannotBeSaved) {
     {"class_name": "ModelCheckpoint",
       "config": {"filepath": "m.safetensors/{epoch}.safetensors"}}])");
   EXPECT_NE(Run({"train", "run.json", "--save", "m.safetensors"}), 0);
-  EXPECT_NE(err_.find("--save: m.safetensors"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("m.safetensors: "), std::string::npos) << err_;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "backup/checkpoint"));
   // Trained already; saved now.
   ASSERT_EQ(Run({"train", "run.json", "--save", "n.safetensors"}), 0) << err_;
@@ -658,9 +1005,13 @@ TEST_F(ProgramTest, ASplitValidatesOnTheEndOfTheData) {
                       "0.25", "0"));
   ASSERT_EQ(Run({"train", "two.json", "--save", "two"}), 0) << err_;
   ASSERT_NE(out_.find("val_loss"), std::string::npos) << out_;
-  const std::string expected = out_.substr(out_.rfind("loss: "));
+  const auto last_epoch = [this] {
+    const Strings lines = Lines(out_);
+    return lines[lines.size() - 2].substr(lines[lines.size() - 2].find("loss"));
+  };
+  const std::string expected = last_epoch();
   ASSERT_EQ(Run({"train", "split.json", "--save", "split"}), 0) << err_;
-  EXPECT_EQ(out_.substr(out_.rfind("loss: ")), expected);
+  EXPECT_EQ(last_epoch(), expected);
   EXPECT_EQ(Run({"diff", "two", "split"}), 0) << out_;
   for (const char* share : {"0.99", "1e-20"}) {
     WriteWhole(folder_ / "run.json", Replaced(split, "0.25", share));
@@ -976,15 +1327,21 @@ TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
   ExpectError({"evaluate", "m", "--data", "run.json", "--part", "test"}, 2,
               {"--part test"});
   ExpectError({"evaluate", "run.json"}, 2, {"--init WEIGHTS"});
-  ExpectError({"evaluate", "none", "--data", "run.json"}, 1, {"none"});
-  ExpectError({"evaluate", "m", "--csv", "none.csv"}, 1, {"none.csv"});
+  ExpectError({"evaluate", "none", "--data", "run.json"}, 2, {"none"});
+  ExpectError({"evaluate", "m", "--csv", "none.csv"}, 2, {"none.csv"});
   ExpectError({"predict", "m", "--data", "run.json", "--out", "p.txt"}, 2,
               {"p.txt", ".npy"});
-  ExpectError({"predict", "m", "--data", "run.json", "--out", "no/p.npy"}, 1,
+  ExpectError({"predict", "m", "--data", "run.json", "--out", "no/p.npy"}, 2,
               {"no/p.npy"});
   ExpectError({"predict", "m", "--labels", "x"}, 2,
               {"unknown flag '--labels'"});
-  ExpectError({"inspect", "run.json"}, 1, {"run.json"});
+  ExpectError({"inspect", "none"}, 2, {"none, from the current folder "});
+  ExpectError({"summary", "none"}, 2, {"none, from the current folder "});
+  ExpectError({"diff", "m", "none"}, 2, {"none, from the current folder "});
+  ExpectError({"export", "none", "-o", "x.npz"}, 2, {"none, from the current"});
+  ExpectError({"plan", "none.json"}, 2, {"none.json, from the current folder"});
+  ExpectError({"evaluate", "run.json", "--init", "none"}, 2,
+              {"--init: none, from the current folder "});
   ExpectError({"inspect"}, 2, {"FILE is missing"});
   ExpectError({"diff", "m"}, 2, {"A B"});
   ExpectError({"export", "m"}, 2, {"--out is missing"});
@@ -1111,6 +1468,11 @@ TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
     EXPECT_NE(err_.find("was killed by signal 9"), std::string::npos) << err_;
+    EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
+        << out_;
+    EXPECT_NE(out_.find(" of 400, from the memory of the workers\n"),
+              std::string::npos)
+        << out_;
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
     EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
                 ReadWhole(folder_ / (name + ".csv")));

@@ -1,6 +1,7 @@
 #include "core/progress.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "fake_clock.h"
 
@@ -127,6 +128,76 @@ TEST_F(ProgressTest, SilentPrintsNothing) {
   progress.Update(1, TwoValues(1, 1));
   progress.Finish(2, TwoValues(1, 1));
   EXPECT_EQ(Drawn(), "");
+}
+
+// A message that would stand behind the bar begins a line of its own.
+TEST_F(ProgressTest, MessagesAreNotGluedToTheBar) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress(Verbose::kBar, stderr, 2, &clock_);
+    Notice("before %d", 1);
+    clock_.Advance(1);
+    progress.Update(1, {});
+    Notice("during");
+    Notice("again\n");
+    clock_.Advance(1);
+    progress.Update(1, {});
+    NoticeNow("from a handler\n");
+    clock_.Advance(1);
+    progress.Update(1, {});
+    Notice("\nwith its own");
+    clock_.Advance(1);
+    progress.Finish(2, {});
+    Notice("after");
+    Progress broken_off(Verbose::kBar, stderr, 2, &clock_);
+    clock_.Advance(1);
+    broken_off.Update(1, {});
+  }
+  Notice("%s", std::string(5000, 'x').c_str());
+  Notice("%s", "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::string text;
+  for (size_t i = 0; i < said.size(); ++i) {  // each drawing is one '#'
+    if (said[i] == '\b') continue;
+    if (said[i] != '\r') {
+      text += said[i];
+      continue;
+    }
+    text += '#';
+    while (i + 1 < said.size() && said[i + 1] != '\n' && said[i + 1] != '\b') {
+      ++i;
+    }
+  }
+  EXPECT_EQ(text,
+            "before 1\n#\nduring\nagain\n#\nfrom a handler\n#\nwith its "
+            "own\n#\nafter\n#\n" +
+                std::string(5000, 'x') + "\n\n");
+}
+
+// A bar elsewhere is none of a message's business.
+TEST_F(ProgressTest, ABarInAnotherFileStaysAsItIs) {
+  testing::internal::CaptureStderr();
+  Progress progress(Verbose::kBar, out_, 2, &clock_);
+  clock_.Advance(1);
+  progress.Update(1, {});
+  const std::string drawn = Drawn();
+  Notice("said");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "said\n");
+  EXPECT_EQ(Drawn(), "");
+  EXPECT_EQ(drawn.find('\n'), std::string::npos);
+}
+
+TEST_F(ProgressTest, WhatIsPrintedIsThereAtOnce) {
+  testing::internal::CaptureStdout();
+  std::printf("a user's own, ");
+  Print("%d lines\n", 2);
+  Print("flushed");
+  char text[64] = "";
+  const ssize_t n = pread(STDOUT_FILENO, text, sizeof(text), 0);
+  const std::string at_once(text, n > 0 ? static_cast<size_t>(n) : 0);
+  testing::internal::GetCapturedStdout();
+  if (n < 0) GTEST_SKIP() << "the captured file cannot be read here";
+  EXPECT_EQ(at_once, "a user's own, 2 lines\nflushed\n");
 }
 
 TEST_F(ProgressTest, AutoIsTheLineWhereThereIsNoTerminal) {

@@ -606,7 +606,7 @@ def check_flags(text):
             for flag in names_in(row[1]) if len(row) > 1 else []:
                 words = flag.split(", ")[-1].split()
                 value = {"N": "3", "FACTOR": "1", "NUMBER": "1",
-                         "SECONDS": "1", "BYTES": "64M"}
+                         "SECONDS": "1", "BYTES": "64M", "RATE": "20M"}
                 words[1:] = [value.get(word, "x") for word in words[1:]]
                 done = subprocess.run([PROGRAM, command, *words], text=True,
                                       stderr=subprocess.PIPE)

@@ -1,7 +1,9 @@
 #include "core/status.h"
 
 #include <gtest/gtest.h>
+
 #include <sys/resource.h>
+#include <csignal>
 
 #include <atomic>
 #include <cerrno>
@@ -114,6 +116,8 @@ TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {
   EXPECT_EQ(ExitCode(InvalidArgument("flag")), 2);
   EXPECT_EQ(ExitCode(Corruption("file")), 1);
   EXPECT_EQ(ExitCode(PeerLost(1, "gone")), 75);
+  EXPECT_EQ(ExitCode(Interrupted(SIGINT, "Ctrl-C")), 130);
+  EXPECT_EQ(ExitCode(Interrupted(15, "stop").Annotate("fit")), 143);
 }
 
 }  // namespace

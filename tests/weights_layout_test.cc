@@ -232,5 +232,159 @@ TEST(NpzWeightsTest, NumpysArchivesInKerasLayoutAreTaken) {
   }
 }
 
+// --- names as Keras and TensorFlow have them ---
+
+// Two layers whose weights differ in shape, and the file's arrays, each of
+// values from 0 on.
+struct Named {
+  std::vector<std::pair<std::string, Shape>> arrays;
+  const char* says;  // "": the four are loaded
+};
+
+LoadWeightsOptions Silent() {
+  LoadWeightsOptions options;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+TEST(KerasNamesTest, WeightsAreFoundByTheNamesThatKerasGives) {
+  TempFolder folder;
+  const Shape k0 = {3, 2}, b0 = {2}, k1 = {2, 1}, b1 = {1};
+  const auto named = [&](const std::string& before, const std::string& after) {
+    return Named{{{before + "dense_1/bias" + after, b1},
+                  {before + "dense/kernel" + after, k0},
+                  {before + "dense/bias" + after, b0},
+                  {before + "dense_1/kernel" + after, k1}},
+                 ""};
+  };
+  std::vector<Named> cases = {
+      named("", ""),
+      named("", ":0"),
+      named("sequential/", ""),
+      named("sequential_3/", ":0"),
+      named("model_weights/sequential/", ":0"),
+      named("model/", ""),
+      // As .h5 files have groups: the layer's, then the variable's own.
+      {{{"dense/dense/kernel:0", k0},
+        {"dense/dense/bias:0", b0},
+        {"dense_1/dense_1/kernel:0", k1},
+        {"dense_1/dense_1/bias:0", b1}},
+       ""},
+      {{{"dense/sequential/dense/kernel", k0},
+        {"dense/sequential/dense/bias", b0},
+        {"dense_1/sequential/dense_1/kernel", k1},
+        {"dense_1/sequential/dense_1/bias", b1}},
+       ""},
+      // numpy.savez(file, *model.get_weights()).
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}, {"arr_3", b1}}, ""},
+      {{{"arr_3", b1}, {"arr_1", b0}, {"arr_2", k1}, {"arr_0", k0}}, ""},
+      // An optimizer's are nobody's, nor is what ends alike beside the weight.
+      {{{"dense/kernel", k0},
+        {"ema/dense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"optimizer/adam/dense_1/bias", b1}},
+       "missing in the file 'dense_1/bias'"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}},
+       "holds 3 arrays without names (arr_0 and so on), but the model has 4"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", b1}, {"arr_3", k1}},
+       "dense_1/kernel: F32 (1,) in the file (arr_2), F32 (2, 1) here"},
+      {{{"arr_0", k0}, {"arr_1", b0}, {"arr_2", k1}, {"arr_4", b1}},
+       "in the file only 'arr_0'"},
+      {{{"a/dense/kernel", k0},
+        {"b/dense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "weight 'dense/kernel' may be 'a/dense/kernel' or 'b/dense/kernel'"},
+      {{{"kernel:0", k0}, {"bias:0", b0}},
+       "'kernel:0' may be 'dense/kernel' or 'dense_1/kernel'"},
+      {{{"xdense/kernel", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "missing in the file 'dense/kernel'"},
+      {{{"dense/kernel:x", k0},
+        {"dense/bias", b0},
+        {"dense_1/kernel", k1},
+        {"dense_1/bias", b1}},
+       "missing in the file 'dense/kernel'"},
+  };
+  for (const Named& c : cases) {
+    SCOPED_TRACE(c.arrays[0].first + ", " + c.arrays[1].first);
+    auto model = Compiled({Input({3}), Dense(2), Dense(1)});
+    const std::vector<float> before = WeightsOf(model.get());
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, c.arrays), Silent());
+    if (*c.says != '\0') {
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_TRUE(Contains(status, c.says)) << status.message();
+      EXPECT_EQ(WeightsOf(model.get()), before);
+      continue;
+    }
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
+  }
+}
+
+TEST(KerasNamesTest, ANameWithoutALayerIsEnoughWhereOneHasIt) {
+  TempFolder folder;
+  auto model = Compiled({Input({3}), Flatten(), Dense(2)});
+  for (const char* after : {"", ":0"}) {
+    const Status status = LoadWeights(
+        model.get(), Arrays(folder, {{std::string("bias") + after, {2}},
+                                     {std::string("kernel") + after, {3, 2}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1}));
+  }
+}
+
+TEST(KerasNamesTest, NumbersOfOtherTypesAreRoundedAndNeverOverflow) {
+  if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
+  const DataFiles files;
+  files.Write("make.py", R"(
+import sys, numpy
+f = sys.argv[1] + "/"
+for kind in ("f2", "f4", "f8", ">f8", "i1", "u1", "i8", "u4", "b1"):
+    for order in "CF":
+        k = numpy.array(numpy.array([[0, 1, 0], [1, 1, 0]]).T / (3 if "f" in kind else 1),
+                        dtype=kind, order=order)
+        b = numpy.ones(2, kind)
+        name = f + kind.replace(">", "b") + order
+        numpy.savez(name + ".npz", k, b)
+        k.astype("f4").tofile(name + ".raw")
+numpy.savez(f + "over.npz", numpy.full((3, 2), 1e39), numpy.ones(2))
+numpy.savez(f + "inf.npz", numpy.full((3, 2), numpy.inf), numpy.ones(2))
+numpy.savez(f + "text.npz", numpy.full((3, 2), "a"), numpy.ones(2))
+)");
+  RunPython(files.Path("make.py") + " " + files.root());
+  auto model = Compiled({Input({3}), Dense(2)});
+  for (const std::string kind :
+       {"f2", "f4", "f8", "bf8", "i1", "u1", "i8", "u4", "b1"}) {
+    for (const char* order : {"C", "F"}) {
+      SCOPED_TRACE(kind + order);
+      std::fill_n(model->weights(), model->num_weights(), -1.f);
+      const Status status =
+          LoadWeights(model.get(), files.Path(kind + order + ".npz"));
+      ASSERT_TRUE(status.ok()) << status.message();
+      const std::string raw = ReadWhole(files.Path(kind + order + ".raw"));
+      EXPECT_EQ(std::string(reinterpret_cast<char*>(model->weights()), 24),
+                raw);
+      EXPECT_EQ(model->weights()[7], 1);
+    }
+  }
+  const std::vector<float> before = WeightsOf(model.get());
+  for (const char* name : {"over", "text"}) {
+    const Status status =
+        LoadWeights(model.get(), files.Path(name + std::string(".npz")));
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "'arr_0'")) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), before);
+  }
+  EXPECT_TRUE(LoadWeights(model.get(), files.Path("inf.npz")).ok());
+}
+
 }  // namespace
 }  // namespace ringlet

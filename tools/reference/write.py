@@ -306,7 +306,7 @@ has `--help`; flags are `--epochs 3` or `--epochs=3`, each once.
             elif line.startswith(" " * 26) and flags:
                 flags[-1][1] = (flags[-1][1] + " " + line.strip()).strip()
         usage = show(name).splitlines()[0].replace("usage: ", "")
-        lines.append((code(usage), "", about))
+        lines.append((code(usage).replace("|", "\\|"), "", about))
         lines += [("", flag, what.replace("|", "\\|"))
                   for flag, what in flags if "--help" not in flag]
     return text + table(("command", "flag", ""), lines)

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr double kMostNumber = 1e300;
-constexpr Range kAny = {-kMostNumber, kMostNumber};
+constexpr Interval kAny = {-kMostNumber, kMostNumber};
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 using Made = std::shared_ptr<Callback>;

@@ -112,26 +112,38 @@ void CommandLine::Number(const char* names, const char* value_shown, double low,
       });
 }
 
+namespace {
+
+// A number with a unit behind it, of K, M, G and T, each `step` times the one
+// before. False: none, less than 1 or too large.
+bool ReadScaled(const std::string& text, int64_t step, int64_t* value) {
+  std::string digits = text;
+  size_t unit = std::string::npos;
+  if (!digits.empty()) unit = std::string("KMGT").find(digits.back());
+  if (unit != std::string::npos) digits.pop_back();
+  if (!ReadInt(digits, value) || *value < 1) return false;
+  for (size_t i = 0; unit != std::string::npos && i <= unit; ++i) {
+    if (*value > INT64_MAX / step) return false;
+    *value *= step;
+  }
+  return true;
+}
+
+}  // namespace
+
 void CommandLine::Bytes(const char* names, int64_t* bytes, const char* help) {
   Add(names, "BYTES", help,
       [=](const std::string& flag, const std::string& text) {
-        std::string digits = text;
-        int shift = 0;
-        const char* const kUnits = "KMGT";
-        if (!digits.empty()) {
-          const size_t unit = std::string(kUnits).find(digits.back());
-          if (unit != std::string::npos) {
-            shift = 10 * (static_cast<int>(unit) + 1);
-            digits.pop_back();
-          }
-        }
-        int64_t value = 0;
-        if (!ReadInt(digits, &value) || value < 1 ||
-            value > (INT64_MAX >> shift)) {
-          return WrongNumber(flag, text, "bytes, as 64M, 512K, 1G or 1000000");
-        }
-        *bytes = value << shift;
-        return Status();
+        if (ReadScaled(text, 1024, bytes)) return Status();
+        return WrongNumber(flag, text, "bytes, as 64M, 512K, 1G or 1000000");
+      });
+}
+
+void CommandLine::BitRate(const char* names, int64_t* rate, const char* help) {
+  Add(names, "RATE", help,
+      [=](const std::string& flag, const std::string& text) {
+        if (ReadScaled(text, 1000, rate)) return Status();
+        return WrongNumber(flag, text, "bits a second, as 20M, 100M or 1G");
       });
 }
 
@@ -219,6 +231,11 @@ bool CommandLine::Parse(const std::vector<std::string>& line, size_t least,
 int CommandLine::UsageError(const Status& status) const {
   return ExitCode(InvalidArgument("%s (see 'ringlet %s --help')",
                                   status.message(), command_.c_str()));
+}
+
+int InputExitCode(const Status& status) {
+  const int code = ExitCode(status);
+  return status.code() == Code::kNotFound ? 2 : code;
 }
 
 std::string CommandLine::Help() const {

@@ -38,6 +38,8 @@ class CommandLine {
               double* number, const char* help);
   // 64M, 512K, 1G or bytes.
   void Bytes(const char* names, int64_t* bytes, const char* help);
+  // 20M, 100M, 1G bits a second, in powers of 1000.
+  void BitRate(const char* names, int64_t* rate, const char* help);
 
   // From the first argument on everything is an argument.
   void StopAtFirstArgument() { stops_ = true; }
@@ -71,6 +73,10 @@ class CommandLine {
   bool stops_ = false;
   bool help_ = false;
 };
+
+// ExitCode of a command that reads its inputs and nothing else: what is not
+// there is a wrong input, 2.
+int InputExitCode(const Status& status);
 
 }  // namespace ringlet
 

@@ -17,6 +17,7 @@ int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);
 int PlanCommand(const std::vector<std::string>& line);
+int SummaryCommand(const std::vector<std::string>& line);
 int InspectCommand(const std::vector<std::string>& line);
 int DiffCommand(const std::vector<std::string>& line);
 int ExportCommand(const std::vector<std::string>& line);

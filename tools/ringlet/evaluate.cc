@@ -40,7 +40,7 @@ int EvaluateCommand(const std::vector<std::string>& line) {
   flags.Switch("--json", &json, "one line of JSON, exactly");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(Evaluate(flags.arguments()[0], use, json));
+  return InputExitCode(Evaluate(flags.arguments()[0], use, json));
 }
 
 }  // namespace ringlet

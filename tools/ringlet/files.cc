@@ -1,4 +1,4 @@
-// ringlet inspect, diff and export: safetensors files, ringlet's and plain.
+// ringlet inspect, diff and export: files of weights.
 
 #include <cstdio>
 
@@ -104,21 +104,23 @@ int InspectCommand(const std::vector<std::string>& line) {
   bool json = false;
   CommandLine flags(
       "inspect", "FILE",
-      "Shows the tensors and metadata of a safetensors file, ringlet's or\n"
-      "plain, and verifies it: every byte, by its checksums.\n",
+      "Shows layers, tensors and metadata of a safetensors file, ringlet's or\n"
+      "plain, or of numpy's npz or npy, and verifies it: every byte, by its\n"
+      "checksums. Of any other file it says what it is.\n",
       "\nExit code: 1 where the file is damaged.\n");
   flags.Switch("--json", &json, "all of it as JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(Inspect(flags.arguments()[0], json));
+  return InputExitCode(Inspect(flags.arguments()[0], json));
 }
 
 int DiffCommand(const std::vector<std::string>& line) {
   bool json = false;
   CommandLine flags(
       "diff", "A B",
-      "Compares two safetensors files: metadata, and tensors by name, bit for\n"
-      "bit.\n",
+      "Compares two files of safetensors, npz or npy: metadata, and tensors "
+      "by\n"
+      "name, bit for bit.\n",
       "\nExit code: 0 where they are the same, 1 where they differ.\n");
   flags.Switch("--json", &json, "as JSON");
   int code = 0;
@@ -126,7 +128,7 @@ int DiffCommand(const std::vector<std::string>& line) {
   FileComparison comparison;
   const Status status =
       CompareFiles(flags.arguments()[0], flags.arguments()[1], &comparison);
-  if (!status.ok()) return ExitCode(status);
+  if (!status.ok()) return InputExitCode(status);
   const std::string text = json ? ToJson(comparison) : ToText(comparison);
   std::printf("%s%s", text.c_str(),
               text.empty() || text.back() != '\n' ? "\n" : "");
@@ -160,7 +162,7 @@ int ExportCommand(const std::vector<std::string>& line) {
         "the format is '%s'; give --format npz or --format safetensors",
         format.c_str()));
   }
-  return ExitCode(Export(flags.arguments()[0], out, format, all));
+  return InputExitCode(Export(flags.arguments()[0], out, format, all));
 }
 
 }  // namespace ringlet

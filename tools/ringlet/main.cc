@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "core/message.h"
 #include "core/status.h"
 #include "io/keras_json.h"
 #include "ringlet.h"
@@ -26,7 +27,10 @@ constexpr Command kCommands[] = {
     {"predict", "outputs of a saved model", ringlet::PredictCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
     {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
-    {"inspect", "show and verify a file", ringlet::InspectCommand},
+    {"summary", "layers of a RUN.json or a saved model",
+     ringlet::SummaryCommand},
+    {"inspect", "show and verify a file, or say what it is",
+     ringlet::InspectCommand},
     {"diff", "compare two files", ringlet::DiffCommand},
     {"export", "weights for other programs", ringlet::ExportCommand},
 };
@@ -41,9 +45,10 @@ void PrintHelp() {
       "  -h, --help    this text; of a command: ringlet COMMAND --help\n"
       "  --version     version and what is built in\n"
       "\n"
-      "Exit codes: 0 done; 1 failure; 2 wrong flags, configuration or input;\n"
+      "Exit codes: 0 done; 1 failure, or a damaged file; 2 wrong flags,\n"
+      "configuration or input, also one that is missing or of another kind;\n"
       "75 stopped with its state saved, or a worker was lost: run the same "
-      "command\nagain to go on.\n"
+      "command\nagain to go on; 128 + a signal: stopped by it (130: Ctrl-C).\n"
       "What is wrong is told on stderr, in one line that begins with "
       "\"error: \".\n");
 }
@@ -94,10 +99,9 @@ int Run(const std::vector<std::string>& line) {
 
 // Where the system has no memory left; nothing more is allocated.
 [[noreturn]] void OutOfMemory() {
-  constexpr char kMessage[] =
+  ringlet::NoticeNow(
       "error: no memory; see 'ringlet plan', raise the limit, or read the data "
-      "from disk (in_memory)\n";
-  (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+      "from disk (in_memory)\n");
   _exit(1);
 }
 
@@ -107,6 +111,6 @@ int main(int argc, char** argv) {
   std::set_new_handler(OutOfMemory);
   const int code = Run({argv + (argc > 0), argv + argc});
   if (std::fflush(stdout) == 0) return code;
-  std::fprintf(stderr, "error: stdout cannot be written\n");
+  ringlet::Notice("error: stdout cannot be written");
   return code != 0 ? code : 1;
 }

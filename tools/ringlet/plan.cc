@@ -9,6 +9,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "io/json.h"
+#include "net/wire_dtype.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -18,10 +19,14 @@ namespace {
 constexpr char kAbout[] =
     R"(Says what training takes, without data: bytes of memory, exactly as the
 model will take them, floating-point operations of a step, and bytes that a
-worker sends a step.
+worker sends a step, with the time that a link takes for them.
 )";
 
 constexpr char kMore[] = R"(
+Workers sum gradients around a ring: of N each sends 2 (N - 1) / N of their
+bytes a step, and receives as many at the same time. The seconds are those of
+each worker's own link; workers of one Wi-Fi share it, so multiply by N.
+
 The memory is the model's. Besides it there are the program (some 5 MB), the
 data, and with BackupAndRestore in the background a copy of the state.
 )";
@@ -29,6 +34,7 @@ data, and with BackupAndRestore in the background a copy of the state.
 struct PlanFlags {
   FitFlags fit;
   int64_t limit = 0, workers = 1;
+  int64_t link = 0;  // bits a second; 0: the usual ones
   bool json = false;
 };
 
@@ -36,6 +42,7 @@ struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
   int64_t forward_flops = 0, wire_bytes = 0;
+  WireDtype wire_dtype = WireDtype::kFloat32;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
 };
 
@@ -58,10 +65,12 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
 }
 
 // Of each worker in a ring all-reduce of the gradients, on average: every part
-// but its own is sent twice.
-int64_t WireBytes(int64_t floats, int64_t workers) {
-  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
-  return 2 * bytes / workers * (workers - 1);
+// but its own is sent twice. Short vectors are never halved (net/wire_dtype.h).
+int64_t WireBytes(int64_t floats, WireDtype dtype, int64_t workers) {
+  constexpr int64_t kShortBytes = 8 << 10;
+  const bool halved = dtype != WireDtype::kFloat32 && 4 * floats > kShortBytes;
+  const int64_t size = halved ? 2 : 4;
+  return 2 * floats * size / workers * (workers - 1);
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
@@ -77,7 +86,9 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   }
   plan->bytes = model.PlanMemory(plan->batch);
   plan->forward_flops = 2 * model.MultiplyAdds() * plan->batch;
-  plan->wire_bytes = WireBytes(model.num_weights(), flags.workers);
+  plan->wire_dtype = config.strategy.options.communication.wire_dtype;
+  plan->wire_bytes =
+      WireBytes(model.num_weights(), plan->wire_dtype, flags.workers);
   if (flags.limit > 0) {
     const uint64_t most = SIZE_MAX / 2;
     plan->largest_batch =
@@ -85,6 +96,22 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
                                 most, static_cast<uint64_t>(flags.limit))));
   }
   return Status();
+}
+
+// What carries the bytes of a step.
+struct Link {
+  const char* name;
+  int64_t bits_per_second;
+};
+std::vector<Link> Links(const PlanFlags& flags) {
+  if (flags.link > 0) return {{"--link", flags.link}};
+  return {{"Ethernet of 100 Mbit/s", 100000000},
+          {"Wi-Fi of 20 Mbit/s", 20000000}};
+}
+
+double Seconds(int64_t bytes, const Link& link) {
+  return 8 * static_cast<double>(bytes) /
+         static_cast<double>(link.bits_per_second);
 }
 
 // The rows of both outputs; the last but one is to be taken off.
@@ -105,7 +132,7 @@ std::vector<Row> Rows(const MemoryPlan& m) {
           {"total", "total", m.total()}};
 }
 
-void PrintJson(const Plan& plan) {
+void PrintJson(const Plan& plan, const PlanFlags& flags) {
   JsonWriter w;
   w.BeginObject().Key("batch").Int(plan.batch);
   w.Key("bytes").BeginObject();
@@ -114,7 +141,14 @@ void PrintJson(const Plan& plan) {
   }
   w.EndObject();
   w.Key("forward_flops").Int(plan.forward_flops);
+  w.Key("wire_dtype").String(WireDtypeName(plan.wire_dtype));
   w.Key("wire_bytes").Int(plan.wire_bytes);
+  w.Key("wire_seconds").BeginArray();
+  for (const Link& link : Links(flags)) {
+    w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
+    w.Key("seconds").Number(Seconds(plan.wire_bytes, link)).EndObject();
+  }
+  w.EndArray();
   if (plan.largest_batch >= 0) {
     w.Key("largest_batch").Int(plan.largest_batch);
   }
@@ -134,7 +168,16 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   row("forward and backward, at most", 3 * forward);
   std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
               flags.workers);
-  row("gradients", static_cast<uint64_t>(plan.wire_bytes));
+  const std::string sent =
+      std::string("gradients, ") + WireDtypeName(plan.wire_dtype);
+  row(sent.c_str(), static_cast<uint64_t>(plan.wire_bytes));
+  if (plan.wire_bytes > 0) {
+    std::printf("seconds a step for these, at least:\n");
+    for (const Link& link : Links(flags)) {
+      std::printf("  %-34s %15.3f\n", link.name,
+                  Seconds(plan.wire_bytes, link));
+    }
+  }
   if (plan.largest_batch > 0) {
     std::printf("largest batch within %" PRId64 " bytes: %" PRId64 "\n",
                 flags.limit, plan.largest_batch);
@@ -151,7 +194,7 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         "beside the step's; make it smaller or take another optimizer",
         path.c_str(), flags.limit, plan.bytes.kept());
   }
-  flags.json ? PrintJson(plan) : PrintText(plan, flags);
+  flags.json ? PrintJson(plan, flags) : PrintText(plan, flags);
   return Status();
 }
 
@@ -165,10 +208,12 @@ int PlanCommand(const std::vector<std::string>& line) {
               "the largest batch that fits: 64M, 512K, 1G");
   flags.Int("--workers", 1, 1024, &values.workers,
             "of the job, for the bytes sent (1)");
+  flags.BitRate("--link", &values.link,
+                "bits a second of a worker's link: 20M, 100M, 1G");
   flags.Switch("--json", &values.json, "the same as one line of JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(RunPlan(flags.arguments()[0], values));
+  return InputExitCode(RunPlan(flags.arguments()[0], values));
 }
 
 }  // namespace ringlet

@@ -90,7 +90,7 @@ int PredictCommand(const std::vector<std::string>& line) {
     return flags.UsageError(
         InvalidArgument("--out %s: must end in .npy or .csv", out.c_str()));
   }
-  return ExitCode(Predict(flags.arguments()[0], use, out));
+  return InputExitCode(Predict(flags.arguments()[0], use, out));
 }
 
 }  // namespace ringlet

@@ -2,15 +2,19 @@
 
 _ringlet() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local use='--init --init-layout --data --part --images --x --csv --label --scale --offset
+  local use='--init --init-layout --by-name --skip-mismatch --data --part --images --x --csv
+             --header --no-header --label --scale --offset
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --no-shuffle --init --init-layout --save --log-steps --help'
+             --no-shuffle --init --init-layout --by-name --skip-mismatch --save
+             --no-save --log-steps
+             --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'
-    [plan]='--batch-size --threads --limit --workers --json --help'
+    [plan]='--batch-size --threads --limit --workers --link --json --help'
+    [summary]='--help'
     [inspect]='--json --help'
     [diff]='--json --help'
     [export]='--format --out --all --help'

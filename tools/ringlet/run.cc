@@ -45,17 +45,27 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
   flags->Text("--init-layout", "NAME", &layout,
               "of them: keras (without this flag), or torch for a\n"
               "state_dict: \"fc.weight\", (units, inputs)");
+  flags->Switch("--by-name", &by_name,
+                "of --init: the layers that both have, no others");
+  flags->Switch("--skip-mismatch", &skip_mismatch,
+                "of --init: not the layers that differ");
 }
 
 namespace {
 
 Status Load(const InitFlags& init, Model* model) {
   LoadWeightsOptions options;
+  options.by_name = init.by_name;
+  options.skip_mismatch = init.skip_mismatch;
   if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
   return LoadWeights(model, init.path, options).Annotate("--init");
 }
 
 Status CheckLayout(const InitFlags& init) {
+  if (init.path.empty() && (init.by_name || init.skip_mismatch)) {
+    return InvalidArgument("%s: there is no --init",
+                           init.by_name ? "--by-name" : "--skip-mismatch");
+  }
   if (init.layout.empty()) return Status();
   if (init.path.empty()) {
     return InvalidArgument("--init-layout %s: there is no --init",
@@ -141,6 +151,23 @@ Status Split(double share, Dataset* train, Dataset* validation) {
   return Status();
 }
 
+namespace {
+
+// A class's number is its name's place in its own file.
+Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
+  const std::vector<std::string> a = train.source()->ClassNames(),
+                                 b = validation.source()->ClassNames();
+  if (a == b) return Status();
+  return InvalidArgument(
+      "data: the labels of %s have %zu names, those of %s %zu, and they are "
+      "not "
+      "the same; the two must have all classes, or class numbers",
+      train.source()->y_name().c_str(), a.size(),
+      validation.source()->y_name().c_str(), b.size());
+}
+
+}  // namespace
+
 Status OpenRunData(const RunConfig& config, int world, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
@@ -161,8 +188,19 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
                             ? fit.validation_batch_size
                             : fit.batch_size;
   data->validation = validation.Batch(world * batch);
+  RINGLET_RETURN_IF_ERROR(
+      data->validation.status().Annotate("data.validation"));
+  RINGLET_RETURN_IF_ERROR(CheckSameClasses(train, validation));
   return CheckExamples(model, validation.Batch(batch))
       .Annotate("data.validation");
+}
+
+int CommandExitCode(const Status& status) {
+  const int code = ExitCode(status);
+  // Not a host's name, which may be known later.
+  const bool no_file =
+      status.code() == Code::kNotFound && status.os_error() == ENOENT;
+  return no_file ? 2 : code;
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include "callback_config.h"
 #include "io/csv.h"
+#include "io/file_kind.h"
 #include "io/file_system.h"
 #include "io/idx.h"
 #include "io/keras_json.h"
@@ -115,7 +116,7 @@ void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
                    AsJson(data->label_column));
   if (label.is_string()) {
     data->label_name = label.text();
-    if (!data->header) {
+    if (!data->header.value_or(true)) {
       fields->Refuse("label",
                      "a name needs a header; give the column's number");
     }
@@ -269,7 +270,7 @@ Status ReadCommunication(const Json& json, const std::string& path,
       .Annotate("%s", path.c_str());
 }
 
-constexpr Range kSeconds = {0.1, 1e6};
+constexpr Interval kSeconds = {0.1, 1e6};
 constexpr Named<StrategyConfig::Policy> kWhenLost[] = {
     {"wait", StrategyConfig::Policy::kWait},
     {"fail", StrategyConfig::Policy::kFail}};
@@ -345,11 +346,16 @@ std::string PathIn(const std::string& folder, const std::string& path) {
 
 Status ReadRunConfig(const std::string& path, RunConfig* config) {
   std::string text;
-  RINGLET_RETURN_IF_ERROR(
-      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+  RINGLET_RETURN_IF_ERROR(OtherKind(
+      FileSystem::Posix(), path, {FileKind::Format::kRun},
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text)));
   Json json;
-  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
-  return ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
+  Status status = ParseKerasJson(text, path.c_str(), &json);
+  if (status.ok()) {
+    status = ReadAll(json, FolderOf(path), config).Annotate("%s", path.c_str());
+  }
+  return OtherKind(FileSystem::Posix(), path,
+                   {FileKind::Format::kRun, FileKind::Format::kJson}, status);
 }
 
 Dataset OpenData(const DataConfig& data) {
@@ -364,7 +370,7 @@ Dataset OpenData(const DataConfig& data) {
     CsvOptions options;
     options.separator = data.separator;
     options.header = data.header;
-    options.has_label = data.has_label;
+    options.values = data.csv_values;
     options.label_name = data.label_name;
     options.label_column = static_cast<int>(data.label_column);
     dataset = CsvDataset(data.csv, options);

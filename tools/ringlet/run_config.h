@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct DataConfig {
   bool in_memory = true;       // false: examples are read when asked for
   std::string x, y;            // NPY
   std::string csv;
-  bool has_label = true;
+  int64_t csv_values = 0;  // not 0: CsvOptions::values
   std::string label_name;  // column of the CSV's label …
   int64_t label_column = -1;
-  bool header = true;
+  std::optional<bool> header;  // none: told from the first line
   char separator = ',';
   Scale scale;
   AutoShardPolicy policy = AutoShardPolicy::kAuto;

@@ -1,16 +1,21 @@
 // ringlet train: a RUN.json from data to a trained model.
 
 #include <cinttypes>
+#include <cstdlib>
 
 #include "command_line.h"
 #include "commands.h"
 #include "core/fit.h"
+#include "core/message.h"
 #include "core/step_logger.h"
+#include "io/file_system.h"
 #include "io/model_file.h"
+#include "io/save_when_trained.h"
 #include "net/cluster.h"
 #include "net/strategy.h"
 #include "run.h"
 #include "run_config.h"
+#include "run_digest.h"
 
 namespace ringlet {
 namespace {
@@ -21,15 +26,20 @@ constexpr char kAbout[] =
 
 constexpr char kMore[] = R"(
 RUN.json has model, compile, data, fit, callbacks and strategy, with Keras's
-names: see docs/run.schema.json and the examples in samples/. With the callback
-BackupAndRestore a run that was stopped goes on where it was: exit code 75 says
-that its state is saved.
+names: see docs/run.schema.json and the examples in samples/. The model is saved
+by --save, by the callback ModelCheckpoint, or as <name of RUN>.safetensors; a
+file of another run is not replaced: the next free name is taken. Ctrl-C, SIGTERM
+and SIGHUP finish the step and save: with the callback BackupAndRestore the same
+command goes on there (exit code 75), without it the model is in
+<name>-interrupted.safetensors (exit code 128 + the signal: 130 of Ctrl-C). The
+second one ends at once.
 )";
 
 struct TrainFlags {
   FitFlags fit;
   InitFlags init;
   std::string save, log_steps;
+  bool no_save = false;
 };
 
 Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
@@ -49,23 +59,118 @@ Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
       path.c_str(), strategy.min_workers, cluster->world_size);
 }
 
-// Saves before the fit has completed: where that fails a backup stays, and the
-// same command tries again. On every rank, for all have as many callbacks.
-class SaveAtEnd final : public Callback {
- public:
-  explicit SaveAtEnd(const std::string& path) : path_(path) {}
-  const char* name() const override { return "--save"; }
-  Status OnTrainEnd(FitState& fit, const Logs&) override {
-    if (path_.empty() || !fit.chief) return Status();
-    return SaveModel(fit.model, path_);
+// What the chief keeps of a run, and where.
+struct Keeping {
+  std::string path;  // "": nothing, where --no-save says so
+  SaveWhenTrainedOptions options;
+  std::string said;  // of it at the start
+};
+
+// "run" of "a/run.json".
+std::string NameOfRun(const std::string& path) {
+  const std::string name = FileNameOf(path), end = ".json";
+  const bool ends =
+      name.size() > end.size() &&
+      name.compare(name.size() - end.size(), end.size(), end) == 0;
+  return ends ? name.substr(0, name.size() - end.size()) : name;
+}
+
+std::string Folder(const char* variable, const char* otherwise) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+// Of the callbacks the first that saves the whole model.
+std::string SavedByCallbacks(const RunConfig& config) {
+  for (const auto& callback : config.callbacks) {
+    const std::string path = callback->SavesModelAs();
+    if (!path.empty()) return path;
   }
+  return "";
+}
+
+// That a file of `bytes` can be written where the model is to go.
+Status CheckRoom(const Keeping& keeping, int64_t bytes) {
+  if (keeping.options.unless_saved) return Status();
+  const bool named = !keeping.options.spare_others;
+  const char* const what = named ? "--save" : "the trained model";
+  Status writable = CheckWritable(what, keeping.path);
+  if (writable.ok()) {
+    AtomicFile file;  // dropped
+    writable = file.Open(FileSystem::Posix(), keeping.path, bytes)
+                   .Annotate("%s", what);
+  }
+  if (writable.ok() || named) return writable;
+  return Error(writable.code(),
+               "%s; --save MODEL writes it to another place, --no-save nowhere",
+               writable.message());
+}
+
+// Before the data are read; the name alone may change then.
+Status PlanKeeping(const std::string& run, const RunConfig& config,
+                   const TrainFlags& flags, bool chief, Keeping* keeping) {
+  keeping->options.when_interrupted = !flags.no_save;
+  if (!chief) return Status();
+  if (flags.no_save) {
+    keeping->said = "no model is saved (--no-save)";
+    return Status();
+  }
+  keeping->options.elsewhere = Folder("TMPDIR", "/tmp");
+  if (!flags.save.empty()) {
+    keeping->path = flags.save;
+    keeping->said = "the trained model goes to " + flags.save;
+    return CheckRoom(*keeping, /*bytes=*/0);
+  }
+  keeping->path = NameOfRun(run) + ".safetensors";
+  keeping->options.spare_others = true;
+  const std::string saved = SavedByCallbacks(config);
+  if (!saved.empty()) {
+    keeping->options.unless_saved = true;
+    keeping->said = "ModelCheckpoint saves the model as " + saved;
+    return Status();
+  }
+  return CheckRoom(*keeping, /*bytes=*/0);
+}
+
+// The model's file carries which run it is of, so that the same run replaces
+// it and no other does.
+Status NameKeeping(const Model& model, const std::string& digest,
+                   Keeping* keeping) {
+  if (keeping->path.empty()) return Status();
+  // About the file's size: a full disk is told before hours of training.
+  const MemoryPlan plan = model.PlanMemory(1);
+  RINGLET_RETURN_IF_ERROR(
+      CheckRoom(*keeping, static_cast<int64_t>(plan.weights + plan.slots)));
+  if (!keeping->options.spare_others) return Status();
+  keeping->options.metadata = {{"run", digest}};
+  if (keeping->options.unless_saved) return Status();
+  const std::string path = PathBesideOthers(FileSystem::Posix(), keeping->path,
+                                            keeping->options.metadata);
+  keeping->said = "the trained model goes to " + path;
+  if (path != keeping->path) {
+    keeping->said += ", for " + keeping->path + " is of another run";
+  }
+  keeping->said += " (--save MODEL: another name; --no-save: none)";
+  return Status();
+}
+
+// Where the model is in the end.
+class NotesSavedModel final : public Callback {
+ public:
+  const char* name() const override { return "notes_saved_model"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    path_ = fit.saved_model;
+    return Status();
+  }
+  const std::string& path() const { return path_; }
 
  private:
-  const std::string path_;
+  std::string path_;
 };
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
-                     const TrainFlags& flags) {
+                     const TrainFlags& flags, const Keeping& keeping) {
   FitOptions options;
   options.epochs = config.fit.epochs;
   options.initial_epoch = config.fit.initial_epoch;
@@ -79,28 +184,80 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps));
   }
-  // Behind those that bring back the best weights.
-  options.callbacks.push_back(std::make_shared<SaveAtEnd>(flags.save));
+  // Behind those that bring back the best weights. On every rank, for all have
+  // as many callbacks.
+  options.callbacks.push_back(SaveWhenTrained(keeping.path, keeping.options));
   return options;
+}
+
+std::string Count(int64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+// The first line, before anything is read that may take long.
+std::string Beginning(const std::string& path, const FitConfig& fit,
+                      int world) {
+  std::string text = path + ": " + Count(fit.epochs, "epoch");
+  if (fit.steps_per_epoch > 0) {
+    text += " of " + Count(fit.steps_per_epoch, "step");
+  }
+  text += ", batch size " + std::to_string(fit.batch_size);
+  if (world > 1) text += " on each of " + Count(world, "worker");
+  return text + ", " + Count(fit.threads, "thread");
+}
+
+std::string AboutData(const RunData& data) {
+  std::string text = Count(data.train.size(), "example");
+  if (data.validation.empty()) return text;
+  return text + ", " + std::to_string(data.validation.size()) + " to validate";
+}
+
+// A word of a shell's line.
+std::string Quoted(const std::string& word) {
+  const std::string plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
+  if (word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string HowToUse(const std::string& run, const RunConfig& config,
+                     const std::string& model) {
+  return "the model is in " + model + "; to use it: ringlet evaluate " +
+         Quoted(model) + " --data " + Quoted(run) +
+         (config.validation.empty() ? " --part train" : "");
 }
 
 // All that one worker can see to be wrong is told before it waits for others.
 Status Train(const std::string& path, const TrainFlags& flags) {
+  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save).Annotate("--save"));
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(ReadCluster(path, config.strategy, &cluster));
+  Keeping keeping;
+  RINGLET_RETURN_IF_ERROR(
+      PlanKeeping(path, config, flags, cluster.is_chief, &keeping));
   if (cluster.is_chief) {
-    RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
+  }
+  const bool says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
+  if (says) {
+    Print("%s", Beginning(path, config.fit, cluster.world_size).c_str());
   }
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
   RunData data;
   RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
                               .Annotate("%s", path.c_str()));
+  std::string digest;
+  RINGLET_RETURN_IF_ERROR(
+      RunDigest(config, flags.init, data, cluster.world_size, &digest));
+  RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &keeping));
+  if (says) Print("%s; %s", AboutData(data).c_str(), keeping.said.c_str());
 
   strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
                                                       config.strategy.options);
@@ -109,7 +266,21 @@ Status Train(const std::string& path, const TrainFlags& flags) {
     RINGLET_RETURN_IF_ERROR(
         MakeModel(&config, flags.init, strategy.collective()));
   }
-  return config.model->Fit(data.train, OptionsOf(config, data, flags)).status();
+  FitOptions options = OptionsOf(config, data, flags, keeping);
+  const auto notes = std::make_shared<NotesSavedModel>();
+  options.callbacks.push_back(notes);
+  const Status trained = config.model->Fit(data.train, options).status();
+  if (trained.code() == Code::kInterrupted && cluster.is_chief) {
+    return Interrupted(
+        trained.os_error(),
+        "%s; --init takes the weights of a file, and the callback "
+        "BackupAndRestore lets the same command go on where it was",
+        trained.message());
+  }
+  if (trained.ok() && says && !notes->path().empty()) {
+    Print("%s", HowToUse(path, config, notes->path()).c_str());
+  }
+  return trained;
 }
 
 }  // namespace
@@ -122,12 +293,18 @@ int TrainCommand(const std::vector<std::string>& line) {
                   "begin with the weights of this file: safetensors or\n"
                   "npz");
   flags.Text("--save", "MODEL", &values.save,
-             "write the trained model to this file");
+             "write the trained model to this file, instead of\n"
+             "<name of RUN>.safetensors in the current folder");
+  flags.Switch("--no-save", &values.no_save, "write no model");
   flags.Text("--log-steps", "FILE.csv", &values.log_steps,
              "a row a step: epoch, step, loss, metrics, exactly");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(Train(flags.arguments()[0], values));
+  if (values.no_save && !values.save.empty()) {
+    return flags.UsageError(
+        InvalidArgument("--save and --no-save do not go together"));
+  }
+  return CommandExitCode(Train(flags.arguments()[0], values));
 }
 
 }  // namespace ringlet

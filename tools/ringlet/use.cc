@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/message.h"
 #include "io/idx.h"
 #include "io/npy.h"
 
@@ -55,24 +56,6 @@ Dataset Unlabelled(const std::string& path,
   return Dataset(std::make_shared<ArraySource<Array>>(path, std::move(array)));
 }
 
-// One column more than the model takes is the label's, which is left out.
-Dataset UnlabelledCsv(const DataConfig& data, const Model& model) {
-  DataConfig values = data;
-  values.has_label = false;
-  const Dataset dataset = OpenData(values);
-  if (!dataset.Batch(1).status().ok()) return dataset;
-  const int64_t columns = dataset.source()->x().shape.elements(),
-                inputs = model.input_shape().elements();
-  const bool names_label = !data.label_name.empty() || data.label_column != -1;
-  if (columns == inputs && !names_label) return dataset;
-  if (columns == inputs + 1) return OpenData(data);
-  return Dataset(InvalidArgument(
-      "%s: has %" PRId64 " columns; the model takes %" PRId64
-      " and, beside them, one of a label%s",
-      data.csv.c_str(), columns, inputs,
-      names_label ? ", which --label or the RUN.json names" : ""));
-}
-
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (!data.images.empty() && !data.in_memory) return OpenData(data);
   if (!data.images.empty()) {
@@ -81,7 +64,24 @@ Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
   if (!data.x.empty()) {
     return Unlabelled<NpyArray>(data.x, ReadNpy).Map(data.scale);
   }
-  return UnlabelledCsv(data, model);
+  // One column more than the model takes is the label's, which is left out.
+  DataConfig csv = data;
+  csv.csv_values = model.input_shape().elements();
+  return OpenData(csv);
+}
+
+// Names of labels are counted in their own file: with some classes missing they
+// would be others than the model was trained on.
+Status CheckClassNames(const Model& model, const Dataset& data) {
+  const size_t names = data.source()->ClassNames().size();
+  const int64_t outputs = model.output_shape().elements();
+  const size_t classes = static_cast<size_t>(outputs == 1 ? 2 : outputs);
+  if (names == 0 || names == classes) return Status();
+  return InvalidArgument(
+      "%s: its labels have %zu different names, but the model tells %zu "
+      "classes "
+      "apart, so which is which is not known; give class numbers",
+      data.source()->y_name().c_str(), names, classes);
 }
 
 bool IsRun(const std::string& path) {
@@ -105,7 +105,10 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   }
   flags->Text("--x", "FILE", &data_.x, "NPY, plain or .gz");
   if (labels) flags->Text("--y", "FILE", &data_.y, "of --x: NPY");
-  flags->Text("--csv", "FILE", &data_.csv, "a row an example, with a header");
+  flags->Text("--csv", "FILE", &data_.csv, "a row an example");
+  flags->Switch("--header", &header_, "its first line holds names");
+  flags->Switch("--no-header", &no_header_,
+                "it does not (without either: told from the line)");
   flags->Text("--label", "COLUMN", &label_,
               labels ? "of the CSV that is the label: a name, or a number\n"
                        "from 0 (the last column)"
@@ -122,6 +125,13 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
 
 Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   *data = data_;
+  if (header_ || no_header_) {
+    if (data->csv.empty() || header_ == no_header_) {
+      return InvalidArgument(
+          "--header and --no-header are of a --csv, and one at a time");
+    }
+    data->header = header_;
+  }
   if (!data->empty()) {
     if (!run_.empty()) {
       return InvalidArgument("--data and data files do not go together");
@@ -165,9 +175,9 @@ Status UseFlags::Open(const std::string& model_path,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
   const char* job = std::getenv("TF_CONFIG");
   if (job != nullptr && *job != '\0') {
-    std::fprintf(stderr,
-                 "note: TF_CONFIG is set, but this command works alone, on all "
-                 "the data\n");
+    Notice(
+        "note: TF_CONFIG is set, but this command works alone, on all "
+        "the data");
   }
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
@@ -188,7 +198,8 @@ Status UseFlags::Open(const std::string& model_path,
   *model = std::move(config.model);
   *batches = (labels_ ? OpenData(data) : OpenUnlabelled(data, **model))
                  .Batch(batch_size_);
-  return batches->status();
+  RINGLET_RETURN_IF_ERROR(batches->status());
+  return labels_ ? CheckClassNames(**model, *batches) : Status();
 }
 
 }  // namespace ringlet

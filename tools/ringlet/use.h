@@ -29,6 +29,7 @@ class UseFlags {
 
   bool labels_ = true;
   InitFlags init_;
+  bool header_ = false, no_header_ = false;
   std::string run_, part_ = "validation", label_;
   DataConfig data_;
   double scale_ = 1, offset_ = 0;

@@ -1,0 +1,297 @@
+#include "field_reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "keras_json.h"
+#include "keras_names.h"
+
+namespace ringlet {
+
+std::string Interval::ToString() const {
+  const bool from = low > -FLT_MAX, to = high < FLT_MAX;
+  if (!from && !to) return "a number";
+  if (!to) return (low_open ? "a number > " : "a number >= ") + AsJson(low);
+  return std::string("a number in ") + (low_open ? "(" : "[") + AsJson(low) +
+         ", " + AsJson(high) + (high_open ? ")" : "]");
+}
+
+std::string AsJson(bool value) { return value ? "true" : "false"; }
+std::string AsJson(int64_t value) { return std::to_string(value); }
+std::string AsJson(float value) {
+  return std::isfinite(value) ? JsonWriter().Float(value).text() : "null";
+}
+std::string AsJson(double value) {
+  return std::isfinite(value) ? JsonWriter().Number(value).text() : "null";
+}
+std::string AsJson(const std::string& value) {
+  return JsonWriter().String(value).text();
+}
+
+FieldReader::FieldReader(const Json& object, const std::string& path)
+    : json_(object), path_(path) {
+  if (object && !asked() && !object.is_object() &&
+      object.kind() != Json::Kind::kNull) {
+    status_ = InvalidArgument("%s: must be an object, not %s",
+                              path.empty() ? "the JSON" : path.c_str(),
+                              Show(object).c_str());
+  }
+}
+
+std::string FieldReader::PathOf(const char* key) const {
+  return JoinPath(path_, key);
+}
+
+Json FieldReader::Take(const char* key) {
+  known_.push_back(key);
+  if (asked()) Info(key);
+  return json_[key];
+}
+
+Json FieldReader::Take(const char* key, const std::string& takes,
+                       const std::string& standard) {
+  const Json json = Take(key);
+  if (!asked()) return json;
+  FieldInfo* info = Info(key);
+  if (info->takes.empty()) {
+    info->takes = takes;
+    info->standard = standard;
+  }
+  return Json();
+}
+
+Json FieldReader::Part(const char* key, const std::string& takes,
+                       const std::string& standard) {
+  Take(key, takes, standard);
+  return json_[key];
+}
+
+bool FieldReader::Has(const char* key) {
+  const Json value = Take(key);
+  if (asked()) Info(key)->null = true;
+  nullable_.push_back(key);
+  return value && value.kind() != Json::Kind::kNull;
+}
+
+void FieldReader::Fail(const Status& status) {
+  if (status_.ok() && !asked()) status_ = status;
+}
+
+void FieldReader::Refuse(const char* key, const std::string& what) {
+  Fail(InvalidArgument("%s: is %s; %s", PathOf(key).c_str(),
+                       Show(json_[key]).c_str(), what.c_str()));
+}
+
+void FieldReader::MustBe(const char* key, const std::string& what) {
+  const bool null =
+      std::find(nullable_.begin(), nullable_.end(), key) != nullable_.end();
+  Refuse(key, "must be " + what + (null ? ", or null" : ""));
+}
+
+void FieldReader::Bool(const char* key, bool* value) {
+  const std::string takes = "true or false";
+  const Json json = Take(key, takes, AsJson(*value));
+  if (!json) return;
+  if (json.kind() != Json::Kind::kBool) return MustBe(key, takes);
+  *value = json.truth();
+}
+
+void FieldReader::Bool(const char* key, std::optional<bool>* value) {
+  Take(key, "true or false", *value ? AsJson(**value) : "null");
+  if (!Has(key)) return;
+  bool given = false;
+  Bool(key, &given);
+  *value = given;
+}
+
+void FieldReader::Int(const char* key, int64_t low, int64_t high,
+                      int64_t* value) {
+  const std::string takes = "a whole number from " + std::to_string(low) +
+                            " to " + std::to_string(high);
+  const bool stands = *value >= low && *value <= high;
+  const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
+  if (!json) return;
+  int64_t number = 0;
+  if (!json.ToInt64(&number) || number < low || number > high) {
+    return MustBe(key, takes);
+  }
+  *value = number;
+}
+
+void FieldReader::Float(const char* key, const Interval& range, float* value) {
+  const std::string takes = range.ToString();
+  const bool stands = range.Holds(static_cast<double>(*value));
+  const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
+  if (!json) return;
+  if (json.kind() != Json::Kind::kNumber ||
+      !(std::fabs(json.number()) <= FLT_MAX)) {
+    return MustBe(key, takes + ", within float32");
+  }
+  const float number = static_cast<float>(json.number());
+  if (!range.Holds(static_cast<double>(number))) return MustBe(key, takes);
+  *value = number;
+}
+
+void FieldReader::Double(const char* key, const Interval& range, double* value) {
+  const std::string takes = range.ToString();
+  const Json json =
+      Take(key, takes, range.Holds(*value) ? AsJson(*value) : "null");
+  if (!json) return;
+  if (json.kind() != Json::Kind::kNumber || !range.Holds(json.number())) {
+    return MustBe(key, takes);
+  }
+  *value = json.number();
+}
+
+void FieldReader::String(const char* key, std::string* value) {
+  const Json json = Take(key, "a string", AsJson(*value));
+  if (!json) return;
+  if (!json.is_string()) return MustBe(key, "a string");
+  *value = json.text();
+}
+
+void FieldReader::Text(const char* key, const char* takes, std::string* value) {
+  const Json json = Take(key, takes, value->empty() ? "null" : AsJson(*value));
+  if (!json) return;
+  if (json.text().empty()) return MustBe(key, takes);
+  *value = json.text();
+}
+
+void FieldReader::Character(const char* key, char* value) {
+  const std::string takes = "a string of one character";
+  const Json json = Take(key, takes, AsJson(std::string(1, *value)));
+  if (!json) return;
+  if (json.text().size() != 1) return MustBe(key, takes);
+  *value = json.text()[0];
+}
+
+bool FieldReader::ChoiceOfRow(const char* key, const NameTable& table,
+                              const std::string& standard, size_t* row) {
+  std::string takes;
+  for (const std::string& name : table.All()) {
+    takes += (takes.empty() ? "" : ", ") + AsJson(name);
+  }
+  const Json json = Take(key, takes, AsJson(standard));
+  if (!json || !ok()) return false;
+  if (json.is_string()) {
+    Fail(ChooseRow(table, PathOf(key), key, json.text(), row));
+  } else {
+    MustBe(key, "a string");
+  }
+  return ok();
+}
+
+void FieldReader::Pair(const char* key, int64_t high, int64_t value[2]) {
+  const std::string takes =
+      "one or two whole numbers from 1 to " + std::to_string(high);
+  const Json json = Take(
+      key, takes,
+      value[0] < 1 ? "null"
+                   : "[" + AsJson(value[0]) + ", " + AsJson(value[1]) + "]");
+  if (!json) return;
+  int64_t pair[2];
+  Json second = json;
+  Json first = json;
+  if (json.is_array() && json.size() == 2) {
+    first = json.first();
+    second = first.next();
+  }
+  if (!first.ToInt64(&pair[0]) || !second.ToInt64(&pair[1]) ||
+      std::min(pair[0], pair[1]) < 1 || std::max(pair[0], pair[1]) > high) {
+    return MustBe(key, takes);
+  }
+  value[0] = pair[0];
+  value[1] = pair[1];
+}
+
+bool FieldReader::Object(const char* key, const std::string& takes,
+                         const std::string& standard, KerasObject* object) {
+  const Json json = Take(key, takes, standard);
+  if (!json) return false;
+  Fail(ReadKerasObject(json, PathOf(key), object));
+  return ok();
+}
+
+const char* FieldReader::Either(const char* name, const char* older) {
+  Take(older, std::string("as ") + name);
+  known_.push_back(name);
+  return Has(older) && !asked() ? older : name;
+}
+
+void FieldReader::Require(const char* key) {
+  if (asked()) Info(key)->required = true;
+  if (missing_.empty() && !json_[key]) missing_ = key;
+}
+
+Json FieldReader::TakeOnly(const char* key, const std::string& standard) {
+  const Json json = Take(key, standard, standard);
+  if (asked()) Info(key)->only = Info(key)->null = true;
+  return json.kind() == Json::Kind::kNull ? Json() : json;
+}
+
+void FieldReader::OnlyNull(std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (TakeOnly(key, "null")) {
+      Refuse(key, "ringlet does not support it (only null)");
+    }
+  }
+}
+
+void FieldReader::OnlyBool(const char* key, bool value) {
+  const Json json = TakeOnly(key, AsJson(value));
+  if (!json || (json.kind() == Json::Kind::kBool && json.truth() == value)) {
+    return;
+  }
+  Refuse(key, "ringlet supports only " + AsJson(value));
+}
+
+void FieldReader::OnlyNumber(const char* key, double value) {
+  const Json json = TakeOnly(key, AsJson(value));
+  if (!json) return;
+  bool same = true;
+  const auto compare = [&](const Json& j) {
+    same = same && j.kind() == Json::Kind::kNumber && j.number() == value;
+  };
+  if (json.is_array()) {
+    for (Json m = json.first(); m && same; m = m.next()) compare(m);
+  } else {
+    compare(json);
+  }
+  if (!same) Refuse(key, "ringlet supports only " + AsJson(value));
+}
+
+void FieldReader::OnlyText(const char* key, const char* value,
+                           const char* older) {
+  const Json json = TakeOnly(key, AsJson(value));
+  if (!json || (json.is_string() && (json.text() == value ||
+                                     (*older != 0 && json.text() == older)))) {
+    return;
+  }
+  Refuse(key, std::string("ringlet supports only \"") + value + "\"");
+}
+
+void FieldReader::Ignore(std::initializer_list<const char*> keys) {
+  known_.insert(known_.end(), keys.begin(), keys.end());
+  if (!asked()) return;
+  for (const char* key : keys) Info(key)->ignored = true;
+}
+
+Status FieldReader::Finish() {
+  if (!status_.ok()) return status_;
+  // First, for a name spelled wrong is also a name missed.
+  for (Json m = json_.first(); m; m = m.next()) {
+    const std::string key = m.key();
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+      const std::string family = "argument of " + path_;
+      return KerasName(family, key).empty()
+                 ? UnknownName(path_, "field", key, known_)
+                 : NotAmong(path_, family.c_str(), key, known_);
+    }
+  }
+  if (!missing_.empty()) {
+    return InvalidArgument("%s: is missing", PathOf(missing_.c_str()).c_str());
+  }
+  return status_;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,65 @@
+#include "name_table.h"
+
+#include <algorithm>
+
+#include "keras_json.h"
+#include "keras_names.h"
+
+namespace ringlet {
+
+std::vector<std::string> Words(const char* names) {
+  std::vector<std::string> words(1);
+  for (const char* c = names; *c != '\0'; ++c) {
+    if (*c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += *c;
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> NameTable::All() const {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < size_; ++i) {
+    for (const std::string& name : Row(i)) all.push_back(name);
+  }
+  return all;
+}
+
+Status ChooseRow(const NameTable& table, const std::string& path,
+                 const char* what, const std::string& word, size_t* row) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    const std::vector<std::string> names = table.Row(i);
+    if (std::find(names.begin(), names.end(), word) == names.end()) continue;
+    *row = i;
+    return Status();
+  }
+  return NotAmong(path, what, word, table.All());
+}
+
+Status NotAmong(const std::string& path, const char* what,
+                const std::string& word,
+                const std::vector<std::string>& known) {
+  const std::string keras = KerasName(what, word);
+  if (keras.empty() ||
+      std::find(known.begin(), known.end(), keras) != known.end()) {
+    return UnknownName(path, what, word, known);
+  }
+  std::string all;
+  std::vector<std::string> listed;  // without their other spellings
+  for (const std::string& name : known) {
+    const std::string spelt = KerasName(what, name);
+    if (spelt.empty() ||
+        std::find(listed.begin(), listed.end(), spelt) != listed.end()) {
+      continue;
+    }
+    listed.push_back(spelt);
+    all += (all.empty() ? "; it has " : ", ") + name;
+  }
+  return InvalidArgument("%s%sKeras has the %s '%s', ringlet has not%s",
+                         path.c_str(), path.empty() ? "" : ": ", what,
+                         keras.c_str(), all.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,126 @@
+#include "run_digest.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "core/source.h"
+#include "io/compile_arguments.h"
+#include "io/model_json.h"
+#include "io/safetensors.h"
+
+namespace ringlet {
+namespace {
+
+// FNV-1a of 64 bits, of little-endian bytes on every machine.
+class Digest {
+ public:
+  void AddBytes(const void* data, size_t bytes) {
+    const auto* at = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < bytes; ++i) {
+      value_ = (value_ ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+  }
+  // A field's end is part of it.
+  void Add(const std::string& text) { AddBytes(text.c_str(), text.size() + 1); }
+  void Add(int64_t number) { Add(std::to_string(number)); }
+  void Add(double number) {
+    char text[40];
+    std::snprintf(text, sizeof(text), "%.17g", number);
+    Add(std::string(text));
+  }
+  void AddElements(DType dtype, const void* elements, int64_t count) {
+    constexpr int64_t kPiece = 4096;
+    const Storage storage = StorageOf(dtype);
+    std::vector<unsigned char> bytes(kPiece * SizeOf(storage));
+    for (int64_t i = 0; i < count; i += kPiece) {
+      const auto n = static_cast<size_t>(std::min(kPiece, count - i));
+      EncodeElements(storage,
+                     static_cast<const unsigned char*>(elements) +
+                         static_cast<size_t>(i) * SizeOf(dtype),
+                     n, bytes.data());
+      AddBytes(bytes.data(), n * SizeOf(storage));
+    }
+  }
+  std::string text() const {
+    char text[17];
+    std::snprintf(text, sizeof(text), "%016" PRIx64, value_);
+    return text;
+  }
+
+ private:
+  uint64_t value_ = UINT64_C(0xcbf29ce484222325);
+};
+
+// Examples from all over the data, the first and the last among them.
+Status AddData(const Dataset& data, Digest* digest) {
+  digest->Add(data.size());
+  if (data.empty()) return Status();
+  digest->Add(data.batch_size());
+  digest->Add(double{data.scale().factor});
+  digest->Add(double{data.scale().offset});
+  digest->Add(static_cast<int64_t>(data.policy()));
+  Source* const source = data.source().get();
+  const ExampleSpec x = source->x(), y = source->y();
+  digest->Add(x.shape.ToString() + y.shape.ToString());
+  std::vector<unsigned char> of_x(x.bytes()), of_y(y.bytes());
+  const int64_t count = std::min<int64_t>(data.size(), 64);
+  for (int64_t i = 0; i < count; ++i) {
+    // Of up to 2^53 examples, without overflow.
+    const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
+    const int64_t at = i + 1 == count ? data.size() - 1 : i * step;
+    const int64_t index = data.first() + data.stride() * at;
+    RINGLET_RETURN_IF_ERROR(source->Read(&index, 1, of_x.data(), of_y.data()));
+    digest->AddElements(x.dtype, of_x.data(), x.shape.elements());
+    digest->AddElements(y.dtype, of_y.data(), y.shape.elements());
+  }
+  return Status();
+}
+
+void AddState(Saveable* state, Digest* digest) {
+  std::vector<StateSpan> spans;
+  state->AppendState(&spans);
+  for (const StateSpan& span : spans) {
+    digest->AddElements(span.dtype, span.data, span.shape.elements());
+  }
+}
+
+void AddFit(const FitConfig& fit, Digest* digest) {
+  for (const int64_t number :
+       {fit.batch_size, fit.epochs, fit.initial_epoch, fit.steps_per_epoch,
+        int64_t{fit.shuffle}, fit.seed, fit.threads, fit.validation_batch_size,
+        fit.validation_steps, fit.validation_freq}) {
+    digest->Add(number);
+  }
+  for (const int64_t epoch : fit.validation_epochs) digest->Add(epoch);
+}
+
+}  // namespace
+
+Status RunDigest(const RunConfig& config, const InitFlags& init,
+                 const RunData& data, int world, std::string* text) {
+  Model* const model = config.model.get();
+  Digest digest;
+  digest.Add(ToJson(*model));
+  digest.Add(CompileArgumentsToJson(*model));
+  // Those that are drawn follow from the seed.
+  if (!init.path.empty() || !config.saved_model.empty()) {
+    AddState(model->weights_state(), &digest);
+    AddState(model->optimizer_state(), &digest);
+  }
+  AddFit(config.fit, &digest);
+  RINGLET_RETURN_IF_ERROR(AddData(data.train, &digest));
+  RINGLET_RETURN_IF_ERROR(AddData(data.validation, &digest));
+  for (const auto& callback : config.callbacks) {
+    digest.Add(callback->Describe());
+  }
+  digest.Add(int64_t{world});
+  const CommunicationOptions& communication =
+      config.strategy.options.communication;
+  digest.Add(static_cast<int64_t>(communication.implementation));
+  digest.Add(static_cast<int64_t>(communication.wire_dtype));
+  *text = digest.text();
+  return Status();
+}
+
+}  // namespace ringlet

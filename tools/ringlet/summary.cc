@@ -1,0 +1,82 @@
+// ringlet summary: the layers of a run's or a saved model.
+
+#include <cstdio>
+
+#include "command_line.h"
+#include "commands.h"
+#include "io/compile_arguments.h"
+#include "io/file_kind.h"
+#include "io/inspect.h"
+#include "io/keras_json.h"
+#include "run_config.h"
+
+namespace ringlet {
+namespace {
+
+// The model is not compiled: nothing is computed, and no memory taken for it.
+Status OfRun(const std::string& path, std::string* summary,
+             std::string* compiled) {
+  RunConfig config;
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  if (config.model == nullptr) {
+    RINGLET_RETURN_IF_ERROR(
+        SummarizeModelFile(config.saved_model, summary, compiled)
+            .Annotate("%s: model", path.c_str()));
+  } else {
+    *summary = config.model->Summary();
+  }
+  if (config.has_compile) {
+    *compiled =
+        DescribeCompile({config.optimizer, config.loss, config.metrics});
+  }
+  return Status();
+}
+
+Status OfConfiguration(const std::string& path, std::string* summary) {
+  std::string text;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kMaxKerasJsonBytes, &text));
+  Json json;
+  RINGLET_RETURN_IF_ERROR(ParseKerasJson(text, path.c_str(), &json));
+  std::unique_ptr<Model> model;
+  RINGLET_RETURN_IF_ERROR(
+      ModelFromJson(json, "", &model).Annotate("%s", path.c_str()));
+  *summary = model->Summary();
+  return Status();
+}
+
+Status Summarize(const std::string& path) {
+  FileKind kind;
+  RINGLET_RETURN_IF_ERROR(FindFileKind(FileSystem::Posix(), path, &kind));
+  std::string summary, compiled;
+  switch (kind.format) {
+    case FileKind::Format::kRun:
+    case FileKind::Format::kJson:
+      RINGLET_RETURN_IF_ERROR(OfRun(path, &summary, &compiled));
+      break;
+    case FileKind::Format::kKerasJson:
+      RINGLET_RETURN_IF_ERROR(OfConfiguration(path, &summary));
+      break;
+    default:
+      RINGLET_RETURN_IF_ERROR(SummarizeModelFile(path, &summary, &compiled));
+  }
+  std::printf("%s", summary.c_str());
+  if (!compiled.empty()) std::printf(" Compiled: %s\n", compiled.c_str());
+  return Status();
+}
+
+}  // namespace
+
+int SummaryCommand(const std::vector<std::string>& line) {
+  CommandLine flags(
+      "summary", "RUN.json|MODEL",
+      "Shows the layers of a model as Keras does: outputs and parameters of\n"
+      "each, and in a line optimizer, loss and metrics. Of a RUN.json, a "
+      "saved\n"
+      "model or Keras's configuration (model.to_json()). No data are read.\n");
+  int code = 0;
+  if (!flags.Parse(line, 1, 1, &code)) return code;
+  return InputExitCode(Summarize(flags.arguments()[0]));
+}
+
+}  // namespace ringlet
