@@ -262,7 +262,7 @@ class Fitter {
 
   Status CheckReplicas() {
     const Status status = model_->CheckReplicas();
-    agreed_ = status.code() == Code::kInvalidArgument;
+    agreed_ = status.code() == Code::kOutOfSync;
     return status;
   }
 

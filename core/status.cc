@@ -47,6 +47,8 @@ const char* CodeName(Code code) {
       return "IO";
     case Code::kInternal:
       return "INTERNAL";
+    case Code::kOutOfSync:
+      return "OUT_OF_SYNC";
   }
   return "UNKNOWN";
 }
@@ -99,10 +101,11 @@ StatusBuilder::Record* StatusBuilder::Static(Code code) {
       RINGLET_RECORD(kUnimplemented),
       RINGLET_RECORD(kIo),
       RINGLET_RECORD(kInternal),
+      RINGLET_RECORD(kOutOfSync),
   };
 #undef RINGLET_RECORD
   static_assert(sizeof(records) / sizeof(records[0]) ==
-                static_cast<size_t>(Code::kInternal) + 1);
+                static_cast<size_t>(kLastCode) + 1);
   for (Record& record : records) {
     if (record.code == code) return &record;
   }
@@ -221,19 +224,34 @@ Status OsError(int error_number, const char* format, ...) {
   RINGLET_MAKE(CodeOfErrno(error_number), error_number, -1, suffix);
 }
 
-int ExitCode(const Status& status) {
-  if (status.ok()) return 0;
-  std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", status.message());
-  switch (status.code()) {
+bool IsPermanent(const Status& status) {
+  return status.code() == Code::kCorruption || status.os_error() == EACCES ||
+         ExitCodeOf(status.code()) == 2;
+}
+
+int ExitCodeOf(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return 0;
     case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kUnimplemented:
       return 2;
+    case Code::kOutOfSync:
+      return 3;
     case Code::kPeerLost:
     case Code::kCancelled:
       return 75;
     default:
       return 1;
   }
+}
+
+int ExitCode(const Status& status) {
+  if (status.ok()) return 0;
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", status.message());
+  return ExitCodeOf(status.code());
 }
 
 }  // namespace ringlet

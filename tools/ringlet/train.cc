@@ -32,21 +32,19 @@ struct TrainFlags {
   std::string save, log_steps;
 };
 
-Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
-                   ClusterConfig* cluster) {
-  RINGLET_RETURN_IF_ERROR(
-      ClusterFromEnvironment(Environment::Process(), cluster));
-  if (cluster->is_evaluator) {
+Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
+                    const ClusterConfig& cluster) {
+  if (cluster.is_evaluator) {
     return InvalidArgument(
         "the environment makes this process an evaluator, which does not "
         "train; run ringlet evaluate");
   }
-  if (cluster->world_size >= strategy.min_workers) return Status();
+  if (cluster.world_size >= strategy.min_workers) return Status();
   return InvalidArgument(
       "%s: strategy.min_workers: is %" PRId64
       ", but the environment (TF_CONFIG or its like) names %d; start more, or "
       "ask for fewer",
-      path.c_str(), strategy.min_workers, cluster->world_size);
+      path.c_str(), strategy.min_workers, cluster.world_size);
 }
 
 // Saves before the fit has completed: where that fails a backup stays, and the
@@ -85,31 +83,54 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
 }
 
 // All that one worker can see to be wrong is told before it waits for others.
-Status Train(const std::string& path, const TrainFlags& flags) {
-  MultiWorkerMirroredStrategy strategy;  // outlives the model
-  RunConfig config;
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
-  flags.fit.Apply(&config.fit);
-  ClusterConfig cluster;
-  RINGLET_RETURN_IF_ERROR(ReadCluster(path, config.strategy, &cluster));
+Status Prepare(const std::string& path, const TrainFlags& flags,
+               const ClusterConfig& cluster, RunConfig* config, RunData* data) {
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, config));
+  flags.fit.Apply(&config->fit);
+  RINGLET_RETURN_IF_ERROR(CheckCluster(path, config->strategy, cluster));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--save", flags.save));
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
   }
   RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
-  RunData data;
-  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
-                              .Annotate("%s", path.c_str()));
+      MakeModel(config, flags.init, nullptr).Annotate("%s", path.c_str()));
+  return OpenRunData(*config, cluster.world_size, data)
+      .Annotate("%s", path.c_str());
+}
 
-  strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
-                                                      config.strategy.options);
-  RINGLET_RETURN_IF_ERROR(strategy.status());
-  if (strategy.num_workers() > 1) {
-    RINGLET_RETURN_IF_ERROR(
-        MakeModel(&config, flags.init, strategy.collective()));
+// The strategy goes on to tell the other workers of an error once this has
+// returned: print the error first.
+Status Train(const std::string& path, const TrainFlags& flags,
+             MultiWorkerMirroredStrategy* strategy) {
+  RunConfig config;
+  RunData data;
+  ClusterConfig cluster;
+  RINGLET_RETURN_IF_ERROR(
+      ClusterFromEnvironment(Environment::Process(), &cluster));
+  const Status prepared = Prepare(path, flags, cluster, &config, &data);
+  const StrategyOptions& options = config.strategy.options;
+  if (!prepared.ok()) {
+    *strategy =
+        MultiWorkerMirroredStrategy::Withdrawn(cluster, options, prepared);
+    return prepared;
+  }
+  *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
+  RINGLET_RETURN_IF_ERROR(strategy->status());
+  if (strategy->num_workers() > 1) {
+    const Status made =
+        MakeModel(&config, flags.init, strategy->collective());
+    if (!made.ok()) strategy->collective()->Abort(made);
+    RINGLET_RETURN_IF_ERROR(made);
   }
   return config.model->Fit(data.train, OptionsOf(config, data, flags)).status();
+}
+
+// What it printed is wrong with its flags. The others wait for it.
+MultiWorkerMirroredStrategy RefusedFlags() {
+  ClusterConfig cluster;
+  ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
+  return MultiWorkerMirroredStrategy::Withdrawn(
+      cluster, {}, InvalidArgument("its flags are wrong; it says which"));
 }
 
 }  // namespace
@@ -126,8 +147,12 @@ int TrainCommand(const std::vector<std::string>& line) {
   flags.Text("--log-steps", "FILE.csv", &values.log_steps,
              "a row a step: epoch, step, loss, metrics, exactly");
   int code = 0;
-  if (!flags.Parse(line, 1, 1, &code)) return code;
-  return ExitCode(Train(flags.arguments()[0], values));
+  MultiWorkerMirroredStrategy strategy;  // outlives the model
+  if (!flags.Parse(line, 1, 1, &code)) {
+    if (code != 0) strategy = RefusedFlags();
+    return code;
+  }
+  return ExitCode(Train(flags.arguments()[0], values, &strategy));
 }
 
 }  // namespace ringlet
