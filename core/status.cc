@@ -225,7 +225,8 @@ Status OsError(int error_number, const char* format, ...) {
 }
 
 bool IsPermanent(const Status& status) {
-  return status.code() == Code::kCorruption || status.os_error() == EACCES ||
+  return status.code() == Code::kCorruption ||
+         status.code() == Code::kNotFound || status.os_error() == EACCES ||
          ExitCodeOf(status.code()) == 2;
 }
 
@@ -234,7 +235,6 @@ int ExitCodeOf(Code code) {
     case Code::kOk:
       return 0;
     case Code::kInvalidArgument:
-    case Code::kNotFound:
     case Code::kUnimplemented:
       return 2;
     case Code::kOutOfSync:

@@ -114,7 +114,7 @@ bool IsPermanent(const Status& status);
 //    1  failed: another start may succeed (no room, a port in use, a worker
 //       that does not come), or the data are damaged
 //    2  wrong usage, configuration or input: the same start fails again
-//       (kInvalidArgument, kNotFound, kUnimplemented)
+//       (kInvalidArgument, kUnimplemented)
 //    3  the workers' weights differ (kOutOfSync): the next start goes on from
 //       the last backup, which was made while they were alike
 //   75  stopped or a worker was lost: the same start goes on (kCancelled,

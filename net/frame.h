@@ -13,7 +13,8 @@
 //   16      8   training step, for messages
 //   24      8   sequence: number of the operation, counted from 1; in kReject
 //               the Code with which the refused one ends, 0: it may try again
-//   32      8   total: bytes of the whole operation, as its caller gave them
+//   32      8   total: bytes of the whole operation, as its caller gave them;
+//               see net/handshake.h of kWelcome
 //   40      2   source rank
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to

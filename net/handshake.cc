@@ -188,7 +188,8 @@ bool FrameIsLegal(LinkPhase phase, FrameType type) {
     case LinkPhase::kAwaitHello:
       return type == FrameType::kHello || type == FrameType::kWithdraw;
     case LinkPhase::kAwaitWelcome:
-      return type == FrameType::kWelcome || type == FrameType::kReject;
+      return type == FrameType::kWelcome || type == FrameType::kReject ||
+             type == FrameType::kWithdraw;
     case LinkPhase::kUp:
       return type != FrameType::kHello && type != FrameType::kWelcome &&
              type != FrameType::kReject && type != FrameType::kWithdraw;

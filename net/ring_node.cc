@@ -228,10 +228,13 @@ void RingNode::Redial(int peer, const std::string& why) {
 }
 
 void RingNode::OnConnected(Link* link) {
+  if (state_ == State::kWithdrawing) return SendWithdraw(link);
   link->phase = LinkPhase::kAwaitWelcome;
-  if (state_ != State::kWithdrawing) {
-    return SendIdentity(link, FrameType::kHello);
-  }
+  SendIdentity(link, FrameType::kHello);
+}
+
+void RingNode::SendWithdraw(Link* link) {
+  link->phase = LinkPhase::kAwaitWelcome;
   const std::vector<uint8_t> payload = EncodeWithdraw({identity_, withdrawal_});
   FrameHeader header;
   header.type = FrameType::kWithdraw;
@@ -239,10 +242,11 @@ void RingNode::OnConnected(Link* link) {
   SendTo(link, header, payload.data(), false);
 }
 
-void RingNode::SendIdentity(Link* link, FrameType type) {
+void RingNode::SendIdentity(Link* link, FrameType type, uint64_t told) {
   const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
+  header.total = told;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   SendTo(link, header, payload.data(), false);
 }
@@ -270,9 +274,9 @@ Status RingNode::OnHello(Link* link, const FrameHeader& header,
   if (state_ == State::kWithdrawing) {
     const bool member = CheckMember(identity_, peer).ok() &&
                         peer.rank < size_ && peer.rank != rank_;
-    Reject(link, withdrawal_.Annotate("it cannot take part"), member,
-           /*quiet=*/true);
-    if (member) Told(peer.rank);
+    if (!member) return CheckMember(identity_, peer);
+    link->peer = peer.rank;
+    SendWithdraw(link);
     return Status();
   }
   const Status fits = CheckPeer(identity_, peer, -1);
@@ -303,8 +307,12 @@ Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
   if (state_ == State::kWithdrawing) {  // it has heard of it
     RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-    if (peer.rank == link->peer) Told(peer.rank);
-    DropLink(&peers_[link->peer].link);
+    if (peer.rank != link->peer) return Corruption("another rank's answer");
+    peers_[peer.rank].told = true;
+    for (int r = 0; r < std::min(size_, 64); ++r) {
+      if ((header.total >> r & 1) != 0) peers_[r].told = true;
+    }
+    if (peers_[peer.rank].link.get() == link) DropLink(&peers_[peer.rank].link);
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
@@ -321,9 +329,11 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
       DecodeWithdraw(payload, header.payload_bytes, &withdraw));
   const Identity& peer = withdraw.identity;
   const Status member = CheckMember(identity_, peer);
-  const bool known =
-      member.ok() && peer.rank != rank_ && peer.rank < size_ && meets();
-  if (!known || !Missing(peer.rank)) {
+  const bool asked = link->phase == LinkPhase::kAwaitWelcome;
+  const bool known = member.ok() && peer.rank != rank_ && peer.rank < size_ &&
+                     (!asked || peer.rank == link->peer);
+  if (asked && !known) return Corruption("a withdrawal of another worker");
+  if (!known || !meets() || !Missing(peer.rank)) {
     Reject(link,
            !member.ok() ? member
                         : InvalidArgument("rank %d has a worker here already",
@@ -331,9 +341,13 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
            /*final=*/false);
     return Status();
   }
-  SendIdentity(link, FrameType::kWelcome);
+  uint64_t told = 0;  // by Fail
+  for (int r = 0; r < std::min(size_, 64); ++r) {
+    if (r != rank_ && !Missing(r)) told |= uint64_t{1} << r;
+  }
+  SendIdentity(link, FrameType::kWelcome, first_time() ? told : 0);
   if (state_ == State::kWithdrawing) {
-    Told(peer.rank);
+    peers_[peer.rank].told = true;
     return Status();
   }
   const Status why = withdraw.reason.Annotate(
@@ -343,7 +357,7 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
     roll_.Trouble(peer.rank, std::string("it cannot take part: ") +
                                  withdraw.reason.message());
     Say(roll_.Refused(link->remote(), why.message(), Now()));
-    return Status();
+    return asked ? why : Status();
   }
   told_by_other_ = true;
   Fail(why);
@@ -367,8 +381,6 @@ Status RingNode::OnReject(Link* link, const FrameHeader& header,
              peer, options_.addresses[peer].c_str(), text.c_str()));
   return Status();
 }
-
-void RingNode::Told(int peer) { peers_[peer].told = true; }
 
 void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].proposal = proposal;
@@ -405,19 +417,23 @@ void RingNode::Say(const std::string& line) {
   if (!line.empty()) owner_->OnNotice(line);
 }
 
-// Two that wait for each other and differ wait in vain.
+// Two that wait for each other and differ wait in vain. Here as there the last
+// word is by TCP, which the other tries after a local socket.
 void RingNode::RefuseOther(Link* link, const Identity& peer,
                            const Status& why) {
   const bool of_this_job = peer.job == identity_.job;
   const bool waits = state_ == State::kStarting && peer.rank < size_ &&
-                     Missing(peer.rank) && of_this_job;
+                     Missing(peer.rank) && of_this_job && !link->is_local();
   if (!waits) return Reject(link, why, /*final=*/false);
   const sockaddr_storage from = link->remote_address();
-  const bool local = link->is_local();
   Reject(link, why, /*final=*/true);
   if (!first_time()) return;
   if (CheckMember(identity_, peer).ok()) return Fail(why);
-  Suspect(peer.rank, from, local, why);
+  // Anybody may have another list: one of this job comes from where its rank is.
+  refusal_.why = why;
+  refusal_.from = from;
+  refusal_.lookup = std::make_unique<NameLookup>(hosts_[peer.rank]);
+  JudgeRefusal();
 }
 
 // The place is taken; by one that died unnoticed just now, or by a second worker
@@ -442,28 +458,17 @@ void RingNode::RefuseRival(Link* link, const Identity& peer) {
 // Nothing else of what it says can be read.
 void RingNode::RefuseVersion(Link* link, const Status& why) {
   const sockaddr_storage from = link->remote_address();
-  const bool local = link->is_local();
   Reject(link, why, /*final=*/true);
   if (state_ != State::kStarting || !first_time()) return;
   for (int r = 0; r < size_; ++r) {
     sockaddr_storage numeric;
     if (!Missing(r) || !NumericAddress(hosts_[r], &numeric).ok()) continue;
-    if (local ? IsLocalAddress(numeric) : SameHost(from, numeric)) {
+    if (SameHost(from, numeric)) {
       return Fail(InvalidArgument("a worker on the host of rank %d (%s): %s", r,
                                   options_.addresses[r].c_str(),
                                   why.message()));
     }
   }
-}
-
-// One of this job, where it comes from the host of the rank that it says it has.
-void RingNode::Suspect(int rank, const sockaddr_storage& from, bool local,
-                       const Status& why) {
-  refusal_.why = why;
-  refusal_.from = from;
-  refusal_.local = local;
-  refusal_.lookup = std::make_unique<NameLookup>(hosts_[rank]);
-  JudgeRefusal();
 }
 
 void RingNode::JudgeRefusal() {
@@ -473,8 +478,7 @@ void RingNode::JudgeRefusal() {
   refusal_.lookup.reset();
   const bool member = std::any_of(
       addresses.begin(), addresses.end(), [&](const sockaddr_storage& address) {
-        return refusal_.local ? IsLocalAddress(address)
-                              : SameHost(refusal_.from, address);
+        return SameHost(refusal_.from, address);
       });
   if (member) Fail(refusal_.why);
 }

@@ -119,7 +119,6 @@ class RingNode final : private Link::Owner,
   struct Refusal {
     Status why;
     sockaddr_storage from;
-    bool local = false;
     std::unique_ptr<NameLookup> lookup;  // of that rank's address; null: none
   };
 
@@ -147,18 +146,17 @@ class RingNode final : private Link::Owner,
   Status OnReject(Link* link, const FrameHeader& header,
                   const uint8_t* payload);
   void Join(int peer, uint32_t proposal);
-  void Told(int peer);
+  void SendWithdraw(Link* link);
   void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
   void OnGoodbye(Link* link, uint64_t completed);
-  void SendIdentity(Link* link, FrameType type);
+  // `told`: of kWelcome that answers kWithdraw, who hears of it from this rank.
+  void SendIdentity(Link* link, FrameType type, uint64_t told = 0);
   // `final`: with why's code the other need not try again. `quiet`: of somebody
   // who is no worker.
   void Reject(Link* link, const Status& why, bool final, bool quiet = false);
   void RefuseOther(Link* link, const Identity& peer, const Status& why);
   void RefuseRival(Link* link, const Identity& peer);
   void RefuseVersion(Link* link, const Status& why);
-  void Suspect(int rank, const sockaddr_storage& from, bool local,
-               const Status& why);
   void JudgeRefusal();
   void Say(const std::string& line);
   void SendTo(Link* link, FrameHeader header, const uint8_t* payload,

@@ -231,11 +231,12 @@ Dataset Images() {
 }
 
 std::vector<std::string> Messages(
-    int world, const std::function<Status(Collective*)>& body) {
+    int world, const std::function<Status(Collective*)>& body,
+    Code expected = Code::kInvalidArgument) {
   std::vector<std::string> messages(world);
   RunRanks(world, [&](Collective* collective) {
     const Status status = body(collective);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.code(), expected);
     messages[collective->rank()] = status.message();
   });
   for (const std::string& m : messages) EXPECT_EQ(m, messages[0]);
@@ -465,7 +466,24 @@ TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
               std::string::npos)
         << status.message();
     return status;
-  });
+  }, Code::kOutOfSync);
+}
+
+// Without a Fit: a program may look at status() and end.
+TEST(MultiWorkerTest, ACompileRefusedOnOneRankEndsThoseOfTheOthers) {
+  for (int culprit = 0; culprit < 3; ++culprit) {
+    RunRanks(3, [&](Collective* collective) {
+      Sequential model({Input({2}), Dense(3)});
+      CompileOptions options(collective);
+      if (collective->rank() == culprit) options.threads = -1;
+      model.Compile(SGD(), MeanSquaredError(), {}, options);
+      EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
+      const std::string message = model.status().message();
+      EXPECT_NE(message.find("threads must be in 1..1024, not -1"),
+                std::string::npos)
+          << message;
+    });
+  }
 }
 
 TEST(MultiWorkerTest, OneRanksWishToStopIsEverybodys) {
