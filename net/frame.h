@@ -80,7 +80,8 @@ struct FrameHeader {
 
 void EncodeHeader(const FrameHeader& header, uint8_t* out);
 // kCorruption names what is wrong: magic, checksum, type, flags or length;
-// kUnimplemented is another version of the wire. Every header it accepts encodes to the same bytes again.
+// kUnimplemented is another version of the wire. Every header it accepts
+// encodes to the same bytes again.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);
 
 // Little-endian, byte by byte, on any processor.

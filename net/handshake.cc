@@ -97,10 +97,9 @@ Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out) {
   }
   const uint8_t* const at = payload + kWithdrawFixedBytes;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(at, identity, &out->identity));
-  out->reason = Error(CodeOf(payload[0]), "%s",
-                      Printable(at + identity,
-                                bytes - kWithdrawFixedBytes - identity)
-                          .c_str());
+  out->reason = Error(
+      CodeOf(payload[0]), "%s",
+      Printable(at + identity, bytes - kWithdrawFixedBytes - identity).c_str());
   return Status();
 }
 

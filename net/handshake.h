@@ -18,9 +18,9 @@
 //   32      8    bytes_per_pack
 //   40           the job's name
 //
-// A worker that cannot take part says so to each other, instead of kHello and in
-// answer to it, and is answered by kWelcome: it was heard. Bit r of that header's
-// total: rank r, below 64, hears of it from the one that answers.
+// A worker that cannot take part says so to each other, instead of kHello and
+// in answer to it, and is answered by kWelcome: it was heard. Bit r of that
+// header's total: rank r, below 64, hears of it from the one that answers.
 //
 //   OFFSET SIZE  payload of kWithdraw
 //    0      1    Code of the reason

@@ -101,7 +101,8 @@ bool SameTerminal(int a, int b) {
 }
 
 // A terminal of as many columns as `like` that passes bytes on as they are.
-// ends[0] reads what is written to ends[1]. False where there is none to be had.
+// ends[0] reads what is written to ends[1]. False where there is none to be
+// had.
 bool OpenTerminal(int like, int* ends) {
   ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (ends[0] < 0) return false;
@@ -160,7 +161,7 @@ class Process {
     // Its end of that terminal, for some systems drop what is unread when the
     // last one closes.
     int held = -1;
-    std::string line;    // begun
+    std::string line;  // begun
   };
 
   Status OpenStreams(int* write_ends);
@@ -215,7 +216,7 @@ class Job {
   const std::vector<std::string>& command() const { return options_.command; }
   bool paused(int stream) const { return paused_[stream]; }
   void AddLine(int stream, const std::string& prefix, const std::string& line);
-  void FlushSoon();  // at the end of this turn of the loop
+  void FlushSoon();                  // at the end of this turn of the loop
   void OnExit(int index, int code);  // its output may still come
   void OnEnded(int index);           // destroys the process
   uv_buf_t buffer() { return uv_buf_init(buffer_, sizeof(buffer_)); }

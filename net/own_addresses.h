@@ -20,8 +20,8 @@
 namespace ringlet {
 
 // Of hosts[rank], with its port. Waits for the resolver at most `seconds`, then
-// kDeadlineExceeded; kUnavailable where the name has none. `warning` is "" where
-// all is well. `say` is told after 1 s and then every 10 s that it waits.
+// kDeadlineExceeded; kUnavailable where the name has none. `warning` is ""
+// where all is well. `say` is told after 1 s and then every 10 s that it waits.
 Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
                         double seconds, std::vector<sockaddr_storage>* own,
                         std::string* warning,

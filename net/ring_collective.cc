@@ -124,7 +124,8 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return Barrier();
   }
 
-  // After an error of Begin: whether another rank has told of it. Ends the ring.
+  // After an error of Begin: whether another rank has told of it. Ends the
+  // ring.
   bool ToldByOther() {
     if (node_ == nullptr) return false;
     Close();

@@ -156,8 +156,8 @@ void RingNode::Dial(int peer) {
       p.lookup = std::make_unique<NameLookup>(hosts_[peer]);
     }
     if (!p.lookup->done()) {
-      roll_.Trouble(peer, "the resolver has not yet found the name " +
-                              hosts_[peer].host);
+      roll_.Trouble(
+          peer, "the resolver has not yet found the name " + hosts_[peer].host);
       return;
     }
     std::vector<sockaddr_storage> addresses;
@@ -350,9 +350,9 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
     peers_[peer.rank].told = true;
     return Status();
   }
-  const Status why = withdraw.reason.Annotate(
-      "rank %d (%s) cannot take part", peer.rank,
-      options_.addresses[peer.rank].c_str());
+  const Status why =
+      withdraw.reason.Annotate("rank %d (%s) cannot take part", peer.rank,
+                               options_.addresses[peer.rank].c_str());
   if (!first_time()) {
     roll_.Trouble(peer.rank, std::string("it cannot take part: ") +
                                  withdraw.reason.message());
@@ -364,13 +364,13 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
   return Status();
 }
 
-// By TCP alone is a refusal the last word: whoever has taken the name of a local
-// socket does not keep two workers apart.
+// By TCP alone is a refusal the last word: whoever has taken the name of a
+// local socket does not keep two workers apart.
 Status RingNode::OnReject(Link* link, const FrameHeader& header,
                           const uint8_t* payload) {
   const std::string text = Printable(payload, header.payload_bytes);
-  const Status why = Error(Code::kUnavailable, "it refused this worker: %s",
-                           text.c_str());
+  const Status why =
+      Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
   if (state_ != State::kStarting || link->is_local()) return why;
   const int peer = link->peer;
   if (header.sequence == 0) {
@@ -429,24 +429,25 @@ void RingNode::RefuseOther(Link* link, const Identity& peer,
   Reject(link, why, /*final=*/true);
   if (!first_time()) return;
   if (CheckMember(identity_, peer).ok()) return Fail(why);
-  // Anybody may have another list: one of this job comes from where its rank is.
+  // Anybody may have another list: one of this job comes from where its rank
+  // is.
   refusal_.why = why;
   refusal_.from = from;
   refusal_.lookup = std::make_unique<NameLookup>(hosts_[peer.rank]);
   JudgeRefusal();
 }
 
-// The place is taken; by one that died unnoticed just now, or by a second worker
-// of that index, which is still here when the first would have been missed.
+// The place is taken; by one that died unnoticed just now, or by a second
+// worker of that index, which is still here when the first would have been
+// missed.
 void RingNode::RefuseRival(Link* link, const Identity& peer) {
   Peer& p = peers_[peer.rank];
   if (p.rival != peer.incarnation) {
     p.rival = peer.incarnation;
     p.rival_since = Now();
   }
-  const bool both_live =
-      static_cast<double>(Now() - p.rival_since) >
-      2e9 * options_.timeout_seconds;
+  const bool both_live = static_cast<double>(Now() - p.rival_since) >
+                         2e9 * options_.timeout_seconds;
   Reject(link,
          Error(Code::kAlreadyExists,
                "rank %d is already part of the running job \"%s\": two workers "
@@ -476,10 +477,10 @@ void RingNode::JudgeRefusal() {
   std::vector<sockaddr_storage> addresses;
   refusal_.lookup->Answer(&addresses).IgnoreError();  // then there are none
   refusal_.lookup.reset();
-  const bool member = std::any_of(
-      addresses.begin(), addresses.end(), [&](const sockaddr_storage& address) {
-        return SameHost(refusal_.from, address);
-      });
+  const bool member = std::any_of(addresses.begin(), addresses.end(),
+                                  [&](const sockaddr_storage& address) {
+                                    return SameHost(refusal_.from, address);
+                                  });
   if (member) Fail(refusal_.why);
 }
 

@@ -85,8 +85,8 @@ std::string RollCall::Refused(const std::string& from, const std::string& why,
   refused_ = "the last connection refused here, from " + from + ": " + why;
   if (quiet) return "";
   return Limited(
-      why, "warning: " + Self() + " refused a connection from " + from + ": " +
-               why,
+      why,
+      "warning: " + Self() + " refused a connection from " + from + ": " + why,
       now);
 }
 
@@ -103,8 +103,9 @@ std::string RollCall::Limited(const std::string& key, const std::string& line,
     if (said.text == key && now - said.at < kSameRefusal) return "";
   }
   if (in_window_ > 0 && now - window_begin_ >= window_) {
-    window_ = in_window_ < kMostRefusals ? kRefusalsWindow
-                                         : std::min(2 * window_, kLongestWindow);
+    window_ = in_window_ < kMostRefusals
+                  ? kRefusalsWindow
+                  : std::min(2 * window_, kLongestWindow);
     in_window_ = 0;
   }
   if (in_window_ == kMostRefusals) {

@@ -81,9 +81,8 @@ bool IsLocalAddress(const sockaddr_storage& address) {
   if (uv_interface_addresses(&list, &count) != 0) return false;
   bool found = false;
   for (int i = 0; i < count; ++i) {
-    found =
-        found ||
-        SameHostAs(address, reinterpret_cast<const sockaddr*>(&list[i].address));
+    found = found || SameHostAs(address, reinterpret_cast<const sockaddr*>(
+                                             &list[i].address));
   }
   uv_free_interface_addresses(list, count);
   return found;

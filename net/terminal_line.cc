@@ -29,7 +29,7 @@ void TerminalLine::Feed(const char* data, size_t bytes, size_t most,
       text_.clear();
       returned_ = false;
     } else if (c == '\r') {
-      returned_ = true;  // the end of the line, where a line feed follows
+      returned_ = true;      // the end of the line, where a line feed follows
     } else if (c != '\b') {  // which stands before a carriage return
       if (returned_) text_.clear();
       returned_ = false;

@@ -150,7 +150,8 @@ TEST(FrameTest, EveryFlippedBitOfAHeaderIsRejected) {
     bad[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
     FrameHeader h;
     EXPECT_EQ(DecodeHeader(bad.data(), &h).code(),
-              bit / 8 == 4 ? Code::kUnimplemented : Code::kCorruption) << bit;
+              bit / 8 == 4 ? Code::kUnimplemented : Code::kCorruption)
+        << bit;
   }
 }
 

@@ -92,8 +92,7 @@ class LauncherTest : public testing::Test {
     }
   }
 
-  void Start(const Strings& arguments, int stdout_fd = -1,
-             int stderr_fd = -1) {
+  void Start(const Strings& arguments, int stdout_fd = -1, int stderr_fd = -1) {
     Strings all = {
         EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
         "launch"};
@@ -467,14 +466,15 @@ Strings Screen(const std::string& bytes) {
 // stderr, stand whole above what it draws.
 TEST_F(LauncherTest, OnATerminalTheChiefsBarIsShownBelowTheLines) {
   Terminal terminal(40);
-  StartScript(2,
-              "if [ $i = 0 ]; then [ -t 1 ] && echo a terminal; "
-              "for n in 1 2 3 4; do "
-              "printf '\\b\\b\\b\\rstep %s of 4 a b c d e f g h i j k l m n o p' $n; "
-              "sleep 0.1; done; echo; echo end; "
-              "else [ -t 1 ] || echo a pipe; sleep 0.15; echo line; "
-              "echo error >&2; fi",
-              {}, terminal.end(), terminal.end());
+  StartScript(
+      2,
+      "if [ $i = 0 ]; then [ -t 1 ] && echo a terminal; "
+      "for n in 1 2 3 4; do "
+      "printf '\\b\\b\\b\\rstep %s of 4 a b c d e f g h i j k l m n o p' $n; "
+      "sleep 0.1; done; echo; echo end; "
+      "else [ -t 1 ] || echo a pipe; sleep 0.15; echo line; "
+      "echo error >&2; fi",
+      {}, terminal.end(), terminal.end());
   EXPECT_EQ(Wait(), 0);
   const std::string shown = terminal.Shown();
   const Strings screen = Screen(shown);
@@ -575,20 +575,22 @@ TEST_F(LauncherTest, AKilledWorkerIsStartedAgain) {
 }
 
 TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
-  EXPECT_EQ(RunScript(2,
-                      std::string(kCount) +
-                          "[ $i = 0 ] && exec sleep 1000; echo run; exit $((n + 10))",
-                      {"--restart", "--backoff", "0.01", "--max-restarts", "2",
-                       "--grace", "0.1"}),
-            13);
+  EXPECT_EQ(
+      RunScript(2,
+                std::string(kCount) +
+                    "[ $i = 0 ] && exec sleep 1000; echo run; exit $((n + 10))",
+                {"--restart", "--backoff", "0.01", "--max-restarts", "2",
+                 "--grace", "0.1"}),
+      13);
   EXPECT_EQ(Of("[1] ", out()).size(), 3u);
 }
 
 // A wrong configuration is as wrong the next time.
 TEST_F(LauncherTest, ExitCode2IsNotStartedAgain) {
-  EXPECT_EQ(RunScript(2, std::string(kCount) +
-                             "echo run $n; [ $i = 1 ] || exec sleep 1000; "
-                             "[ $n = 1 ] && exit 75; exit 2",
+  EXPECT_EQ(RunScript(2,
+                      std::string(kCount) +
+                          "echo run $n; [ $i = 1 ] || exec sleep 1000; "
+                          "[ $n = 1 ] && exit 75; exit 2",
                       {"--restart", "--backoff", "0.01", "--grace", "0.1"}),
             2);
   EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2"}));

@@ -456,17 +456,21 @@ TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
 }
 
 TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
-  Messages(3, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    if (collective->rank() == 1) model->weights()[3] += 1e-3f;
-    FitOptions options = Quiet(1);
-    options.check_replicas_every = 2;
-    const Status status = model->Fit(Points(40).Batch(8), options).status();
-    EXPECT_NE(std::string(status.message()).find("rank 1 has other weights"),
-              std::string::npos)
-        << status.message();
-    return status;
-  }, Code::kOutOfSync);
+  Messages(
+      3,
+      [](Collective* collective) {
+        auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+        if (collective->rank() == 1) model->weights()[3] += 1e-3f;
+        FitOptions options = Quiet(1);
+        options.check_replicas_every = 2;
+        const Status status = model->Fit(Points(40).Batch(8), options).status();
+        EXPECT_NE(
+            std::string(status.message()).find("rank 1 has other weights"),
+            std::string::npos)
+            << status.message();
+        return status;
+      },
+      Code::kOutOfSync);
 }
 
 // Without a Fit: a program may look at status() and end.

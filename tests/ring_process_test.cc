@@ -464,15 +464,15 @@ TEST_F(RingProcessTest, AnotherListOfTheSameHostsEndsBothSides) {
         {"1", "1", "start=100"});
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(20), 2) << worker->Output();
-    EXPECT_NE(worker->Output().find(
-                  "rank 1 was given other workers than rank 0"),
-              std::string::npos)
+    EXPECT_NE(
+        worker->Output().find("rank 1 was given other workers than rank 0"),
+        std::string::npos)
         << worker->Output();
   }
 }
 
-// A worker of another list on a host that is none of this one's ranks': it ends,
-// and the others wait on.
+// A worker of another list on a host that is none of this one's ranks': it
+// ends, and the others wait on.
 TEST_F(RingProcessTest, AnotherListOfAnotherHostEndsOnlyTheStranger) {
   std::vector<int> ports;
   ASSERT_TRUE(FindLocalPorts(4, &ports).ok());
@@ -534,8 +534,8 @@ TEST_F(RingProcessTest, AWaitingWorkerSaysForWhomAndARefusedOneWhy) {
 
 TEST_F(RingProcessTest, AWorkerThatWaitsForALostOneSaysSo) {
   const std::string joined = Joined(2);
-  const std::vector<std::string> more = {"1000", "0", "timeout=5", "start=60",
-                                         "reform=1", "pause=5"};
+  const std::vector<std::string> more = {"1000",     "0",        "timeout=5",
+                                         "start=60", "reform=1", "pause=5"};
   for (int r = 0; r < 2; ++r) Spawn(r, joined, more);
   WaitUntilUp();
   workers_[1]->Signal(SIGKILL);
@@ -582,8 +582,8 @@ class TrainTest : public RingProcessTest {
   std::string Run() const {
     return EnvironmentOr("RINGLET_SOURCE", ".") + "/samples/mnist_workers.json";
   }
-  const std::vector<std::string> few_ = {"--epochs", "1", "--steps-per-epoch",
-                                         "2", "--batch-size", "4"};
+  const std::vector<std::string> few_ = {
+      "--epochs", "1", "--steps-per-epoch", "2", "--batch-size", "4"};
   std::vector<std::string> With(const std::string& run,
                                 std::vector<std::string> more) const {
     more.insert(more.begin(), run);

@@ -126,7 +126,8 @@ TEST(RollCallTest, AFloodIsAFewLines) {
       if (line.empty()) continue;
       ++said;
       const size_t at = line.find("(and ");
-      told += 1 + (at == std::string::npos ? 0 : std::stoll(line.substr(at + 5)));
+      told +=
+          1 + (at == std::string::npos ? 0 : std::stoll(line.substr(at + 5)));
     }
     EXPECT_GT(tried, 100000);
     EXPECT_LE(said, 65) << seed;

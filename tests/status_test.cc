@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <cerrno>
 #include <map>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <cerrno>
@@ -96,14 +96,20 @@ TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {
 
 // What supervisors go by (docs/porting.md): every code's, and no other.
 TEST(StatusTest, EveryCodeHasItsExitCode) {
-  const std::map<Code, int> all = {
-      {Code::kOk, 0},           {Code::kInvalidArgument, 2},
-      {Code::kNotFound, 1},     {Code::kAlreadyExists, 1},
-      {Code::kCorruption, 1},   {Code::kResourceExhausted, 1},
-      {Code::kUnavailable, 1},  {Code::kPeerLost, 75},
-      {Code::kDeadlineExceeded, 1}, {Code::kCancelled, 75},
-      {Code::kUnimplemented, 2}, {Code::kIo, 1},
-      {Code::kInternal, 1},     {Code::kOutOfSync, 3}};
+  const std::map<Code, int> all = {{Code::kOk, 0},
+                                   {Code::kInvalidArgument, 2},
+                                   {Code::kNotFound, 1},
+                                   {Code::kAlreadyExists, 1},
+                                   {Code::kCorruption, 1},
+                                   {Code::kResourceExhausted, 1},
+                                   {Code::kUnavailable, 1},
+                                   {Code::kPeerLost, 75},
+                                   {Code::kDeadlineExceeded, 1},
+                                   {Code::kCancelled, 75},
+                                   {Code::kUnimplemented, 2},
+                                   {Code::kIo, 1},
+                                   {Code::kInternal, 1},
+                                   {Code::kOutOfSync, 3}};
   ASSERT_EQ(all.size(), static_cast<size_t>(kLastCode) + 1);
   for (const auto& [code, exit_code] : all) {
     EXPECT_EQ(ExitCodeOf(code), exit_code) << CodeName(code);

@@ -27,9 +27,9 @@ TEST(TerminalLineTest, HoweverItIsSplitABarIsItsLastDrawing) {
       "Epoch 1/2\n\r1/6 \u2501\u2501 10s\b\b\b\b\r6/6 \u2501\u2501\u2501 1s\n"
       "dos\r\n\nlast";
   for (size_t each = 1; each <= bytes.size(); ++each) {
-    EXPECT_EQ(Lines(bytes, each),
-              (Strings{"Epoch 1/2", "6/6 \u2501\u2501\u2501 1s", "dos", "",
-                       "last"}))
+    EXPECT_EQ(
+        Lines(bytes, each),
+        (Strings{"Epoch 1/2", "6/6 \u2501\u2501\u2501 1s", "dos", "", "last"}))
         << each;
   }
 }
@@ -63,7 +63,8 @@ TEST(TerminalLineTest, ItIsErasedBeforeOthersAndDrawnAgainOnce) {
 // Bytes of any kind: no cut is wider than asked for, and none reads beyond.
 TEST(TerminalLineTest, AnyBytesAreCutToTheirColumns) {
   std::mt19937 random(7);
-  const std::string some[] = {"\x1b[1m", "\x1b[", "\x1b", "\u2501", "a", "\x80"};
+  const std::string some[] = {"\x1b[1m", "\x1b[", "\x1b",
+                              "\u2501",  "a",     "\x80"};
   for (int n = 0; n < 2000; ++n) {
     std::string text;
     for (unsigned i = random() % 40; i > 0; --i) text += some[random() % 6];

@@ -44,7 +44,8 @@ int LaunchExitCode(const Result<int>& result) {
   }
 }
 
-// Of each worker, as far as the command says: those of "ringlet train RUN.json".
+// Of each worker, as far as the command says: those of "ringlet train
+// RUN.json".
 int64_t ThreadsOf(const std::vector<std::string>& command) {
   const std::string& program = command[0];
   if (program.substr(program.rfind('/') + 1) != "ringlet" ||
@@ -88,7 +89,8 @@ int LaunchCommand(const std::vector<std::string>& line) {
   CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
   flags.StopAtFirstArgument();
   flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers, "how many workers");
-  flags.Switch("--restart", &options.restart, "start a failed worker again (not after exit code 2)");
+  flags.Switch("--restart", &options.restart,
+               "start a failed worker again (not after exit code 2)");
   flags.Int("--max-restarts", 0, 1000000, &max_restarts,
             "each at most N times (3)");
   flags.Number("--backoff", "SECONDS", 0, 1e6, &options.backoff_seconds,

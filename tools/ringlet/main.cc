@@ -42,6 +42,7 @@ void PrintHelp() {
       "  --version     version and what is built in\n"
       "\n"
       "Exit codes: 0 done; 1 failure; 2 wrong flags, configuration or input;\n"
+      "3 the workers' weights differ: run again to go on from the backup;\n"
       "75 stopped with its state saved, or a worker was lost: run the same "
       "command\nagain to go on.\n"
       "What is wrong is told on stderr, in one line that begins with "

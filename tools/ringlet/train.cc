@@ -117,8 +117,7 @@ Status Train(const std::string& path, const TrainFlags& flags,
   *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
   RINGLET_RETURN_IF_ERROR(strategy->status());
   if (strategy->num_workers() > 1) {
-    const Status made =
-        MakeModel(&config, flags.init, strategy->collective());
+    const Status made = MakeModel(&config, flags.init, strategy->collective());
     if (!made.ok()) strategy->collective()->Abort(made);
     RINGLET_RETURN_IF_ERROR(made);
   }
