@@ -45,7 +45,7 @@ Status ShareStatus(Collective* collective, const Status& mine) {
   RINGLET_RETURN_IF_ERROR(collective->Broadcast(text, sizeof(text), rank));
   if (!mine.ok()) return mine;
   text[sizeof(text) - 1] = '\0';
-  const auto last = static_cast<uint8_t>(Code::kInternal);
+  const auto last = static_cast<uint8_t>(kLastCode);
   return Error(static_cast<Code>(std::min(*failed, last)), "rank %d failed: %s",
                rank, text);
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "status.h"
 
@@ -28,6 +29,8 @@ class Collective {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;  // ranks, >= 1
+  // "host:port" of a rank, for messages; "" where that is not known.
+  virtual std::string address(int /*rank*/) const { return ""; }
 
   // Gradients are summed in pieces of about this size, each started as soon
   // as the backward pass has produced it. The same on every rank.

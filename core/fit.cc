@@ -16,6 +16,7 @@
 #include "progress.h"
 #include "run_state.h"
 #include "thread.h"
+#include "worker_lines.h"
 
 namespace ringlet {
 namespace {
@@ -139,9 +140,21 @@ class Fitter {
   // `number` counts the fits of the model that have completed, and this one.
   Fitter(Model* model, int64_t number, const Dataset& dataset,
          const FitOptions& options)
-      : model_(model), dataset_(dataset), options_(options), number_(number) {}
+      : model_(model),
+        dataset_(dataset),
+        options_(options),
+        number_(number),
+        lines_(*model->collective(), options.verbose, options.out) {}
 
   Status Run(History* history) {
+    const Status status = RunAll(history);
+    lines_.End(fit_, status, static_cast<int64_t>(history->epoch.size()),
+               model_->iterations());
+    return status;
+  }
+
+ private:
+  Status RunAll(History* history) {
     const Status checked = Check();
     TellOthers(model_->collective(), checked, /*agreed=*/false);
     RINGLET_RETURN_IF_ERROR(checked);
@@ -169,7 +182,6 @@ class Fitter {
     }
   }
 
- private:
   Status Check() {
     RINGLET_RETURN_IF_ERROR(model_->status());
     if (!model_->compiled()) return InvalidArgument("Fit: call Compile first");
@@ -256,6 +268,7 @@ class Fitter {
           TryData(options_.validation_data).Annotate("validation_data"));
     }
     RINGLET_RETURN_IF_ERROR(AgreeOnFit());
+    lines_.Begin(fit_, dataset_);
     fit_.metrics.assign(model_->num_metrics(), MetricState());
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
     RINGLET_RETURN_IF_ERROR(TakeUpState());
@@ -293,7 +306,7 @@ class Fitter {
 
   Status CheckReplicas() {
     const Status status = model_->CheckReplicas();
-    agreed_ = status.code() == Code::kInvalidArgument;
+    agreed_ = status.code() == Code::kOutOfSync;
     return status;
   }
 
@@ -665,6 +678,7 @@ class Fitter {
   Logs last_;
   std::vector<unsigned char> wishes_;  // of all ranks; no allocation a step
   const int64_t number_;
+  WorkerLines lines_;
   bool agreed_ = false;  // the error is the same on every rank
   bool begun_ = false;   // the run has a state beyond its start
   Border border_;

@@ -42,7 +42,8 @@ struct FitOptions {
   std::vector<int64_t> validation_epochs;  // … or after these, from 1 on
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
-  // Of the progress, each line flushed as it is made; only the chief prints.
+  // Of the progress, each line flushed as it is made. The chief prints it;
+  // another worker of a job one line at the start and one at the end.
   FILE* out = stdout;
   bool prefetch = true;  // prepare the next batch while this one computes
   // Every so many steps all ranks compare their weights (Model::CheckReplicas);

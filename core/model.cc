@@ -381,7 +381,11 @@ void Model::Compile(const Optimizer& optimizer, const Loss& loss,
   m.options = options;
   m.Compile();
   if (m.status.ok()) m.ResolveMetrics(metrics);
-  if (m.status.ok()) m.Fail(m.JoinReplicas(/*lived=*/false));
+  if (m.status.ok()) {
+    m.Fail(m.JoinReplicas(/*lived=*/false));
+  } else {  // or they would wait for this rank's fingerprint
+    m.collective()->Abort(m.status);
+  }
 }
 
 bool Model::compiled() const { return impl_->compiled; }

@@ -222,7 +222,7 @@ class Model {
   // rate of the rank that had gone furthest among those that called this; a
   // restarted one takes part by its Compile.
   Status RejoinReplicas();
-  // An error, on every rank, where a rank's weights, optimizer slots,
+  // kOutOfSync, on every rank, where a rank's weights, optimizer slots,
   // iterations or learning rate are not those of rank 0, bit for bit.
   Status CheckReplicas();
 

@@ -122,7 +122,12 @@ Status Model::CheckReplicas() {
   f.Add("the learning rate", LearningRate());
   f.AddChecksum("weights", Digest(m.kept.weights, m.num_weights, 0));
   f.AddChecksum("optimizer slots", m.SlotsDigest(0));
-  return Agree(m.collective(), what.c_str(), f);
+  const Status status = Agree(m.collective(), what.c_str(), f);
+  if (status.code() != Code::kInvalidArgument) return status;
+  return Error(Code::kOutOfSync,
+               "%s (else a machine's memory is at fault); the next start goes "
+               "on from the last backup",
+               status.message());
 }
 
 }  // namespace ringlet

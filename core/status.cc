@@ -51,6 +51,8 @@ const char* CodeName(Code code) {
       return "IO";
     case Code::kInternal:
       return "INTERNAL";
+    case Code::kOutOfSync:
+      return "OUT_OF_SYNC";
   }
   return "UNKNOWN";
 }
@@ -104,10 +106,11 @@ StatusBuilder::Record* StatusBuilder::Static(Code code) {
       RINGLET_RECORD(kUnimplemented),
       RINGLET_RECORD(kIo),
       RINGLET_RECORD(kInternal),
+      RINGLET_RECORD(kOutOfSync),
   };
 #undef RINGLET_RECORD
   static_assert(sizeof(records) / sizeof(records[0]) ==
-                static_cast<size_t>(Code::kInternal) + 1);
+                static_cast<size_t>(kLastCode) + 1);
   for (Record& record : records) {
     if (record.code == code) return &record;
   }
@@ -231,17 +234,25 @@ Status OsError(int error_number, const char* format, ...) {
 
 void EndWithError(const Status& status) {
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", status.message());
+  Notice("error: %s", status.message());
   std::abort();
 }
 
-int ExitCode(const Status& status) {
-  if (status.ok()) return 0;
-  std::fflush(stdout);
-  Notice("error: %s", status.message());
+bool IsPermanent(const Status& status) {
+  return status.code() == Code::kCorruption ||
+         status.code() == Code::kNotFound || status.os_error() == EACCES ||
+         ExitCodeOf(status) == 2;
+}
+
+int ExitCodeOf(const Status& status) {
   switch (status.code()) {
+    case Code::kOk:
+      return 0;
     case Code::kInvalidArgument:
+    case Code::kUnimplemented:
       return 2;
+    case Code::kOutOfSync:
+      return 3;
     case Code::kPeerLost:
     case Code::kCancelled:
       return 75;
@@ -250,6 +261,13 @@ int ExitCode(const Status& status) {
     default:
       return 1;
   }
+}
+
+int ExitCode(const Status& status) {
+  if (status.ok()) return 0;
+  std::fflush(stdout);
+  Notice("error: %s", status.message());
+  return ExitCodeOf(status);
 }
 
 }  // namespace ringlet

@@ -44,7 +44,9 @@ enum class Code : uint8_t {
   kUnimplemented,      // not built in
   kIo,                 // the OS refused a read or write: see os_error()
   kInternal,           // a bug in ringlet, or an exception of a user's code
+  kOutOfSync,          // go on from a backup: the workers' weights differ
 };
+constexpr Code kLastCode = Code::kOutOfSync;
 
 // "INVALID_ARGUMENT" and so on; static storage.
 const char* CodeName(Code code);
@@ -108,10 +110,24 @@ class ErrnoText {
 // From errno: the code that fits it, and ": <its text>" after the message.
 Status OsError(int error_number, const char* format, ...) RINGLET_PRINTF(2, 3);
 
-// What a program returns from main: prints "error: <message>" on stderr where
-// there is one. 0 done, 2 for kInvalidArgument (usage), 75 where the run can
-// be resumed (kPeerLost, kCancelled; EX_TEMPFAIL), 128 + the signal for
-// kInterrupted, as a shell has it, 1 for everything else.
+// Whether the same start would meet the same error again, so that neither a
+// restart nor patience helps: the configuration, an input file.
+bool IsPermanent(const Status& status);
+
+// With what a program of this outcome ends; what supervisors go by:
+//    0  done
+//    1  failed: another start may succeed (no room, a port in use, a worker
+//       that does not come), or the data are damaged
+//    2  wrong usage, configuration or input: the same start fails again
+//       (kInvalidArgument, kUnimplemented)
+//    3  the workers' weights differ (kOutOfSync): the next start goes on from
+//       the last backup, which was made while they were alike
+//   75  stopped or a worker was lost: the same start goes on (kCancelled,
+//       kPeerLost; EX_TEMPFAIL)
+//  128  + the signal that ended it, as a shell has it (kInterrupted)
+int ExitCodeOf(const Status& status);
+// The same, for main to return; prints "error: <message>" on stderr where there
+// is one.
 int ExitCode(const Status& status);
 
 // Prints "error: <message>" on stderr and aborts.

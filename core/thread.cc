@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "check.h"
@@ -67,12 +70,81 @@ void Thread::Join() {
   started_ = false;
 }
 
-int UsableCores() {
-  cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof(usable), &usable) == 0) {
-    return std::max(1, CPU_COUNT(&usable));
+namespace {
+
+std::string FirstBytesOf(const std::string& path) {
+  char text[4096];
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return "";
+  const size_t bytes = std::fread(text, 1, sizeof(text), file);
+  std::fclose(file);
+  return std::string(text, bytes);
+}
+
+// "200000 100000", microseconds of each period; "max" or -1: no quota.
+double Share(const std::string& quota, const std::string& period) {
+  const double of = std::atof(period.c_str());
+  const double time = std::atof(quota.c_str());
+  return time > 0 && of > 0 ? time / of : 0;
+}
+
+double QuotaOf(const std::string& folder) {
+  const std::string max = FirstBytesOf(folder + "/cpu.max");
+  const size_t space = std::min(max.find(' '), max.size());
+  if (!max.empty()) return Share(max, max.substr(space));
+  return Share(FirstBytesOf(folder + "/cpu.cfs_quota_us"),
+               FirstBytesOf(folder + "/cpu.cfs_period_us"));
+}
+
+// Of the group at `path` and those above it.
+double LeastQuota(const std::string& root, std::string path) {
+  double least = 0;
+  for (;;) {
+    const double quota = QuotaOf(root + path);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return least;
+    path.resize(slash);
   }
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+// Lines are "0::/path" of version 2, "3:cpu,cpuacct:/path" of version 1, whose
+// folder has a controller's name. A container may see a path that is not there.
+double CpuQuota(const std::string& memberships, const std::string& root) {
+  double least = 0;
+  for (size_t at = 0; at < memberships.size();) {
+    const size_t end = std::min(memberships.find('\n', at), memberships.size());
+    const std::string line = memberships.substr(at, end - at);
+    at = end + 1;
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers =
+        "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string path = line.substr(second + 1);
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    double quota = 0;
+    if (controllers == ",,") {
+      quota = LeastQuota(root, path);
+    } else if (controllers.find(",cpu,") != std::string::npos) {
+      quota = LeastQuota(root + "/cpu", path);
+    }
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+  }
+  return least;
+}
+
+int UsableCores() {
+  int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    cores = CPU_COUNT(&allowed);
+  }
+  const double quota =
+      CpuQuota(FirstBytesOf("/proc/self/cgroup"), "/sys/fs/cgroup");
+  if (quota > 0 && quota < cores) cores = static_cast<int>(std::ceil(quota));
+  return std::max(cores, 1);
 }
 
 }  // namespace ringlet

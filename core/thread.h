@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 
 #include "status.h"
 
@@ -41,8 +42,15 @@ class Thread {
   bool started_ = false;
 };
 
-// Cores that this process may use.
+// How many threads of this process can compute at once, >= 1: the processors
+// that it may run on (sched_getaffinity), fewer where a cgroup has a quota
+// (cpu.max, cpu.cfs_quota_us; a fraction counts as one).
 int UsableCores();
+
+// The least quota of the groups in `memberships`, the text of
+// /proc/self/cgroup, and those above them, which lie below `root`,
+// /sys/fs/cgroup; in processors, 0 where there is none.
+double CpuQuota(const std::string& memberships, const std::string& root);
 
 }  // namespace ringlet
 

@@ -20,6 +20,8 @@ const char* FrameTypeName(FrameType type) {
       return "abort";
     case FrameType::kReady:
       return "ready";
+    case FrameType::kWithdraw:
+      return "withdraw";
     case FrameType::kAllReduce:
       return "all-reduce";
     case FrameType::kBroadcast:
@@ -35,7 +37,7 @@ const char* FrameTypeName(FrameType type) {
 namespace {
 
 bool IsKnown(uint8_t type) {
-  return (type >= 1 && type <= 7) || (type >= 16 && type <= 19);
+  return (type >= 1 && type <= 8) || (type >= 16 && type <= 19);
 }
 
 // Whether a frame of this type may carry a root in its flags.
@@ -51,6 +53,7 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kWelcome:
     case FrameType::kReject:
     case FrameType::kAbort:
+    case FrameType::kWithdraw:
       return 512;
     case FrameType::kHeartbeat:
       return 4;
@@ -89,7 +92,8 @@ Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
                       in[0], in[1], in[2], in[3]);
   }
   if (in[4] != kWireVersion) {
-    return Corruption(
+    return Error(
+        Code::kUnimplemented,
         "wire version %d, this worker speaks %d: run the same version of "
         "ringlet on every worker",
         in[4], kWireVersion);

@@ -11,8 +11,10 @@
 //   12      4   generation of the ring: 0 before it has formed, in kHello and
 //               kWelcome the one proposed
 //   16      8   training step, for messages
-//   24      8   sequence: number of the operation, counted from 1
-//   32      8   total: bytes of the whole operation, as its caller gave them
+//   24      8   sequence: number of the operation, counted from 1; in kReject
+//               the Code with which the refused one ends, 0: it may try again
+//   32      8   total: bytes of the whole operation, as its caller gave them;
+//               see net/handshake.h of kWelcome
 //   40      2   source rank
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to
@@ -49,6 +51,7 @@ enum class FrameType : uint8_t {
   kGoodbye = 5,    // the sender has finished; nothing follows
   kAbort = 6,      // the job cannot go on: code, rank and text
   kReady = 7,      // the sender has a place for the operation's data
+  kWithdraw = 8,   // instead of kHello: the sender cannot take part, and why
   kAllReduce = 16,
   kBroadcast = 17,
   kAllGather = 18,
@@ -76,8 +79,9 @@ struct FrameHeader {
 };
 
 void EncodeHeader(const FrameHeader& header, uint8_t* out);
-// kCorruption names what is wrong: magic, version, checksum, type, flags or
-// length. Every header it accepts encodes to the same bytes again.
+// kCorruption names what is wrong: magic, checksum, type, flags or length;
+// kUnimplemented is another version of the wire. Every header it accepts
+// encodes to the same bytes again.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);
 
 // Little-endian, byte by byte, on any processor.

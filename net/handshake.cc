@@ -9,6 +9,7 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kFixedBytes = 40;
+constexpr size_t kWithdrawFixedBytes = 4;
 
 const char* ImplementationName(uint8_t implementation) {
   const char* const names[] = {"AUTO", "RING", "TREE"};
@@ -72,8 +73,42 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
   return Status();
 }
 
-Status CheckPeer(const Identity& self, const Identity& peer,
-                 int expected_rank) {
+std::vector<uint8_t> EncodeWithdraw(const Withdraw& withdraw) {
+  const std::vector<uint8_t> identity = EncodeIdentity(withdraw.identity);
+  const char* const text = withdraw.reason.message();
+  const size_t room =
+      MaxPayload(FrameType::kWithdraw) - kWithdrawFixedBytes - identity.size();
+  const size_t text_bytes =
+      std::min(std::min(std::strlen(text), kTextBytes), room);
+  std::vector<uint8_t> out(kWithdrawFixedBytes);
+  out[0] = static_cast<uint8_t>(withdraw.reason.code());
+  StoreLittle(static_cast<uint16_t>(identity.size()), &out[2]);
+  out.insert(out.end(), identity.begin(), identity.end());
+  out.insert(out.end(), text, text + text_bytes);
+  return out;
+}
+
+Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out) {
+  const size_t identity =
+      bytes < kWithdrawFixedBytes ? 0 : LoadLittle<uint16_t>(payload + 2);
+  if (bytes < kWithdrawFixedBytes || identity > bytes - kWithdrawFixedBytes ||
+      payload[1] != 0) {
+    return Corruption("a withdrawal of %zu bytes that makes no sense", bytes);
+  }
+  const uint8_t* const at = payload + kWithdrawFixedBytes;
+  RINGLET_RETURN_IF_ERROR(DecodeIdentity(at, identity, &out->identity));
+  out->reason = Error(
+      CodeOf(payload[0]), "%s",
+      Printable(at + identity, bytes - kWithdrawFixedBytes - identity).c_str());
+  return Status();
+}
+
+Code CodeOf(uint64_t value) {
+  const bool known = value > 0 && value <= static_cast<uint64_t>(kLastCode);
+  return known ? static_cast<Code>(value) : Code::kInternal;
+}
+
+Status CheckMember(const Identity& self, const Identity& peer) {
   const std::string job = Printable(
       reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
   if (peer.job != self.job) {
@@ -90,6 +125,12 @@ Status CheckPeer(const Identity& self, const Identity& peer,
         static_cast<unsigned long long>(peer.cluster_hash), self.size,
         static_cast<unsigned long long>(self.cluster_hash));
   }
+  return Status();
+}
+
+Status CheckPeer(const Identity& self, const Identity& peer,
+                 int expected_rank) {
+  RINGLET_RETURN_IF_ERROR(CheckMember(self, peer));
   if (expected_rank >= 0 && peer.rank != expected_rank) {
     return InvalidArgument("rank %d answers where rank %d should be", peer.rank,
                            expected_rank);
@@ -144,19 +185,20 @@ bool FrameIsLegal(LinkPhase phase, FrameType type) {
     case LinkPhase::kClosed:
       return false;
     case LinkPhase::kAwaitHello:
-      return type == FrameType::kHello;
+      return type == FrameType::kHello || type == FrameType::kWithdraw;
     case LinkPhase::kAwaitWelcome:
-      return type == FrameType::kWelcome || type == FrameType::kReject;
+      return type == FrameType::kWelcome || type == FrameType::kReject ||
+             type == FrameType::kWithdraw;
     case LinkPhase::kUp:
       return type != FrameType::kHello && type != FrameType::kWelcome &&
-             type != FrameType::kReject;
+             type != FrameType::kReject && type != FrameType::kWithdraw;
   }
   return false;
 }
 
 std::string Printable(const uint8_t* text, size_t bytes) {
   std::string out;
-  for (size_t i = 0; i < std::min<size_t>(bytes, 400); ++i) {
+  for (size_t i = 0; i < std::min(bytes, kTextBytes); ++i) {
     const bool printable = text[i] >= 0x20 && text[i] < 0x7f;
     out += printable ? static_cast<char>(text[i]) : '?';
   }

@@ -17,6 +17,16 @@
 //   29      3    reserved, 0
 //   32      8    bytes_per_pack
 //   40           the job's name
+//
+// A worker that cannot take part says so to each other, instead of kHello and
+// in answer to it, and is answered by kWelcome: it was heard. Bit r of that
+// header's total: rank r, below 64, hears of it from the one that answers.
+//
+//   OFFSET SIZE  payload of kWithdraw
+//    0      1    Code of the reason
+//    1      1    reserved, 0
+//    2      2    length of the identity
+//    4           the identity, as above; then the reason as text
 
 #ifndef RINGLET_NET_HANDSHAKE_H_
 #define RINGLET_NET_HANDSHAKE_H_
@@ -32,6 +42,8 @@ namespace ringlet {
 
 constexpr size_t kMaxJobBytes = 256;
 constexpr double kHandshakeSeconds = 2;
+// The most of a text in a frame.
+constexpr size_t kTextBytes = 400;
 
 struct Identity {
   std::string job;
@@ -57,12 +69,24 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out);
 // side, where any higher rank may come.
 Status CheckPeer(const Identity& self, const Identity& peer, int expected_rank);
 
+struct Withdraw {
+  Identity identity;
+  Status reason;
+};
+std::vector<uint8_t> EncodeWithdraw(const Withdraw& withdraw);
+Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out);
+// OK where `peer` belongs to the same list of the same job, whatever its
+// options: it may have been unable to read them.
+Status CheckMember(const Identity& self, const Identity& peer);
+// The Code that a byte from the wire stands for; kInternal where it is none.
+Code CodeOf(uint64_t value);
+
 // The life of a link. What may follow: kConnecting -> kAwaitWelcome -> kUp for
 // the side that connects, kAwaitHello -> kUp for the one that listens, then
 // kLeft after a goodbye; kClosed from everywhere.
 enum class LinkPhase : uint8_t {
   kConnecting,    // no byte may come
-  kAwaitWelcome,  // kHello was sent
+  kAwaitWelcome,  // kHello or kWithdraw was sent
   kAwaitHello,    // accepted, nothing is known of the other side
   kUp,            // member: heartbeats, operations, goodbye, abort
   kLeft,          // said goodbye: no byte may come

@@ -1,6 +1,10 @@
 #include "launcher.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -10,6 +14,7 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -17,6 +22,7 @@
 #include "guard.h"
 #include "local_ports.h"
 #include "strays.h"
+#include "terminal_line.h"
 
 extern char** environ;
 
@@ -29,6 +35,7 @@ constexpr size_t kHighWater = 256 * 1024;  // unwritten: stop reading
 constexpr size_t kLowWater = 64 * 1024;    // go on reading
 constexpr size_t kAtomicWrite = 4096;      // a pipe ready to write takes it
 constexpr double kRetrySeconds = 0.01;     // of a reader that is not ready
+constexpr int kWrongConfiguration = 2;     // an exit code
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 // For any handle of libuv's.
@@ -80,6 +87,48 @@ void Output::Flush() {
   }
 }
 
+int ColumnsOf(int fd) {
+  winsize size = {};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                              : 80;
+}
+
+// Whether what is written to both appears in one place.
+bool SameTerminal(int a, int b) {
+  struct stat of_a, of_b;
+  return isatty(a) != 0 && isatty(b) != 0 && fstat(a, &of_a) == 0 &&
+         fstat(b, &of_b) == 0 && of_a.st_rdev == of_b.st_rdev;
+}
+
+// A terminal of as many columns as `like` that passes bytes on as they are.
+// ends[0] reads what is written to ends[1]. False where there is none to be
+// had.
+bool OpenTerminal(int like, int* ends) {
+  ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ends[0] < 0) return false;
+  char name[64];
+  ends[1] = -1;
+  if (grantpt(ends[0]) == 0 && unlockpt(ends[0]) == 0 &&
+      ptsname_r(ends[0], name, sizeof(name)) == 0) {
+    ends[1] = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  }
+  termios raw;
+  if (ends[1] >= 0 && tcgetattr(ends[1], &raw) == 0) {
+    cfmakeraw(&raw);
+    winsize size = {};
+    if (tcsetattr(ends[1], TCSANOW, &raw) == 0) {
+      if (ioctl(like, TIOCGWINSZ, &size) == 0) {
+        ioctl(ends[1], TIOCSWINSZ, &size);
+      }
+      return true;
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (ends[i] >= 0) close(ends[i]);
+  }
+  return false;
+}
+
 class Job;
 
 // One run of the command, from its start until its output has ended. Dies in
@@ -108,14 +157,22 @@ class Process {
     Process* process;
     int index;  // 0 stdout, 1 stderr
     bool open = false;
+    bool drawn = false;  // a terminal: Job::begun() has what is begun
+    // Its end of that terminal, for some systems drop what is unread when the
+    // last one closes.
+    int held = -1;
     std::string line;  // begun
   };
 
   Status OpenStreams(int* write_ends);
+  int OpenPipe(int index, uv_file* ends);
   Status Spawn(const int* write_ends, const std::string& tf_config);
   void OnExit(int code);
   void OnRead(Stream* stream, const char* data, size_t bytes);
-  void Emit(Stream* stream);
+  void Emit(Stream* stream, const std::string& line);
+  void EmitLine(Stream* stream);
+  void ReadRest(Stream* stream);
+  void EndBegun(Stream* stream);
   void CloseStream(Stream* stream);
   void OnHandleClosed();
 
@@ -148,12 +205,18 @@ class Job {
 
   Result<int> Run();
 
+  // Whether the line that worker 0 has begun is shown.
+  bool on_terminal() const { return on_terminal_; }
+  int stdout_fd() const { return options_.stdout_fd; }
+  TerminalLine* begun() { return &begun_; }
+
   // For the processes.
   uv_loop_t* loop() { return &loop_; }
   Guard* guard() { return &guard_; }
   const std::vector<std::string>& command() const { return options_.command; }
   bool paused(int stream) const { return paused_[stream]; }
   void AddLine(int stream, const std::string& prefix, const std::string& line);
+  void FlushSoon();                  // at the end of this turn of the loop
   void OnExit(int index, int code);  // its output may still come
   void OnEnded(int index);           // destroys the process
   uv_buf_t buffer() { return uv_buf_init(buffer_, sizeof(buffer_)); }
@@ -186,6 +249,9 @@ class Job {
   uv_timer_t phase_timer_;
   uv_timer_t flush_timer_;
   Output outputs_[2];
+  int output_of_[2] = {0, 1};  // of a stream
+  bool on_terminal_ = false;
+  TerminalLine begun_;  // of worker 0's stdout
   bool paused_[2] = {false, false};
   std::vector<std::unique_ptr<Worker>> workers_;
   Strays strays_;
@@ -201,12 +267,21 @@ class Job {
 // --- Process ---
 
 // Pipes, not libuv's sockets: a script may open /dev/stderr again.
+int Process::OpenPipe(int index, uv_file* ends) {
+  streams_[index].drawn = index == 0 && index_ == 0 && job_->on_terminal() &&
+                          OpenTerminal(job_->stdout_fd(), ends);
+  return streams_[index].drawn ? 0 : uv_pipe(ends, UV_NONBLOCK_PIPE, 0);
+}
+
 Status Process::OpenStreams(int* write_ends) {
   for (int i = 0; i < 2; ++i) {
     uv_file ends[2];
-    int error = uv_pipe(ends, UV_NONBLOCK_PIPE, 0);
+    int error = OpenPipe(i, ends);
     if (error != 0) return OsError(-error, "cannot make a pipe");
     write_ends[i] = ends[1];
+    if (streams_[i].drawn) {
+      streams_[i].held = fcntl(ends[1], F_DUPFD_CLOEXEC, 0);
+    }
     error = uv_pipe_open(&streams_[i].pipe, ends[0]);
     if (error != 0) {
       close(ends[0]);
@@ -315,7 +390,36 @@ void Process::OnExit(int code) {
   uv_close(AsHandle(&process_), [](uv_handle_t* handle) {
     static_cast<Process*>(handle->data)->OnHandleClosed();
   });
+  for (Stream& stream : streams_) ReadRest(&stream);
   job_->OnExit(index_, code);
+}
+
+// What is left in a terminal whose writer has ended: bounded, for it is a
+// buffer of the system's.
+void Process::ReadRest(Stream* stream) {
+  uv_os_fd_t fd = -1;
+  if (stream->held < 0 || !stream->open ||
+      uv_fileno(AsHandle(&stream->pipe), &fd) != 0) {
+    return;
+  }
+  const uv_buf_t buffer = job_->buffer();
+  for (int closed = 0; closed < 2; ++closed) {
+    for (;;) {
+      const ssize_t bytes = read(fd, buffer.base, buffer.len);
+      if (bytes <= 0) break;
+      OnRead(stream, buffer.base, static_cast<size_t>(bytes));
+    }
+    // Reading on brings what was on its way in the system; then the end.
+    if (stream->held >= 0) close(stream->held);
+    stream->held = -1;
+  }
+  EndBegun(stream);
+}
+
+void Process::EndBegun(Stream* stream) {
+  std::vector<std::string> lines;
+  job_->begun()->End(&lines);
+  for (const std::string& line : lines) Emit(stream, line);
 }
 
 void Process::Read(int index, bool on) {
@@ -343,6 +447,12 @@ void Process::Read(int index, bool on) {
 }
 
 void Process::OnRead(Stream* stream, const char* data, size_t bytes) {
+  if (stream->drawn) {
+    std::vector<std::string> lines;
+    job_->begun()->Feed(data, bytes, kMaxLine, &lines);
+    for (const std::string& line : lines) Emit(stream, line);
+    return job_->FlushSoon();
+  }
   const char* const end = data + bytes;
   while (data < end) {
     const size_t left = static_cast<size_t>(end - data);
@@ -354,23 +464,29 @@ void Process::OnRead(Stream* stream, const char* data, size_t bytes) {
     data += take;
     if (data < end && *data == '\n') {
       ++data;
-      Emit(stream);
+      EmitLine(stream);
     } else if (stream->line.size() == kMaxLine) {
-      Emit(stream);
+      EmitLine(stream);
     }
   }
 }
 
-void Process::Emit(Stream* stream) {
-  job_->AddLine(stream->index, "[" + std::to_string(index_) + "] ",
-                stream->line);
+void Process::Emit(Stream* stream, const std::string& line) {
+  job_->AddLine(stream->index, "[" + std::to_string(index_) + "] ", line);
+}
+
+void Process::EmitLine(Stream* stream) {
+  Emit(stream, stream->line);
   stream->line.clear();
 }
 
 void Process::CloseStream(Stream* stream) {
   if (!stream->open) return;
   stream->open = false;
-  if (!stream->line.empty()) Emit(stream);
+  if (stream->held >= 0) close(stream->held);
+  stream->held = -1;
+  if (!stream->line.empty()) EmitLine(stream);
+  if (stream->drawn) EndBegun(stream);
   uv_close(AsHandle(&stream->pipe), [](uv_handle_t* handle) {
     static_cast<Stream*>(handle->data)->process->OnHandleClosed();
   });
@@ -399,14 +515,19 @@ std::string Cause(int code) {
 
 void Job::AddLine(int stream, const std::string& prefix,
                   const std::string& line) {
-  Output* output = &outputs_[stream];
-  output->Append(prefix + line + "\n");
+  Output* output = &outputs_[output_of_[stream]];
+  const bool beside = on_terminal_ && output_of_[stream] == 0;
+  output->Append((beside ? begun_.Erase() : "") + prefix + line + "\n");
   if (output->waiting() > kHighWater && !paused_[stream]) {
     paused_[stream] = true;
     for (const auto& worker : workers_) {
       if (worker->process != nullptr) worker->process->Read(stream, false);
     }
   }
+  FlushSoon();
+}
+
+void Job::FlushSoon() {
   if (!uv_is_active(AsHandle(&flush_timer_))) {
     // At the end of this turn of the loop, so that lines are written together.
     SetTimer(&flush_timer_, 0,
@@ -415,9 +536,13 @@ void Job::AddLine(int stream, const std::string& prefix,
 }
 
 void Job::Flush() {
+  // Not behind what nobody has read yet: a later drawing will do.
+  if (on_terminal_ && outputs_[0].waiting() < kAtomicWrite) {
+    outputs_[0].Append(begun_.Draw("[0] ", ColumnsOf(options_.stdout_fd) - 1));
+  }
+  for (Output& output : outputs_) output.Flush();
   for (int i = 0; i < 2; ++i) {
-    outputs_[i].Flush();
-    if (paused_[i] && outputs_[i].waiting() < kLowWater) {
+    if (paused_[i] && outputs_[output_of_[i]].waiting() < kLowWater) {
       paused_[i] = false;
       for (const auto& worker : workers_) {
         if (worker->process != nullptr) worker->process->Read(i, true);
@@ -443,6 +568,8 @@ void Job::Say(const char* format, ...) {
 Status Job::Open() {
   outputs_[0].Open(options_.stdout_fd);
   outputs_[1].Open(options_.stderr_fd);
+  on_terminal_ = isatty(options_.stdout_fd) != 0;
+  if (SameTerminal(options_.stdout_fd, options_.stderr_fd)) output_of_[1] = 0;
   std::vector<int> ports;
   RINGLET_RETURN_IF_ERROR(FindLocalPorts(options_.workers, &ports));
   std::string addresses;
@@ -521,6 +648,7 @@ Status Job::Start(Worker* worker) {
 
 bool Job::MayRestart(const Worker& worker) const {
   return phase_ == Phase::kRunning && options_.restart &&
+         worker.code != kWrongConfiguration &&
          worker.restarts < options_.max_restarts;
 }
 

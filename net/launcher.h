@@ -2,10 +2,11 @@
 //
 // Public. Each worker is one process of the same command with a TF_CONFIG of
 // its own: 127.0.0.1 with a free port for each, task {"worker", i}. What they
-// print appears line by line behind "[i] ", stdout and stderr kept apart; they
-// read nothing (/dev/null). Each leads a session and process group of its own,
-// and a signal to it goes to the whole group, so that a worker may be a shell
-// script.
+// print appears line by line behind "[i] ", as it comes, stdout and stderr kept
+// apart; they read nothing (/dev/null). Where stdout is a terminal, worker 0's
+// is one too: the line that it has begun, such as a progress bar, stands last.
+// Each leads a session and process group of its own, and a signal to it goes to
+// the whole group, so that a worker may be a shell script.
 //
 // The job ends when every worker has ended with 0, or
 // - when one fails and is not restarted: the others have `grace_seconds` to
@@ -37,8 +38,9 @@ constexpr int kMaxLocalWorkers = 256;
 struct LaunchOptions {
   std::vector<std::string> command;  // program (by PATH) and its arguments
   int workers = 1;                   // 1..kMaxLocalWorkers
-  // A failed worker (exit code not 0, or killed) is started again, each at
-  // most `max_restarts` times, with the same TF_CONFIG, after
+  // A failed worker (exit code not 0, or killed) is started again, but for exit
+  // code 2, a wrong configuration (core/status.h): each at most `max_restarts`
+  // times, with the same TF_CONFIG, after
   // `backoff_seconds`, doubling up to `max_backoff_seconds`.
   bool restart = false;
   int max_restarts = 3;

@@ -95,6 +95,7 @@ Status Link::Begin() {
     if (uv_tcp_getpeername(&handle_.tcp, reinterpret_cast<sockaddr*>(&address),
                            &bytes) == 0) {
       remote_ = AddressText(address);
+      remote_address_ = address;
       // Within one host more only leaves the caches; between hosts the system
       // measures what the way holds.
       int send_bytes = kLoopbackBuffer;

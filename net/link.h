@@ -97,6 +97,8 @@ class Link final : private FrameReader::Sink {
   bool is_local() const { return local_; }
   // The other side's address as the kernel knows it.
   const std::string& remote() const { return remote_; }
+  // By TCP; AF_UNSPEC where it is not known.
+  const sockaddr_storage& remote_address() const { return remote_address_; }
 
   // The owner's notes.
   LinkPhase phase = LinkPhase::kConnecting;
@@ -146,6 +148,7 @@ class Link final : private FrameReader::Sink {
   bool pumping_ = false;
   bool waiting_ = false;  // write_ is under way
   std::string remote_;
+  sockaddr_storage remote_address_ = {};
 
   Out queue_[kMaxFrames];
   int first_ = 0;

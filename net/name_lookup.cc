@@ -69,7 +69,7 @@ void NameLookup::Resolve(State* state) {
   const Address& address = state->address;
   const int error = resolver(address.host.c_str(), nullptr, &hints, &list);
   if (error != 0) {
-    state->End(NotFound("the name %s cannot be resolved: %s",
+    state->End(Error(Code::kUnavailable, "the name %s cannot be resolved: %s",
                         address.host.c_str(), gai_strerror(error)),
                found);
     return;
@@ -86,7 +86,7 @@ void NameLookup::Resolve(State* state) {
     if (!known && found.size() < kMaxAddresses) found.push_back(one);
   }
   freeaddrinfo(list);
-  state->End(found.empty() ? NotFound("the name %s has no IPv4 or IPv6 address",
+  state->End(found.empty() ? Error(Code::kUnavailable, "the name %s has no IPv4 or IPv6 address",
                                       address.host.c_str())
                            : Status(),
              found);

@@ -73,22 +73,40 @@ int FindElsewhere(const std::vector<Address>& hosts, int rank, double seconds,
   return -1;
 }
 
+bool WaitAloud(const NameLookup& lookup, const Address& self, int rank,
+               double seconds, void (*say)(const std::string& line)) {
+  double waited = 0;
+  for (double next = 1; next < seconds; next += 10) {
+    if (lookup.Wait(next - waited)) return true;
+    waited = next;
+    if (say == nullptr) continue;
+    say("rank " + std::to_string(rank) + " (" + ToString(self) +
+        ") has waited " + std::to_string(static_cast<int>(next)) +
+        " s for the resolver to find its own name");
+  }
+  return lookup.Wait(seconds - waited);
+}
+
 }  // namespace
 
 RouteFinder route_finder = FindRoute;
 
 Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
                         double seconds, std::vector<sockaddr_storage>* own,
-                        std::string* warning) {
+                        std::string* warning,
+                        void (*say)(const std::string& line)) {
   const Address& self = hosts[rank];
   warning->clear();
   const NameLookup lookup(self);
-  if (!lookup.Wait(seconds)) {
+  if (!WaitAloud(lookup, self, rank, seconds, say)) {
     return Error(Code::kDeadlineExceeded,
                  "rank %d waited %g s for the resolver to find its own name %s",
                  rank, seconds, self.host.c_str());
   }
-  RINGLET_RETURN_IF_ERROR(lookup.Answer(own).Annotate("rank %d", rank));
+  const Status found = lookup.Answer(own);
+  if (!found.ok()) {  // it may have one when the network is up
+    return Error(Code::kUnavailable, "rank %d: %s", rank, found.message());
+  }
   if (!AllLoopback(*own)) return Status();
   sockaddr_storage there;
   const int other =

@@ -20,11 +20,12 @@
 namespace ringlet {
 
 // Of hosts[rank], with its port. Waits for the resolver at most `seconds`, then
-// kDeadlineExceeded; kNotFound where the name has none. `warning` is "" where
-// all is well.
+// kDeadlineExceeded; kUnavailable where the name has none. `warning` is ""
+// where all is well. `say` is told after 1 s and then every 10 s that it waits.
 Status FindOwnAddresses(const std::vector<Address>& hosts, int rank,
                         double seconds, std::vector<sockaddr_storage>* own,
-                        std::string* warning);
+                        std::string* warning,
+                        void (*say)(const std::string& line) = nullptr);
 
 // This host's address on the way to another: false where there is no way.
 // Nothing is sent. Tests put another in its place.

@@ -15,6 +15,7 @@
 #include "own_addresses.h"
 #include "ring_node.h"
 #include "socket_address.h"
+#include "withdrawal.h"
 
 namespace ringlet {
 namespace {
@@ -100,8 +101,9 @@ class Ring final : public RingCollective, private RingNode::Owner {
     if (size() == 1) return Status();
     std::vector<sockaddr_storage> own;
     std::string warning;
-    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(
-        hosts, options_.rank, options_.start_timeout_seconds, &own, &warning));
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
+                                             options_.start_timeout_seconds,
+                                             &own, &warning, Say));
     if (!warning.empty()) Say("warning: " + warning);
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
@@ -110,16 +112,32 @@ class Ring final : public RingCollective, private RingNode::Owner {
                                    generation_, loop_.get(), owner);
     loop_->Post([this] { node_->Begin(); });
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return running_ || !failure_.ok(); });
+    while (!running_ && failure_.ok()) {
+      changed_.wait(lock, [this] {
+        return running_ || !failure_.ok() || !notices_.empty();
+      });
+      SayNotices(&lock);
+    }
     if (!failure_.ok()) return failure_;
     lock.unlock();
     // So that nobody can be done before all have met.
     return Barrier();
   }
 
+  // After an error of Begin: whether another rank has told of it. Ends the
+  // ring.
+  bool ToldByOther() {
+    if (node_ == nullptr) return false;
+    Close();
+    return node_->told_by_other();
+  }
+
   int rank() const override { return options_.rank; }
   int size() const override {
     return static_cast<int>(options_.addresses.size());
+  }
+  std::string address(int rank) const override {
+    return options_.addresses[rank];
   }
   size_t bucket_bytes() const override {
     return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
@@ -155,6 +173,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
       WaitOn(&lock, begin, ticket);
     }
+    SayNotices(&lock);
     if (completed_ < ticket) return failure_;
     lock.unlock();
     while (!swapped_.empty() && swapped_.front().ticket <= ticket) {
@@ -218,6 +237,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
  private:
   using Steady = std::chrono::steady_clock;
+  static constexpr size_t kMostNotices = 32;  // that nobody has said yet
 
   // Until `seconds` after `begin`; false where the ticket's operation is then
   // still under way.
@@ -272,6 +292,17 @@ class Ring final : public RingCollective, private RingNode::Owner {
     lock->lock();
   }
 
+  // The lock is not held while it speaks.
+  void SayNotices(std::unique_lock<std::mutex>* lock) {
+    while (!notices_.empty()) {
+      const std::string line = std::move(notices_.front());
+      notices_.pop_front();
+      lock->unlock();
+      Say(line);
+      lock->lock();
+    }
+  }
+
   static void Say(const std::string& text) {
     std::fprintf(stderr, "%s\n", text.c_str());
     std::fflush(stderr);
@@ -288,7 +319,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   // Says goodbye, and joins the loop's thread: nobody else is left then.
   void Close() {
-    if (node_ == nullptr) return;
+    if (node_ == nullptr || loop_ == nullptr) return;
     loop_->Post([this] { node_->Leave(); });
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
@@ -346,6 +377,11 @@ class Ring final : public RingCollective, private RingNode::Owner {
   void OnClosed() override {
     Tell([this] { closed_ = true; });
   }
+  void OnNotice(const std::string& line) override {
+    Tell([&] {
+      if (notices_.size() < kMostNotices) notices_.push_back(line);
+    });
+  }
   // Wakes whoever waits once the lock is free: woken before, he would only
   // wait for the lock. This lives until the loop's thread was joined.
   template <typename Change>
@@ -380,11 +416,101 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool running_ = false;
   bool closed_ = false;
   bool told_ = false;
+  std::deque<std::string> notices_;  // for the training thread to say
   Waiting waiting_;     // as of the last question
   bool asked_ = false;  // and no answer yet
 };
 
+// A node that only withdraws, on a loop of its own.
+class Withdrawing final : public Withdrawal, private RingNode::Owner {
+ public:
+  Withdrawing(const RingOptions& options, const Status& why)
+      : options_(options), why_(why) {}
+
+  ~Withdrawing() override {
+    if (loop_ == nullptr) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    // The node's own deadline, or a little later.
+    const std::chrono::duration<double> most(2 * kWithdrawSeconds);
+    changed_.wait_for(lock, most, [this] { return told_; });
+    lock.unlock();
+    loop_->Post([this] { node_->Leave(); });
+    lock.lock();
+    changed_.wait(lock, [this] { return closed_; });
+    lock.unlock();
+    loop_.reset();
+  }
+
+  // The node needs to listen only for what it can find at once.
+  Status Start() {
+    std::vector<Address> hosts;
+    RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
+    std::vector<sockaddr_storage> own(1);
+    if (!NumericAddress(hosts[options_.rank], &own[0]).ok()) own.clear();
+    RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
+    RingNode::Owner* owner = this;
+    node_ = std::make_unique<RingNode>(options_, std::move(hosts),
+                                       std::move(own), 1, loop_.get(), owner);
+    loop_->Post([this] { node_->BeginWithdrawal(why_); });
+    return Status();
+  }
+
+ private:
+  void OnRunning() override {}
+  void OnCompleted(uint64_t) override {}
+  void OnFailed(const Status&) override {}
+  void OnNotice(const std::string&) override {}
+  void OnTold() override { Tell(&told_); }
+  void OnClosed() override { Tell(&closed_); }
+  void Tell(bool* what) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      *what = true;
+    }
+    changed_.notify_all();
+  }
+
+  const RingOptions options_;
+  const Status why_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<RingNode> node_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool told_ = false;
+  bool closed_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
+                                              const Status& why) {
+  if (options.addresses.size() < 2) return nullptr;
+  RingOptions telling;  // whatever is wrong with the others
+  telling.addresses = options.addresses;
+  telling.rank = options.rank;
+  telling.job = options.job;
+  telling.local_sockets = false;  // nobody vouches for who answers there
+  telling.start_timeout_seconds = kWithdrawSeconds;
+  auto withdrawal = std::make_unique<Withdrawing>(telling, why);
+  if (!withdrawal->Start().ok()) return nullptr;
+  return withdrawal;
+}
+
+Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
+                std::unique_ptr<Withdrawal>* withdrawal) {
+  auto ring = std::make_unique<Ring>(options);
+  const Status status = ring->Begin();
+  if (status.ok()) {
+    *out = std::move(ring);
+    return status;
+  }
+  const bool others_news = ring->ToldByOther();
+  ring.reset();
+  if (IsPermanent(status) && !others_news) {
+    *withdrawal = Withdrawal::Begin(options, status);
+  }
+  return status;
+}
 
 Status RingCollective::Open(const RingOptions& options,
                             std::unique_ptr<Collective>* out) {

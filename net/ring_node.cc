@@ -14,7 +14,6 @@ constexpr int64_t kLongestBackoff = kSecond;
 constexpr uint64_t kStartTickMs = 20;
 constexpr size_t kMaxStrangers = 16;
 constexpr size_t kAbortFixedBytes = 6;
-constexpr size_t kAbortTextBytes = 400;
 constexpr uint16_t kNobody = 0xffff;
 
 Algorithm AlgorithmOf(RingImplementation implementation) {
@@ -37,12 +36,6 @@ Membership::Options MembershipOptions(const RingOptions& options) {
   return out;
 }
 
-// What a code byte from the wire stands for.
-Code CodeOf(uint8_t byte) {
-  const bool known = byte > 0 && byte <= static_cast<uint8_t>(Code::kInternal);
-  return known ? static_cast<Code>(byte) : Code::kInternal;
-}
-
 }  // namespace
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
@@ -56,6 +49,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       rank_(options.rank),
       size_(static_cast<int>(options.addresses.size())),
       proposal_(generation),
+      roll_(options.rank, options.addresses, options.start_timeout_seconds),
       peers_(options.addresses.size()),
       membership_(MembershipOptions(options), Now()),
       operations_(rank_, size_, AlgorithmOf(options.implementation),
@@ -85,12 +79,23 @@ void RingNode::Begin() {
   uv_idle_init(loop_->uv(), &turn_);  // cannot fail
   turn_.data = this;
   open_handles_ = 2;
-  const Status listening = Listen();
-  if (!listening.ok()) return Fail(listening);
+  roll_.Begin(Now());
+  if (state_ == State::kWithdrawing) {  // it can tell them without, too
+    Listen().IgnoreError();
+  } else {
+    const Status listening = Listen();
+    if (!listening.ok()) return Fail(listening);
+  }
   uv_timer_start(
       &timer_,
       [](uv_timer_t* timer) { static_cast<RingNode*>(timer->data)->Tick(); }, 0,
       kStartTickMs);
+}
+
+void RingNode::BeginWithdrawal(const Status& why) {
+  state_ = State::kWithdrawing;
+  withdrawal_ = why;
+  Begin();
 }
 
 // On every address that its name has here: any of them may be the first that
@@ -151,8 +156,8 @@ void RingNode::Dial(int peer) {
       p.lookup = std::make_unique<NameLookup>(hosts_[peer]);
     }
     if (!p.lookup->done()) {
-      p.trouble =
-          "the resolver has not yet found the name " + hosts_[peer].host;
+      roll_.Trouble(
+          peer, "the resolver has not yet found the name " + hosts_[peer].host);
       return;
     }
     std::vector<sockaddr_storage> addresses;
@@ -207,8 +212,9 @@ void RingNode::Redial(int peer, const std::string& why) {
       p.failed += AddressText(p.ways[tried - 1].address) + ": ";
     }
     p.failed += why;
-    p.trouble = p.failed;
+    roll_.Trouble(peer, p.failed);
   }
+  roll_.Lost(peer, Now());
   if (p.next_way < p.ways.size()) {
     p.next_dial = Now();
     return;
@@ -222,14 +228,25 @@ void RingNode::Redial(int peer, const std::string& why) {
 }
 
 void RingNode::OnConnected(Link* link) {
+  if (state_ == State::kWithdrawing) return SendWithdraw(link);
   link->phase = LinkPhase::kAwaitWelcome;
   SendIdentity(link, FrameType::kHello);
 }
 
-void RingNode::SendIdentity(Link* link, FrameType type) {
+void RingNode::SendWithdraw(Link* link) {
+  link->phase = LinkPhase::kAwaitWelcome;
+  const std::vector<uint8_t> payload = EncodeWithdraw({identity_, withdrawal_});
+  FrameHeader header;
+  header.type = FrameType::kWithdraw;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  SendTo(link, header, payload.data(), false);
+}
+
+void RingNode::SendIdentity(Link* link, FrameType type, uint64_t told) {
   const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
+  header.total = told;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   SendTo(link, header, payload.data(), false);
 }
@@ -243,7 +260,7 @@ void RingNode::OnConnection(Listener* listener) {
   auto link = NewLink();
   link->phase = LinkPhase::kAwaitHello;
   link->opened_at = Now();
-  const bool wanted = live();
+  const bool wanted = live() || meets();
   if (!link->Accept(listener->stream()).ok() || !wanted) {
     return DropLink(&link);
   }
@@ -254,17 +271,22 @@ Status RingNode::OnHello(Link* link, const FrameHeader& header,
                          const uint8_t* payload) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  if (state_ == State::kWithdrawing) {
+    const bool member = CheckMember(identity_, peer).ok() &&
+                        peer.rank < size_ && peer.rank != rank_;
+    if (!member) return CheckMember(identity_, peer);
+    link->peer = peer.rank;
+    SendWithdraw(link);
+    return Status();
+  }
   const Status fits = CheckPeer(identity_, peer, -1);
   if (!fits.ok()) {
-    Reject(link, fits);
+    RefuseOther(link, peer, fits);
     return Status();
   }
   Peer& p = peers_[peer.rank];
   if (state_ != State::kStarting || p.link != nullptr) {
-    Reject(link, Error(Code::kAlreadyExists,
-                       "rank %d is already part of the running job \"%s\": "
-                       "two workers have the same index, or one came back",
-                       peer.rank, options_.job.c_str()));
+    RefuseRival(link, peer);
     return Status();
   }
   for (std::unique_ptr<Link>& stranger : strangers_) {
@@ -283,8 +305,80 @@ Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
                            const uint8_t* payload) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
+  if (state_ == State::kWithdrawing) {  // it has heard of it
+    RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
+    if (peer.rank != link->peer) return Corruption("another rank's answer");
+    peers_[peer.rank].told = true;
+    for (int r = 0; r < std::min(size_, 64); ++r) {
+      if ((header.total >> r & 1) != 0) peers_[r].told = true;
+    }
+    if (peers_[peer.rank].link.get() == link) DropLink(&peers_[peer.rank].link);
+    return Status();
+  }
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
   Join(link->peer, header.generation);
+  return Status();
+}
+
+// Of a worker that has the place of nobody who is there: believed as far as a
+// kHello in that name would be.
+Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
+                            const uint8_t* payload) {
+  Withdraw withdraw;
+  RINGLET_RETURN_IF_ERROR(
+      DecodeWithdraw(payload, header.payload_bytes, &withdraw));
+  const Identity& peer = withdraw.identity;
+  const Status member = CheckMember(identity_, peer);
+  const bool asked = link->phase == LinkPhase::kAwaitWelcome;
+  const bool known = member.ok() && peer.rank != rank_ && peer.rank < size_ &&
+                     (!asked || peer.rank == link->peer);
+  if (asked && !known) return Corruption("a withdrawal of another worker");
+  if (!known || !meets() || !Missing(peer.rank)) {
+    Reject(link,
+           !member.ok() ? member
+                        : InvalidArgument("rank %d has a worker here already",
+                                          peer.rank),
+           /*final=*/false);
+    return Status();
+  }
+  uint64_t told = 0;  // by Fail
+  for (int r = 0; r < std::min(size_, 64); ++r) {
+    if (r != rank_ && !Missing(r)) told |= uint64_t{1} << r;
+  }
+  SendIdentity(link, FrameType::kWelcome, first_time() ? told : 0);
+  if (state_ == State::kWithdrawing) {
+    peers_[peer.rank].told = true;
+    return Status();
+  }
+  const Status why =
+      withdraw.reason.Annotate("rank %d (%s) cannot take part", peer.rank,
+                               options_.addresses[peer.rank].c_str());
+  if (!first_time()) {
+    roll_.Trouble(peer.rank, std::string("it cannot take part: ") +
+                                 withdraw.reason.message());
+    Say(roll_.Refused(link->remote(), why.message(), Now()));
+    return asked ? why : Status();
+  }
+  told_by_other_ = true;
+  Fail(why);
+  return Status();
+}
+
+// By TCP alone is a refusal the last word: whoever has taken the name of a
+// local socket does not keep two workers apart.
+Status RingNode::OnReject(Link* link, const FrameHeader& header,
+                          const uint8_t* payload) {
+  const std::string text = Printable(payload, header.payload_bytes);
+  const Status why =
+      Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
+  if (state_ != State::kStarting || link->is_local()) return why;
+  const int peer = link->peer;
+  if (header.sequence == 0) {
+    Say(roll_.RefusedBy(peer, text, Now()));
+    return why;
+  }
+  Fail(Error(CodeOf(header.sequence), "rank %d (%s) refused this worker: %s",
+             peer, options_.addresses[peer].c_str(), text.c_str()));
   return Status();
 }
 
@@ -297,32 +391,103 @@ void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].failed.clear();
   peers_[peer].backoff = 0;
   membership_.Joined(peer, Now());
+  roll_.Came(peer);
   CheckFormed();
 }
 
 // Says why and closes; remembered for the message about who is missing.
-void RingNode::Reject(Link* link, const Status& why) {
-  refused_ = "the last connection refused here, from " + link->remote() + ": " +
-             why.message();
+void RingNode::Reject(Link* link, const Status& why, bool final, bool quiet) {
+  const std::string line =
+      roll_.Refused(link->remote(), why.message(), Now(), quiet);
   FrameHeader header;
   header.type = FrameType::kReject;
-  header.payload_bytes =
-      static_cast<uint32_t>(std::min<size_t>(std::strlen(why.message()), 400));
+  header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
+  header.payload_bytes = static_cast<uint32_t>(
+      std::min<size_t>(std::strlen(why.message()), kTextBytes));
   SendTo(link, header, reinterpret_cast<const uint8_t*>(why.message()), false);
   for (std::unique_ptr<Link>& stranger : strangers_) {
     if (stranger.get() == link) DropLink(&stranger);
   }
   strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
                    strangers_.end());
+  Say(line);
+}
+
+void RingNode::Say(const std::string& line) {
+  if (!line.empty()) owner_->OnNotice(line);
+}
+
+// Two that wait for each other and differ wait in vain. Here as there the last
+// word is by TCP, which the other tries after a local socket.
+void RingNode::RefuseOther(Link* link, const Identity& peer,
+                           const Status& why) {
+  const bool of_this_job = peer.job == identity_.job;
+  const bool waits = state_ == State::kStarting && peer.rank < size_ &&
+                     Missing(peer.rank) && of_this_job && !link->is_local();
+  if (!waits) return Reject(link, why, /*final=*/false);
+  const sockaddr_storage from = link->remote_address();
+  Reject(link, why, /*final=*/true);
+  if (!first_time()) return;
+  if (CheckMember(identity_, peer).ok()) return Fail(why);
+  // Anybody may have another list: one of this job comes from where its rank
+  // is.
+  refusal_.why = why;
+  refusal_.from = from;
+  refusal_.lookup = std::make_unique<NameLookup>(hosts_[peer.rank]);
+  JudgeRefusal();
+}
+
+// The place is taken; by one that died unnoticed just now, or by a second
+// worker of that index, which is still here when the first would have been
+// missed.
+void RingNode::RefuseRival(Link* link, const Identity& peer) {
+  Peer& p = peers_[peer.rank];
+  if (p.rival != peer.incarnation) {
+    p.rival = peer.incarnation;
+    p.rival_since = Now();
+  }
+  const bool both_live = static_cast<double>(Now() - p.rival_since) >
+                         2e9 * options_.timeout_seconds;
+  Reject(link,
+         Error(Code::kAlreadyExists,
+               "rank %d is already part of the running job \"%s\": two workers "
+               "have the same index, or one came back",
+               peer.rank, options_.job.c_str()),
+         both_live);
+}
+
+// Nothing else of what it says can be read.
+void RingNode::RefuseVersion(Link* link, const Status& why) {
+  const sockaddr_storage from = link->remote_address();
+  Reject(link, why, /*final=*/true);
+  if (state_ != State::kStarting || !first_time()) return;
+  for (int r = 0; r < size_; ++r) {
+    sockaddr_storage numeric;
+    if (!Missing(r) || !NumericAddress(hosts_[r], &numeric).ok()) continue;
+    if (SameHost(from, numeric)) {
+      return Fail(InvalidArgument("a worker on the host of rank %d (%s): %s", r,
+                                  options_.addresses[r].c_str(),
+                                  why.message()));
+    }
+  }
+}
+
+void RingNode::JudgeRefusal() {
+  if (refusal_.lookup == nullptr || !refusal_.lookup->done()) return;
+  std::vector<sockaddr_storage> addresses;
+  refusal_.lookup->Answer(&addresses).IgnoreError();  // then there are none
+  refusal_.lookup.reset();
+  const bool member = std::any_of(addresses.begin(), addresses.end(),
+                                  [&](const sockaddr_storage& address) {
+                                    return SameHost(refusal_.from, address);
+                                  });
+  if (member) Fail(refusal_.why);
 }
 
 void RingNode::CheckFormed() {
   if (state_ != State::kStarting) return;
   for (int r = 0; r < size_; ++r) {
-    const Link* link = peers_[r].link.get();
-    if (r != rank_ && (link == nullptr || link->phase != LinkPhase::kUp)) {
-      return;
-    }
+    if (Missing(r)) return;
   }
   // All ranks have the same proposals at hand: one for each pair of links.
   generation_ = proposal_;
@@ -335,6 +500,7 @@ void RingNode::CheckFormed() {
       1, static_cast<uint64_t>(membership_.tick_nanos() / 1000000));
   uv_timer_set_repeat(&timer_, ms);
   uv_timer_again(&timer_);
+  Say(roll_.Complete(Now()));
   owner_->OnRunning();
 }
 
@@ -343,6 +509,7 @@ void RingNode::CheckFormed() {
 void RingNode::Tick() {
   const int64_t now = Now();
   ExpireHandshakes(now);
+  if (state_ == State::kWithdrawing) return TickWithdrawal(now);
   UpdateActivity();
   bool beat = false;
   const Membership::Suspect suspect = membership_.Tick(now, &beat);
@@ -411,28 +578,29 @@ void RingNode::TickStart(int64_t now, const Membership::Suspect& suspect) {
     DropLink(&peers_[suspect.rank].link);
     Redial(suspect.rank, "it was there and fell silent");
   }
-  if (now < start_deadline_) {
-    for (int r = 0; r < rank_; ++r) {
-      if (peers_[r].link == nullptr && now >= peers_[r].next_dial) {
-        Dial(r);
-      }
-    }
-    return;
+  JudgeRefusal();
+  if (state_ != State::kStarting) return;
+  if (now >= start_deadline_) {
+    return Fail(Error(
+        Code::kDeadlineExceeded,
+        "rank %d waited %g s for the other workers; missing are %s", rank_,
+        options_.start_timeout_seconds, roll_.Missing(now).c_str()));
   }
-  std::string missing;
+  for (int r = 0; r < rank_ && state_ == State::kStarting; ++r) {
+    if (peers_[r].link == nullptr && now >= peers_[r].next_dial) Dial(r);
+  }
+  Say(roll_.Due(now));
+}
+
+void RingNode::TickWithdrawal(int64_t now) {
+  bool all = true;
   for (int r = 0; r < size_; ++r) {
     const Peer& p = peers_[r];
-    if (r == rank_ || (p.link != nullptr && p.link->phase == LinkPhase::kUp)) {
-      continue;
-    }
-    missing += missing.empty() ? "" : "; ";
-    missing += "rank " + std::to_string(r) + " (" + options_.addresses[r] +
-               "): " + p.trouble;
+    if (r == rank_ || p.told) continue;
+    all = false;
+    if (p.link == nullptr && now >= p.next_dial) Dial(r);
   }
-  Fail(Error(Code::kDeadlineExceeded,
-             "rank %d waited %g s for the other workers; missing are %s%s%s",
-             rank_, options_.start_timeout_seconds, missing.c_str(),
-             refused_.empty() ? "" : "; ", refused_.c_str()));
+  if (all || now >= start_deadline_) owner_->OnTold();
 }
 
 void RingNode::ExpireHandshakes(int64_t now) {
@@ -541,8 +709,9 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
     case FrameType::kWelcome:
       return OnWelcome(link, header, payload);
     case FrameType::kReject:
-      return Error(Code::kUnavailable, "it refused this worker: %s",
-                   Printable(payload, bytes).c_str());
+      return OnReject(link, header, payload);
+    case FrameType::kWithdraw:
+      return OnWithdraw(link, header, payload);
     case FrameType::kHeartbeat: {
       Activity activity;
       RINGLET_RETURN_IF_ERROR(
@@ -601,10 +770,18 @@ void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
     DropLink(&peers_[link->peer].link);
     return Redial(link->peer, "it was there and lost another");
   }
+  if (state_ == State::kStarting && !first_time() &&
+      IsPermanent(Error(code, "%s", text.c_str()))) {
+    membership_.Gone(link->peer);
+    const int peer = link->peer;
+    DropLink(&peers_[peer].link);
+    return Redial(peer, "it was there and failed: " + text);
+  }
   const int lost = rank < size_ ? rank : link->peer;
   const Status reason = code == Code::kPeerLost
                             ? PeerLost(lost, "%s", text.c_str())
                             : Error(code, "%s", text.c_str());
+  told_by_other_ = true;
   if (from != kNobody) {
     return Fail(reason, from < size_ ? from : link->peer);
   }
@@ -629,7 +806,11 @@ void RingNode::OnSent(Link*, uint64_t sequence) {
 void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
   const int peer = link->peer;
   if (peer < 0 || peers_[peer].link.get() != link) {
-    if (cause == Cause::kProtocol) return Reject(link, why);
+    if (cause == Cause::kProtocol) {
+      return why.code() == Code::kUnimplemented
+                 ? RefuseVersion(link, why)
+                 : Reject(link, why, /*final=*/false, /*quiet=*/true);
+    }
     for (std::unique_ptr<Link>& stranger : strangers_) {
       if (stranger.get() == link) DropLink(&stranger);
     }
@@ -638,9 +819,14 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
     return;
   }
   const bool up = link->phase == LinkPhase::kUp;
+  const bool other_version = cause == Cause::kProtocol && !link->is_local() &&
+                             why.code() == Code::kUnimplemented;
   membership_.Gone(peer);
   DropLink(&peers_[peer].link);
-  if (state_ == State::kStarting) {
+  if (state_ == State::kStarting && !up && other_version) {
+    Fail(InvalidArgument("rank %d (%s): %s", peer,
+                         options_.addresses[peer].c_str(), why.message()));
+  } else if (meets()) {
     Redial(peer, up ? "it was there and its connection ended" : why.message());
   } else if (state_ == State::kRunning && up) {
     UpdateActivity();
@@ -723,10 +909,12 @@ Status RingNode::FailedAt(int origin, const Status& reason) const {
 
 void RingNode::Fail(const Status& status, int origin) {
   if (!live()) return;
-  const bool tell = state_ == State::kRunning;
+  // While the workers meet others may do so without this rank, but for what no
+  // wait mends.
+  const bool tell = state_ == State::kRunning || IsPermanent(status);
   state_ = State::kFailed;
   operations_.Clear();
-  uint8_t payload[kAbortFixedBytes + kAbortTextBytes] = {
+  uint8_t payload[kAbortFixedBytes + kTextBytes] = {
       static_cast<uint8_t>(status.code())};
   StoreLittle(
       status.rank() < 0 ? kNobody : static_cast<uint16_t>(status.rank()),
@@ -734,7 +922,7 @@ void RingNode::Fail(const Status& status, int origin) {
   StoreLittle(origin < 0 ? kNobody : static_cast<uint16_t>(origin),
               payload + 4);
   const size_t text =
-      std::min<size_t>(std::strlen(status.message()), kAbortTextBytes);
+      std::min<size_t>(std::strlen(status.message()), kTextBytes);
   std::memcpy(payload + kAbortFixedBytes, status.message(), text);
   FrameHeader header;
   header.type = FrameType::kAbort;

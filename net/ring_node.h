@@ -4,7 +4,13 @@
 // start (the higher rank connects to the lower), beats and watches hearts, and
 // carries the operations' frames. All methods are called on the loop's thread;
 // so are the owner's. States: starting -> running -> leaving -> closed, with
-// failed in between from any of the first two.
+// failed in between from any of the first two; or withdrawing -> leaving, of a
+// worker that cannot take part and tells the others why.
+//
+// While the ring forms for the first time an error that no wait mends (a
+// member's withdrawal, options that differ) ends the wait here and there. While
+// it forms anew the ranks hold work that only they have: such an error is told,
+// and ends the rank that has it.
 
 #ifndef RINGLET_NET_RING_NODE_H_
 #define RINGLET_NET_RING_NODE_H_
@@ -22,6 +28,7 @@
 #include "name_lookup.h"
 #include "operations.h"
 #include "ring_collective.h"
+#include "roll_call.h"
 #include "socket_address.h"
 
 namespace ringlet {
@@ -36,8 +43,11 @@ class RingNode final : private Link::Owner,
     virtual void OnCompleted(uint64_t sequence) = 0;
     // Once. No memory of a call is touched from now on.
     virtual void OnFailed(const Status& status) = 0;
-    // After Abort: what the others are told is with the kernel.
+    // After Abort: what the others are told is with the kernel. After
+    // Withdraw: all have heard it, or the time is over.
     virtual void OnTold() = 0;
+    // A line for the user.
+    virtual void OnNotice(const std::string& line) = 0;
     // All handles are closed.
     virtual void OnClosed() = 0;
 
@@ -55,6 +65,12 @@ class RingNode final : private Link::Owner,
 
   // Listens and begins to connect; an error is also given to OnFailed.
   void Begin();
+  // Instead of Begin: tells every other rank that this one cannot take part,
+  // and why, for as long as options.start_timeout_seconds.
+  void BeginWithdrawal(const Status& why);
+  // Whether the failure was another rank's news; on the loop's thread, or once
+  // that has ended.
+  bool told_by_other() const { return told_by_other_; }
   void Start(const Call* calls, size_t count);
   // Fails with `reason`, as of this rank, and tells every other rank. Nothing
   // after an error.
@@ -67,7 +83,13 @@ class RingNode final : private Link::Owner,
   void Leave();
 
  private:
-  enum class State : uint8_t { kStarting, kRunning, kFailed, kLeaving };
+  enum class State : uint8_t {
+    kStarting,
+    kRunning,
+    kFailed,
+    kWithdrawing,
+    kLeaving
+  };
 
   // One way to reach a peer.
   struct Way {
@@ -87,7 +109,17 @@ class RingNode final : private Link::Owner,
     std::string failed;        // of the ways tried in this turn
     int64_t next_dial = 0;
     int64_t backoff = 0;
-    std::string trouble = "has not connected";  // why it is missing
+    uint64_t rival = 0;       // incarnation of one that wants its place
+    int64_t rival_since = 0;  // and is refused
+    bool told = false;        // of the withdrawal
+  };
+
+  // A worker was refused that may be one of this job: it is where it comes from
+  // the host of a missing rank.
+  struct Refusal {
+    Status why;
+    sockaddr_storage from;
+    std::unique_ptr<NameLookup> lookup;  // of that rank's address; null: none
   };
 
   void OnConnected(Link* link) override;
@@ -109,11 +141,24 @@ class RingNode final : private Link::Owner,
   Status OnHello(Link* link, const FrameHeader& header, const uint8_t* payload);
   Status OnWelcome(Link* link, const FrameHeader& header,
                    const uint8_t* payload);
+  Status OnWithdraw(Link* link, const FrameHeader& header,
+                    const uint8_t* payload);
+  Status OnReject(Link* link, const FrameHeader& header,
+                  const uint8_t* payload);
   void Join(int peer, uint32_t proposal);
+  void SendWithdraw(Link* link);
   void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
   void OnGoodbye(Link* link, uint64_t completed);
-  void SendIdentity(Link* link, FrameType type);
-  void Reject(Link* link, const Status& why);
+  // `told`: of kWelcome that answers kWithdraw, who hears of it from this rank.
+  void SendIdentity(Link* link, FrameType type, uint64_t told = 0);
+  // `final`: with why's code the other need not try again. `quiet`: of somebody
+  // who is no worker.
+  void Reject(Link* link, const Status& why, bool final, bool quiet = false);
+  void RefuseOther(Link* link, const Identity& peer, const Status& why);
+  void RefuseRival(Link* link, const Identity& peer);
+  void RefuseVersion(Link* link, const Status& why);
+  void JudgeRefusal();
+  void Say(const std::string& line);
   void SendTo(Link* link, FrameHeader header, const uint8_t* payload,
               bool borrowed);
 
@@ -125,6 +170,7 @@ class RingNode final : private Link::Owner,
   void Redial(int peer, const std::string& why);
   void CheckFormed();
   void TickStart(int64_t now, const Membership::Suspect& suspect);
+  void TickWithdrawal(int64_t now);
   void Tick();
   void ExpireHandshakes(int64_t now);
   int FindStuck();
@@ -151,6 +197,16 @@ class RingNode final : private Link::Owner,
   bool live() const {
     return state_ == State::kStarting || state_ == State::kRunning;
   }
+  // Forms connections.
+  bool meets() const {
+    return state_ == State::kStarting || state_ == State::kWithdrawing;
+  }
+  // No member holds work of a ring before this one.
+  bool first_time() const { return proposal_ == 1; }
+  bool Missing(int peer) const {
+    const Link* link = peers_[peer].link.get();
+    return peer != rank_ && (link == nullptr || link->phase != LinkPhase::kUp);
+  }
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
@@ -166,7 +222,10 @@ class RingNode final : private Link::Owner,
   uint64_t step_ = 0;
   uint64_t stale_frames_ = 0;  // of another generation, dropped
   uint64_t completed_ = 0;
-  std::string refused_;  // about the last connection refused here
+  RollCall roll_;
+  Refusal refusal_;
+  Status withdrawal_;  // why
+  bool told_by_other_ = false;
 
   std::vector<Peer> peers_;  // by rank; this rank's own stays empty
   std::vector<std::unique_ptr<Link>> strangers_;  // no handshake yet

@@ -43,7 +43,7 @@ std::string AddressText(const sockaddr_storage& address) {
 
 namespace {
 
-bool SameHost(const sockaddr_storage& a, const sockaddr* b) {
+bool SameHostAs(const sockaddr_storage& a, const sockaddr* b) {
   if (a.ss_family != b->sa_family) return false;
   if (a.ss_family == AF_INET) {
     return reinterpret_cast<const sockaddr_in*>(&a)->sin_addr.s_addr ==
@@ -66,6 +66,10 @@ bool IsLoopbackAddress(const sockaddr_storage& address) {
          ntohl(v4->sin_addr.s_addr) >> 24 == 127;
 }
 
+bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b) {
+  return SameHostAs(a, reinterpret_cast<const sockaddr*>(&b));
+}
+
 bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b) {
   return AddressText(a) == AddressText(b);
 }
@@ -77,9 +81,8 @@ bool IsLocalAddress(const sockaddr_storage& address) {
   if (uv_interface_addresses(&list, &count) != 0) return false;
   bool found = false;
   for (int i = 0; i < count; ++i) {
-    found =
-        found ||
-        SameHost(address, reinterpret_cast<const sockaddr*>(&list[i].address));
+    found = found || SameHostAs(address, reinterpret_cast<const sockaddr*>(
+                                             &list[i].address));
   }
   uv_free_interface_addresses(list, count);
   return found;

@@ -26,6 +26,8 @@ std::string AddressText(const sockaddr_storage& address);
 
 // 127.0.0.0/8 or ::1.
 bool IsLoopbackAddress(const sockaddr_storage& address);
+// The same without the port: of one host.
+bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b);
 bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b);
 // Whether the address is one of this host's own interfaces.
 bool IsLocalAddress(const sockaddr_storage& address);

@@ -12,6 +12,7 @@
 #include "../core/clock.h"
 #include "mpi_collective.h"
 #include "ring_collective.h"
+#include "withdrawal.h"
 
 namespace ringlet {
 namespace {
@@ -76,13 +77,15 @@ RingImplementation RingOf(CommunicationImplementation implementation) {
 }
 
 // One that was lost while all met is waited for like one that is not there yet.
-Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out) {
+Status OpenRingPatiently(const RingOptions& options,
+                         std::unique_ptr<Collective>* out,
+                         std::unique_ptr<Withdrawal>* withdrawal) {
   Clock* const clock = Clock::System();
   const int64_t deadline =
       clock->MonotonicNanos() +
       static_cast<int64_t>(options.start_timeout_seconds * 1e9);
   for (;;) {
-    const Status status = RingCollective::Open(options, out);
+    const Status status = OpenRing(options, out, withdrawal);
     if (status.code() != Code::kPeerLost ||
         clock->MonotonicNanos() >= deadline) {
       return status;
@@ -90,6 +93,23 @@ Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out) {
     std::fprintf(stderr, "warning: %s, while the workers met; waiting on\n",
                  status.message());
   }
+}
+
+RingOptions OptionsOf(const ClusterConfig& cluster,
+                      const StrategyOptions& options) {
+  RingOptions ring;
+  for (const Address& address : cluster.addresses) {
+    ring.addresses.push_back(ToString(address));
+  }
+  ring.rank = cluster.rank;
+  ring.job = options.job;
+  ring.timeout_seconds = options.timeout_seconds;
+  ring.start_timeout_seconds = options.start_timeout_seconds;
+  ring.patience_seconds = options.patience_seconds;
+  ring.implementation = RingOf(options.communication.implementation);
+  ring.bytes_per_pack = PackOf(options.communication);
+  ring.wire_dtype = options.communication.wire_dtype;
+  return ring;
 }
 
 std::string LowerCase(std::string text) {
@@ -153,9 +173,10 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   strategy.status_ = CheckCommunication(options.communication);
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
-  if (!strategy.status_.ok() || (cluster.world_size == 1 && !mpi)) {
-    return strategy;
+  if (!strategy.status_.ok()) {
+    return Withdrawn(cluster, options, strategy.status_);
   }
+  if (cluster.world_size == 1 && !mpi) return strategy;
   if (mpi) {
     strategy.status_ = OpenMpi(options, &strategy.collective_);
     if (!strategy.status_.ok()) return strategy;
@@ -171,19 +192,25 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
         cluster.world_size);
     return strategy;
   }
-  RingOptions ring;
-  for (const Address& address : cluster.addresses) {
-    ring.addresses.push_back(ToString(address));
+  std::unique_ptr<Withdrawal> withdrawal;
+  strategy.status_ = OpenRingPatiently(OptionsOf(cluster, options),
+                                       &strategy.collective_, &withdrawal);
+  strategy.withdrawal_ = std::move(withdrawal);
+  return strategy;
+}
+
+MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
+    const ClusterConfig& cluster, const StrategyOptions& options,
+    const Status& why) {
+  MultiWorkerMirroredStrategy strategy;
+  strategy.cluster_ = cluster;
+  strategy.status_ = why;
+  const bool mpi =
+      options.communication.implementation == CommunicationImplementation::kMpi;
+  // mpirun ends all for one; an evaluator is no rank of the job.
+  if (IsPermanent(why) && !mpi && cluster.world_size > 1) {
+    strategy.withdrawal_ = Withdrawal::Begin(OptionsOf(cluster, options), why);
   }
-  ring.rank = cluster.rank;
-  ring.job = options.job;
-  ring.timeout_seconds = options.timeout_seconds;
-  ring.start_timeout_seconds = options.start_timeout_seconds;
-  ring.patience_seconds = options.patience_seconds;
-  ring.implementation = RingOf(options.communication.implementation);
-  ring.bytes_per_pack = PackOf(options.communication);
-  ring.wire_dtype = options.communication.wire_dtype;
-  strategy.status_ = OpenRing(ring, &strategy.collective_);
   return strategy;
 }
 

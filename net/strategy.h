@@ -59,6 +59,8 @@ struct StrategyOptions {
   std::string job = "ringlet";
 };
 
+class Withdrawal;
+
 class MultiWorkerMirroredStrategy {
  public:
   // Waits until all workers are there. What goes wrong is kept in status(),
@@ -68,6 +70,20 @@ class MultiWorkerMirroredStrategy {
       const Environment& environment = Environment::Process());
   static MultiWorkerMirroredStrategy FromCluster(
       const ClusterConfig& cluster, const StrategyOptions& options = {});
+  // For a program that finds before it meets the others that this worker cannot
+  // take part: its data are missing, its options make no sense. status() is
+  // `why`. Where the same start would fail again (IsPermanent) the others,
+  // which wait for this worker, end at once with rank and reason; they are told
+  // while this lives, and its end waits for it, at most 5 s. So print the error
+  // first:
+  //
+  //   return ExitCode(why);  // the strategy lives until after it
+  //
+  // The same happens where FromCluster fails. One that has met the others tells
+  // them by collective()->Abort(why), as Compile and Fit do.
+  static MultiWorkerMirroredStrategy Withdrawn(const ClusterConfig& cluster,
+                                               const StrategyOptions& options,
+                                               const Status& why);
 
   const Status& status() const { return status_; }
   int num_workers() const { return cluster_.world_size; }
@@ -90,6 +106,7 @@ class MultiWorkerMirroredStrategy {
   Status status_;
   ClusterConfig cluster_;
   std::unique_ptr<Collective> collective_;
+  std::shared_ptr<Withdrawal> withdrawal_;  // after an error, or null
 };
 
 // Where a worker that is not the chief writes a file that every worker of a

@@ -119,6 +119,80 @@ TEST(HandshakeTest, OnlyHigherRanksConnect) {
             std::string::npos);
 }
 
+TEST(HandshakeTest, WithdrawBytesAreFixed) {
+  Withdraw withdraw = {Example(), NotFound("no data")};
+  const std::vector<uint8_t> identity = EncodeIdentity(Example());
+  std::vector<uint8_t> expected = {2, 0, static_cast<uint8_t>(identity.size()),
+                                   0};
+  expected.insert(expected.end(), identity.begin(), identity.end());
+  for (const char c : std::string("no data")) {
+    expected.push_back(static_cast<uint8_t>(c));
+  }
+  const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
+  EXPECT_EQ(bytes, expected);
+  Withdraw back;
+  ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(EncodeWithdraw(back), bytes);
+  EXPECT_EQ(back.reason.code(), Code::kNotFound);
+}
+
+// Whatever the job's name and the reason: it fits into a frame, and comes back.
+TEST(HandshakeTest, AWithdrawalOfAnyLengthFits) {
+  for (const size_t job : {0u, 1u, 7u, 200u, 255u, 256u}) {
+    for (const size_t text : {0u, 1u, 211u, 212u, 399u, 400u, 5000u}) {
+      Withdraw withdraw = {
+          Example(), Error(Code::kIo, "%s", std::string(text, 'x').c_str())};
+      withdraw.identity.job = std::string(job, 'j');
+      const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
+      ASSERT_LE(bytes.size(), MaxPayload(FrameType::kWithdraw));
+      Withdraw back;
+      ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+      EXPECT_EQ(back.identity.job, withdraw.identity.job);
+      EXPECT_EQ(EncodeWithdraw(back), bytes);
+      if (text <= 212) {
+        EXPECT_STREQ(back.reason.message(), withdraw.reason.message());
+      }
+    }
+  }
+}
+
+TEST(HandshakeTest, ADamagedWithdrawalIsRejectedAndReadsNothingBeyond) {
+  const std::vector<uint8_t> good =
+      EncodeWithdraw({Example(), Corruption("a\x07 b")});
+  for (size_t n = 0; n < 4 + EncodeIdentity(Example()).size(); ++n) {
+    const std::vector<uint8_t> cut(good.begin(),
+                                   good.begin() + static_cast<long>(n));
+    Withdraw back;
+    EXPECT_FALSE(DecodeWithdraw(cut.data(), n, &back).ok()) << n;
+  }
+  std::vector<uint8_t> bad = good;
+  bad[2] = bad[3] = 0xff;
+  Withdraw back;
+  EXPECT_FALSE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
+  bad = good;
+  bad[0] = 200;  // a code that this version does not know
+  ASSERT_TRUE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
+  EXPECT_EQ(back.reason.code(), Code::kInternal);
+  EXPECT_STREQ(back.reason.message(), "a? b");
+}
+
+// It may have been unable to read its options; the list is from the
+// environment.
+TEST(HandshakeTest, AMemberIsOneOfTheSameListWhateverItsOptions) {
+  const Identity self = Example();
+  Identity peer = self;
+  peer.timeout_ms = peer.bytes_per_pack = 1;
+  peer.dtype = peer.implementation = 0;
+  EXPECT_TRUE(CheckMember(self, peer).ok());
+  for (const int change : {0, 1, 2}) {
+    Identity other = peer;
+    if (change == 0) other.job = "cifar";
+    if (change == 1) other.cluster_hash ^= 1;
+    if (change == 2) ++other.size;
+    EXPECT_FALSE(CheckMember(self, other).ok()) << change;
+  }
+}
+
 TEST(HandshakeTest, ClusterHashTellsListsApart) {
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"b:2", "a:1"}));
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"a:1b:2"}));
@@ -128,15 +202,15 @@ TEST(HandshakeTest, ClusterHashTellsListsApart) {
 TEST(HandshakeTest, WhatMayArriveInEachPhase) {
   const auto legal = [](LinkPhase phase) {
     std::string types;
-    for (int type : {1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19}) {
+    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19}) {
       if (!FrameIsLegal(phase, static_cast<FrameType>(type))) continue;
       types += std::to_string(type) + " ";
     }
     return types;
   };
   EXPECT_EQ(legal(LinkPhase::kConnecting), "");
-  EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 ");
-  EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 ");
+  EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 8 ");
+  EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 8 ");
   EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 16 17 18 19 ");
   EXPECT_EQ(legal(LinkPhase::kLeft), "");
   EXPECT_EQ(legal(LinkPhase::kClosed), "");

@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -15,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/thread.h"
 #include "map_environment.h"
 #include "temp_folder.h"
 
@@ -88,7 +92,7 @@ class LauncherTest : public testing::Test {
     }
   }
 
-  void Start(const Strings& arguments, int stdout_fd = -1) {
+  void Start(const Strings& arguments, int stdout_fd = -1, int stderr_fd = -1) {
     Strings all = {
         EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
         "launch"};
@@ -102,7 +106,7 @@ class LauncherTest : public testing::Test {
     if (launcher_ == 0) {
       const int flags = O_WRONLY | O_CREAT | O_TRUNC;
       dup2(stdout_fd >= 0 ? stdout_fd : open(out.c_str(), flags, 0600), 1);
-      dup2(open(err.c_str(), flags, 0600), 2);
+      dup2(stderr_fd >= 0 ? stderr_fd : open(err.c_str(), flags, 0600), 2);
       signal(SIGHUP, ignore_hangup_ ? SIG_IGN : SIG_DFL);  // not as inherited
       setenv("FOLDER", folder_.path().c_str(), 1);
       setenv("TF_CONFIG", "not for the workers", 1);
@@ -131,16 +135,21 @@ class LauncherTest : public testing::Test {
     StartScript(workers, script, options);
     return Wait();
   }
-  void StartScript(int workers, const std::string& script,
-                   Strings options = {}) {
+  void StartScript(int workers, const std::string& script, Strings options = {},
+                   int stdout_fd = -1, int stderr_fd = -1) {
     Strings all = {"-n", std::to_string(workers)};
     all.insert(all.end(), options.begin(), options.end());
     all.insert(all.end(), {"--", "sh", "-c", kIndex + script});
-    Start(all);
+    Start(all, stdout_fd, stderr_fd);
   }
 
   std::string out() const { return ReadWhole(folder_ / "out"); }
-  std::string err() const { return ReadWhole(folder_ / "err"); }
+  // Without the warning of a machine of few cores.
+  std::string err() const {
+    const std::string all = ReadWhole(folder_ / "err");
+    const bool warns = all.compare(0, 9, "warning: ") == 0;
+    return warns ? all.substr(all.find('\n') + 1) : all;
+  }
 
   // What workers wrote with `echo $! >> $FOLDER/pids`.
   std::vector<pid_t> Pids(size_t expected) {
@@ -384,6 +393,157 @@ TEST_F(LauncherTest, OptionsOfTheCommandAreItsOwn) {
   EXPECT_EQ(out(), "[0] --\n");
 }
 
+// --- a terminal ---
+
+// A terminal for the launcher, read on a thread until nobody has it open.
+class Terminal {
+ public:
+  explicit Terminal(int columns) {
+    main_ = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    EXPECT_EQ(grantpt(main_), 0);
+    EXPECT_EQ(unlockpt(main_), 0);
+    end_ = open(ptsname(main_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    termios raw;
+    tcgetattr(end_, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(end_, TCSANOW, &raw);
+    winsize size = {};
+    size.ws_col = static_cast<unsigned short>(columns);
+    size.ws_row = 24;
+    ioctl(end_, TIOCSWINSZ, &size);
+    reader_ = std::thread([this] {
+      char buffer[4096];
+      for (;;) {
+        const ssize_t n = read(main_, buffer, sizeof(buffer));
+        if (n <= 0) return;  // EIO: all ends are closed
+        shown_.append(buffer, static_cast<size_t>(n));
+      }
+    });
+  }
+  ~Terminal() {
+    if (reader_.joinable()) Shown();
+    close(main_);
+  }
+  int end() const { return end_; }
+  // All that was written, once the launcher has ended.
+  std::string Shown() {
+    close(end_);
+    reader_.join();
+    return shown_;
+  }
+
+ private:
+  int main_ = -1, end_ = -1;
+  std::string shown_;
+  std::thread reader_;
+};
+
+// What a terminal shows in the end: carriage returns, erasures, line feeds.
+Strings Screen(const std::string& bytes) {
+  Strings lines(1);
+  size_t column = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '\r') {
+      column = 0;
+    } else if (bytes[i] == '\n') {
+      lines.emplace_back();
+      column = 0;
+    } else if (bytes.compare(i, 3, "\x1b[K") == 0) {
+      lines.back().resize(column);
+      i += 2;
+    } else if (bytes.compare(i, 4, "\x1b[0m") == 0) {
+      i += 3;
+    } else {
+      lines.back().resize(std::max(lines.back().size(), column + 1), ' ');
+      lines.back()[column++] = bytes[i];
+    }
+  }
+  if (lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+// The chief draws as on a terminal of its own; lines of others, on stdout and
+// stderr, stand whole above what it draws.
+TEST_F(LauncherTest, OnATerminalTheChiefsBarIsShownBelowTheLines) {
+  Terminal terminal(40);
+  StartScript(
+      2,
+      "if [ $i = 0 ]; then [ -t 1 ] && echo a terminal; "
+      "for n in 1 2 3 4; do "
+      "printf '\\b\\b\\b\\rstep %s of 4 a b c d e f g h i j k l m n o p' $n; "
+      "sleep 0.1; done; echo; echo end; "
+      "else [ -t 1 ] || echo a pipe; sleep 0.15; echo line; "
+      "echo error >&2; fi",
+      {}, terminal.end(), terminal.end());
+  EXPECT_EQ(Wait(), 0);
+  const std::string shown = terminal.Shown();
+  const Strings screen = Screen(shown);
+  const auto at = [&](const std::string& line) {
+    return std::count(screen.begin(), screen.end(), line);
+  };
+  EXPECT_EQ(at("[0] a terminal"), 1) << shown;
+  EXPECT_EQ(at("[1] a pipe"), 1) << shown;
+  EXPECT_EQ(at("[1] line"), 1) << shown;
+  EXPECT_EQ(at("[1] error"), 1) << shown;
+  // Drawn on the way, cut to the terminal's width less one, and left in full.
+  EXPECT_NE(shown.find("[0] step 2 of 4 a b c d e f g h i j k l\x1b[0m"),
+            std::string::npos)
+      << shown;
+  EXPECT_EQ(at("[0] step 4 of 4 a b c d e f g h i j k l m n o p"), 1) << shown;
+  EXPECT_EQ(screen.back(), "[0] end") << shown;
+  EXPECT_LE(screen.size(), 7u) << shown;  // a warning of few cores among them
+}
+
+// What the chief had begun is a line when it dies.
+TEST_F(LauncherTest, OnATerminalAKilledChiefLeavesItsLineWhole) {
+  Terminal terminal(80);
+  StartScript(1, "printf 'step 1'; sleep 0.1; kill -9 $$", {}, terminal.end(),
+              terminal.end());
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+  const Strings screen = Screen(terminal.Shown());
+  ASSERT_EQ(screen.size(), 2u);
+  EXPECT_EQ(screen[0], "[0] step 1");
+  EXPECT_EQ(screen[1], "[launcher] worker 0 was killed by signal 9");
+}
+
+TEST_F(LauncherTest, NothingOfManyLinesIsLostOnATerminal) {
+  Terminal terminal(80);
+  StartScript(2, "seq -f \"$i-%.0f\" 1 20000", {}, terminal.end());
+  EXPECT_EQ(Wait(), 0);
+  std::string shown;
+  for (const std::string& line : Screen(terminal.Shown())) shown += line + "\n";
+  for (const char* index : {"0", "1"}) {
+    const Strings lines = Of("[" + std::string(index) + "] ", shown);
+    ASSERT_EQ(lines.size(), 20000u);
+    for (size_t n = 0; n < lines.size(); ++n) {
+      ASSERT_EQ(lines[n], index + ("-" + std::to_string(n + 1)));
+    }
+  }
+}
+
+// Each line when it is made, also where the launcher's stdout is a pipe.
+TEST_F(LauncherTest, ALineIsThereBeforeTheNextIsMade) {
+  StartScript(2, "echo first; while [ ! -e $FOLDER/go ]; do sleep 0.01; done");
+  EXPECT_TRUE(Eventually([&] { return Lines(out()).size() == 2; })) << out();
+  WriteWhole(folder_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, MoreWorkersThanCoresAreWarnedOfOnce) {
+  const int cores = UsableCores();
+  const auto warned = [&](int workers) {
+    EXPECT_EQ(RunScript(workers, "true"), 0);
+    return Of("warning: ", ReadWhole(folder_ / "err"));
+  };
+  EXPECT_EQ(warned(cores).size(), 0u);
+  if (cores + 1 > 256) return;
+  const Strings lines = warned(cores + 1);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find(std::to_string(cores + 1) + " workers with 1 thread"),
+            std::string::npos)
+      << lines[0];
+}
+
 // --- restarts ---
 
 // Counts its runs in $FOLDER/runs<i>.
@@ -415,13 +575,28 @@ TEST_F(LauncherTest, AKilledWorkerIsStartedAgain) {
 }
 
 TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
+  EXPECT_EQ(
+      RunScript(2,
+                std::string(kCount) +
+                    "[ $i = 0 ] && exec sleep 1000; echo run; exit $((n + 10))",
+                {"--restart", "--backoff", "0.01", "--max-restarts", "2",
+                 "--grace", "0.1"}),
+      13);
+  EXPECT_EQ(Of("[1] ", out()).size(), 3u);
+}
+
+// A wrong configuration is as wrong the next time.
+TEST_F(LauncherTest, ExitCode2IsNotStartedAgain) {
   EXPECT_EQ(RunScript(2,
                       std::string(kCount) +
-                          "[ $i = 0 ] && exec sleep 1000; echo run; exit $n",
-                      {"--restart", "--backoff", "0.01", "--max-restarts", "2",
-                       "--grace", "0.1"}),
-            3);
-  EXPECT_EQ(Of("[1] ", out()).size(), 3u);
+                          "echo run $n; [ $i = 1 ] || exec sleep 1000; "
+                          "[ $n = 1 ] && exit 75; exit 2",
+                      {"--restart", "--backoff", "0.01", "--grace", "0.1"}),
+            2);
+  EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2"}));
+  EXPECT_NE(err().find("worker 1 ended with exit code 2; waiting"),
+            std::string::npos)
+      << err();
 }
 
 TEST_F(LauncherTest, WithoutRestartNothingIsStartedAgain) {

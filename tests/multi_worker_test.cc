@@ -231,11 +231,12 @@ Dataset Images() {
 }
 
 std::vector<std::string> Messages(
-    int world, const std::function<Status(Collective*)>& body) {
+    int world, const std::function<Status(Collective*)>& body,
+    Code expected = Code::kInvalidArgument) {
   std::vector<std::string> messages(world);
   RunRanks(world, [&](Collective* collective) {
     const Status status = body(collective);
-    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(status.code(), expected);
     messages[collective->rank()] = status.message();
   });
   for (const std::string& m : messages) EXPECT_EQ(m, messages[0]);
@@ -455,17 +456,38 @@ TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
 }
 
 TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
-  Messages(3, [](Collective* collective) {
-    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
-    if (collective->rank() == 1) model->weights()[3] += 1e-3f;
-    FitOptions options = Quiet(1);
-    options.check_replicas_every = 2;
-    const Status status = model->Fit(Points(40).Batch(8), options).status();
-    EXPECT_NE(std::string(status.message()).find("rank 1 has other weights"),
-              std::string::npos)
-        << status.message();
-    return status;
-  });
+  Messages(
+      3,
+      [](Collective* collective) {
+        auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+        if (collective->rank() == 1) model->weights()[3] += 1e-3f;
+        FitOptions options = Quiet(1);
+        options.check_replicas_every = 2;
+        const Status status = model->Fit(Points(40).Batch(8), options).status();
+        EXPECT_NE(
+            std::string(status.message()).find("rank 1 has other weights"),
+            std::string::npos)
+            << status.message();
+        return status;
+      },
+      Code::kOutOfSync);
+}
+
+// Without a Fit: a program may look at status() and end.
+TEST(MultiWorkerTest, ACompileRefusedOnOneRankEndsThoseOfTheOthers) {
+  for (int culprit = 0; culprit < 3; ++culprit) {
+    RunRanks(3, [&](Collective* collective) {
+      Sequential model({Input({2}), Dense(3)});
+      CompileOptions options(collective);
+      if (collective->rank() == culprit) options.threads = -1;
+      model.Compile(SGD(), MeanSquaredError(), {}, options);
+      EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
+      const std::string message = model.status().message();
+      EXPECT_NE(message.find("threads must be in 1..1024, not -1"),
+                std::string::npos)
+          << message;
+    });
+  }
 }
 
 TEST(MultiWorkerTest, OneRanksWishToStopIsEverybodys) {

@@ -113,6 +113,16 @@ def check_kubernetes():
     job = yaml.safe_load(block("yaml", "TFJob"))
     worker = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     assert worker["containers"][0]["name"] == "tensorflow"
+    service, job = yaml.safe_load_all(block("yaml", "Indexed"))
+    assert job["spec"]["template"]["spec"]["subdomain"] == (
+        service["metadata"]["name"])
+    rules = {rule["action"]: rule["onExitCodes"]["values"]
+             for rule in job["spec"]["podFailurePolicy"]["rules"]}
+    assert rules == {"FailJob": [2], "Ignore": [75]}, rules
+    unit = block("ini", "[Service]")
+    assert "RestartPreventExitStatus=2\n" in unit
+    for text in (unit, block("yaml", "TFJob"), block("yaml", "Indexed")):
+        assert "--save" in text
 
 
 def check_recipes():

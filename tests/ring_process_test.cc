@@ -28,6 +28,10 @@ void Pause(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
+double SecondsSince(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
+
 std::string WorkerPath() {
   return EnvironmentOr("RINGLET_BUILD", "build") + "/tests/ring_worker";
 }
@@ -114,11 +118,16 @@ class RingProcessTest : public testing::Test {
     return arguments;
   }
 
-  void StartRing(int size, const std::vector<std::string>& more) {
+  static std::string Joined(int size) {
     std::string joined;
     for (const std::string& address : FreeAddresses(size)) {
       joined += (joined.empty() ? "" : ",") + address;
     }
+    return joined;
+  }
+
+  void StartRing(int size, const std::vector<std::string>& more) {
+    const std::string joined = Joined(size);
     addresses_ = joined;
     for (int r = 0; r < size; ++r) Spawn(r, joined, more);
   }
@@ -411,6 +420,255 @@ TEST_F(RingProcessTest, ASecondWorkerOfOneIndexFindsItsPortInUse) {
       << second.Output();
   for (auto& worker : workers_) {
     EXPECT_EQ(worker->Wait(0.1), -1);  // undisturbed
+  }
+}
+
+// --- what no wait mends ---
+
+// All end, long before the time for the start is over, and say the same.
+TEST_F(RingProcessTest, OptionsThatDifferEndBothSidesAndTheThirdAtOnce) {
+  const struct {
+    const char* option;
+    const char* cause;
+  } kinds[] = {{"dtype=float16", "was given the wire dtype float"},
+               {"timeout=7", "7000"},
+               {"implementation=tree", "communication implementation"}};
+  for (const auto& kind : kinds) {
+    for (int odd = 0; odd < 3; ++odd) {
+      SCOPED_TRACE(kind.option + (" on rank " + std::to_string(odd)));
+      workers_.clear();
+      const std::string joined = Joined(3);
+      const auto begin = Steady::now();
+      for (int r = 0; r < 3; ++r) {
+        std::vector<std::string> more = {"1", "1", "start=100"};
+        if (r == odd) more.push_back(kind.option);
+        Spawn(r, joined, more);
+      }
+      for (auto& worker : workers_) {
+        EXPECT_EQ(worker->Wait(20), 2) << worker->Output();
+        EXPECT_NE(worker->Output().find(kind.cause), std::string::npos)
+            << worker->Output();
+        EXPECT_NE(worker->Output().find("rank " + std::to_string(odd)),
+                  std::string::npos)
+            << worker->Output();
+      }
+      EXPECT_LT(SecondsSince(begin), 30);
+    }
+  }
+}
+
+TEST_F(RingProcessTest, AnotherListOfTheSameHostsEndsBothSides) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  Spawn(0, addresses[0] + "," + addresses[1], {"1", "1", "start=100"});
+  Spawn(1, addresses[0] + "," + addresses[1] + "," + addresses[2],
+        {"1", "1", "start=100"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(20), 2) << worker->Output();
+    EXPECT_NE(
+        worker->Output().find("rank 1 was given other workers than rank 0"),
+        std::string::npos)
+        << worker->Output();
+  }
+}
+
+// A worker of another list on a host that is none of this one's ranks': it
+// ends, and the others wait on.
+TEST_F(RingProcessTest, AnotherListOfAnotherHostEndsOnlyTheStranger) {
+  std::vector<int> ports;
+  ASSERT_TRUE(FindLocalPorts(4, &ports).ok());
+  const auto at = [&](const char* host, int i) {
+    return std::string(host) + ":" + std::to_string(ports[i]);
+  };
+  const std::string zero = at("127.0.0.1", 0);
+  const std::string joined = zero + "," + at("127.0.0.9", 1);
+  Spawn(0, joined, {"1000", "5", "start=60", "tcp=1"});
+  Pause(200);
+  // Dials rank 0 from 127.0.0.1, where rank 1 of the list is not.
+  Spawn(1, zero + "," + at("127.0.0.1", 2), {"1", "1", "start=60", "tcp=1"});
+  EXPECT_EQ(workers_[1]->Wait(20), 2) << workers_[1]->Output();
+  EXPECT_NE(workers_[1]->Output().find("refused this worker"),
+            std::string::npos)
+      << workers_[1]->Output();
+  EXPECT_EQ(workers_[0]->Wait(1.5), -1) << workers_[0]->Output();
+  const std::string said = workers_[0]->Output();
+  EXPECT_NE(said.find("refused a connection from 127.0.0.1:"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find(" waits for rank 1 (127.0.0.9:"), std::string::npos)
+      << said;
+  Spawn(1, joined, {"1000", "5", "start=60", "tcp=1"});
+  EXPECT_EQ(workers_[0]->Wait(20), 0) << workers_[0]->Output();
+  EXPECT_EQ(workers_[2]->Wait(20), 0) << workers_[2]->Output();
+}
+
+TEST_F(RingProcessTest, AWaitingWorkerSaysForWhomAndARefusedOneWhy) {
+  const std::string joined = Joined(3);
+  const auto begin = Steady::now();
+  Spawn(0, joined, {"1", "1", "start=100", "job=apples"});
+  Spawn(1, joined, {"1", "1", "start=100", "job=pears"});
+  const auto says = [&](int worker, const std::string& text) {
+    for (int i = 0; i < 3000; ++i) {
+      if (workers_[worker]->Output().find(text) != std::string::npos) {
+        return true;
+      }
+      Pause(10);
+    }
+    return false;
+  };
+  EXPECT_TRUE(says(0, "refused a connection from ")) << workers_[0]->Output();
+  EXPECT_TRUE(says(1, "refused this worker, rank 1 of 3 ("))
+      << workers_[1]->Output();
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(says(r, " waits for rank ")) << workers_[r]->Output();
+    EXPECT_NE(workers_[r]->Output().find("rank 2 (127.0.0.1:"),
+              std::string::npos);
+    EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
+  }
+  RecordProperty("seconds", std::to_string(SecondsSince(begin)));
+  // Of dozens of tries one line.
+  const std::string said = workers_[0]->Output();
+  EXPECT_EQ(said.find("refused a connection"),
+            said.rfind("refused a connection"))
+      << said;
+}
+
+TEST_F(RingProcessTest, AWorkerThatWaitsForALostOneSaysSo) {
+  const std::string joined = Joined(2);
+  const std::vector<std::string> more = {"1000",     "0",        "timeout=5",
+                                         "start=60", "reform=1", "pause=5"};
+  for (int r = 0; r < 2; ++r) Spawn(r, joined, more);
+  WaitUntilUp();
+  workers_[1]->Signal(SIGKILL);
+  for (int i = 0; i < 3000; ++i) {
+    if (workers_[0]->Output().find(" waits for rank 1 (") !=
+        std::string::npos) {
+      break;
+    }
+    Pause(10);
+  }
+  EXPECT_NE(workers_[0]->Output().find("), missing for 1 s: "),
+            std::string::npos)
+      << workers_[0]->Output();
+}
+
+// --- ringlet train ---
+
+class TrainTest : public RingProcessTest {
+ protected:
+  // Worker `rank` of the job, with a RUN.json and more flags.
+  void Train(int rank, const std::vector<std::string>& more) {
+    std::string list;
+    for (const std::string& address : addresses_of_) {
+      list += (list.empty() ? "\"" : ", \"") + address + "\"";
+    }
+    std::vector<std::string> arguments = {
+        "/usr/bin/env",
+        "TF_CONFIG={\"cluster\": {\"worker\": [" + list +
+            "]}, \"task\": {\"type\": \"worker\", \"index\": " +
+            std::to_string(rank) + "}}",
+        EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
+        "train"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    workers_.push_back(std::make_unique<Child>(
+        arguments, folder_ / ("worker" + std::to_string(workers_.size()))));
+  }
+  void SetUp() override {
+    std::vector<int> ports;
+    ASSERT_TRUE(FindLocalPorts(3, &ports).ok());
+    for (const int port : ports) {
+      addresses_of_.push_back("127.0.0.1:" + std::to_string(port));
+    }
+  }
+  std::string Run() const {
+    return EnvironmentOr("RINGLET_SOURCE", ".") + "/samples/mnist_workers.json";
+  }
+  const std::vector<std::string> few_ = {
+      "--epochs", "1", "--steps-per-epoch", "2", "--batch-size", "4"};
+  std::vector<std::string> With(const std::string& run,
+                                std::vector<std::string> more) const {
+    more.insert(more.begin(), run);
+    more.insert(more.end(), few_.begin(), few_.end());
+    return more;
+  }
+
+  std::vector<std::string> addresses_of_;
+};
+
+// However a rank is unable to take part, at once or after the others have
+// waited: all end, with its rank and its reason.
+TEST_F(TrainTest, OneBrokenRankEndsAll) {
+  WriteWhole(folder_ / "broken.json", "{\"model\": 3");
+  WriteWhole(folder_ / "model.json", "{\"model\": {\"class_name\": \"No\"}}");
+  std::string no_data = ReadWhole(Run());
+  for (size_t at; (at = no_data.find("../data/")) != std::string::npos;) {
+    no_data.replace(at, 8, "/nowhere/");
+  }
+  WriteWhole(folder_ / "data.json", no_data);
+  const struct {
+    std::string run;
+    std::vector<std::string> more;
+    const char* cause;
+  } kinds[] = {{"/none.json", {}, "/none.json"},
+               {folder_ / "broken.json", {}, "broken.json"},
+               {folder_ / "model.json", {}, "model.json"},
+               {folder_ / "data.json", {}, "/nowhere/"},
+               {Run(), {"--threads", "0"}, "its flags are wrong"},
+               {Run(), {"--init", "/none.npz"}, "/none.npz"}};
+  int n = 0;
+  for (const auto& kind : kinds) {
+    const int culprit = n++ % 3;
+    SCOPED_TRACE(kind.cause + (" on rank " + std::to_string(culprit)));
+    workers_.clear();
+    const auto begin = Steady::now();
+    for (int r = 0; r < 3; ++r) {
+      if (n > 3 && r == 0) Pause(300);
+      if (r == culprit) {
+        Train(r, With(kind.run, kind.more));
+      } else {
+        Train(r, With(Run(), {}));
+      }
+    }
+    for (int r = 0; r < 3; ++r) {
+      const int code = workers_[r]->Wait(20);
+      const std::string said = workers_[r]->Output();
+      EXPECT_TRUE(code == 1 || code == 2) << code << said;
+      if (r == culprit) continue;
+      EXPECT_NE(said.find("rank " + std::to_string(culprit) + " (" +
+                          addresses_of_[culprit] + ") cannot take part: "),
+                std::string::npos)
+          << said;
+      EXPECT_NE(said.find(kind.cause), std::string::npos) << said;
+    }
+    EXPECT_LT(SecondsSince(begin), 30);
+  }
+}
+
+// Nobody waits for somebody who ends too.
+TEST_F(TrainTest, WhereAllAreBrokenAllEndAtOnce) {
+  const auto begin = Steady::now();
+  for (int r = 0; r < 3; ++r) Train(r, {"/none.json"});
+  for (auto& worker : workers_) EXPECT_GT(worker->Wait(20), 0);
+  EXPECT_LT(SecondsSince(begin), 4) << "they waited for one another";
+}
+
+// Another start of a worker of a running job, with a RUN.json that is broken:
+// the job does not hear of it. Nor does one that is already met.
+TEST_F(TrainTest, AWithdrawalInTheNameOfOneWhoIsThereEndsNobody) {
+  for (int r = 0; r < 2; ++r) Train(r, With(Run(), {}));
+  for (int i = 0; i < 3000; ++i) {  // rank 2 is missing; 0 and 1 have met
+    if (workers_[0]->Output().find(" waits for rank 2 (") !=
+        std::string::npos) {
+      break;
+    }
+    Pause(10);
+  }
+  Train(1, {"/none.json"});
+  EXPECT_GT(workers_[2]->Wait(20), 0);
+  EXPECT_EQ(workers_[0]->Wait(0), -1) << workers_[0]->Output();
+  EXPECT_EQ(workers_[1]->Wait(0), -1) << workers_[1]->Output();
+  Train(2, With(Run(), {}));
+  for (const int i : {0, 1, 3}) {
+    EXPECT_EQ(workers_[i]->Wait(100), 0) << workers_[i]->Output();
   }
 }
 

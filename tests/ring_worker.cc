@@ -32,6 +32,7 @@
 
 #include "core/crc32c.h"
 #include "net/ring_collective.h"
+#include "net/withdrawal.h"
 
 namespace ringlet {
 namespace {
@@ -55,7 +56,7 @@ struct Ends {
 };
 
 // The greatest round of any rank.
-Status AgreeOnRound(RingCollective* ring, long* round) {
+Status AgreeOnRound(Collective* ring, long* round) {
   int64_t mine = *round;
   std::vector<int64_t> all(static_cast<size_t>(ring->size()));
   RINGLET_RETURN_IF_ERROR(
@@ -65,7 +66,7 @@ Status AgreeOnRound(RingCollective* ring, long* round) {
 }
 
 // After a loss, until the ring is there again or cannot be.
-Status FormAgain(RingCollective* ring, Status lost) {
+Status FormAgain(Collective* ring, Status lost) {
   while (lost.code() == Code::kPeerLost) {
     std::printf("again: %s\n", lost.message());
     std::fflush(stdout);
@@ -74,7 +75,7 @@ Status FormAgain(RingCollective* ring, Status lost) {
   return lost;
 }
 
-Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
+Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
               const Ends& ends) {
   std::vector<float> v(count);
   uint32_t digest = 0;
@@ -116,7 +117,7 @@ Status Rounds(RingCollective* ring, size_t count, long rounds, int pause_ms,
   return Status();
 }
 
-void Time(RingCollective* ring, size_t count, long rounds, Status* status) {
+void Time(Collective* ring, size_t count, long rounds, Status* status) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> v(count);
   for (long round = 0; round < rounds && status->ok(); ++round) {
@@ -130,7 +131,7 @@ void Time(RingCollective* ring, size_t count, long rounds, Status* status) {
   std::fflush(stdout);
 }
 
-Status Bench(RingCollective* ring, size_t count, long rounds) {
+Status Bench(Collective* ring, size_t count, long rounds) {
   Status status;
   if (rounds > 0) Time(ring, count, rounds, &status);
   while (status.ok() && std::scanf("%zu %ld", &count, &rounds) == 2) {
@@ -158,7 +159,7 @@ float SoakValue(int rank, long round, size_t i) {
   return static_cast<float>((rank + 1) * (1 + (round + i) % 7));
 }
 
-Status Soak(RingCollective* ring, size_t most, long rounds) {
+Status Soak(Collective* ring, size_t most, long rounds) {
   std::mt19937 random(1);  // the same on every rank
   const int all = ring->size() * (ring->size() + 1) / 2;
   std::vector<std::vector<float>> vectors;
@@ -193,7 +194,8 @@ Status Soak(RingCollective* ring, size_t most, long rounds) {
   return Status();
 }
 
-Status Main(int argc, char** argv) {
+// `withdrawal` goes on to tell the others once the error is printed.
+Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   if (argc < 5) return InvalidArgument("RANK ADDRESSES COUNT ROUNDS");
   std::map<std::string, std::string> keys;
   for (int i = 5; i < argc; ++i) {
@@ -219,10 +221,10 @@ Status Main(int argc, char** argv) {
   }
   RINGLET_RETURN_IF_ERROR(WireDtypeFromName(
       keys.count("dtype") ? keys["dtype"] : "float32", &options.wire_dtype));
-  std::unique_ptr<RingCollective> ring;
-  Status opened = RingCollective::Open(options, &ring);
+  std::unique_ptr<Collective> ring;
+  Status opened = OpenRing(options, &ring, withdrawal);
   while (keys.count("reform") && opened.code() == Code::kPeerLost) {
-    opened = RingCollective::Open(options, &ring);
+    opened = OpenRing(options, &ring, withdrawal);
   }
   RINGLET_RETURN_IF_ERROR(opened);
   std::printf("up\n");
@@ -249,5 +251,6 @@ Status Main(int argc, char** argv) {
 }  // namespace ringlet
 
 int main(int argc, char** argv) {
-  return ringlet::ExitCode(ringlet::Main(argc, argv));
+  std::unique_ptr<ringlet::Withdrawal> withdrawal;
+  return ringlet::ExitCode(ringlet::Main(argc, argv, &withdrawal));
 }

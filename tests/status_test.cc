@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 #include <csignal>
+#include <map>
 
 #include <atomic>
 #include <cerrno>
@@ -118,6 +119,38 @@ TEST(StatusTest, ExitCodesTellUsageFromFailureFromResumable) {
   EXPECT_EQ(ExitCode(PeerLost(1, "gone")), 75);
   EXPECT_EQ(ExitCode(Interrupted(SIGINT, "Ctrl-C")), 130);
   EXPECT_EQ(ExitCode(Interrupted(15, "stop").Annotate("fit")), 143);
+}
+
+// What supervisors go by (docs/porting.md): every code's, and no other.
+TEST(StatusTest, EveryCodeHasItsExitCode) {
+  const std::map<Code, int> all = {{Code::kOk, 0},
+                                   {Code::kInvalidArgument, 2},
+                                   {Code::kNotFound, 1},
+                                   {Code::kAlreadyExists, 1},
+                                   {Code::kCorruption, 1},
+                                   {Code::kResourceExhausted, 1},
+                                   {Code::kUnavailable, 1},
+                                   {Code::kPeerLost, 75},
+                                   {Code::kDeadlineExceeded, 1},
+                                   {Code::kCancelled, 75},
+                                   {Code::kInterrupted, 128},
+                                   {Code::kUnimplemented, 2},
+                                   {Code::kIo, 1},
+                                   {Code::kInternal, 1},
+                                   {Code::kOutOfSync, 3}};
+  ASSERT_EQ(all.size(), static_cast<size_t>(kLastCode) + 1);
+  for (const auto& [code, exit_code] : all) {
+    if (code == Code::kOk) continue;
+    EXPECT_EQ(ExitCodeOf(Error(code, "x")), exit_code) << CodeName(code);
+    EXPECT_EQ(ExitCode(Error(code, "x")), exit_code) << CodeName(code);
+    // Nothing that another start cures is permanent.
+    const bool permanent = IsPermanent(Error(code, "x"));
+    EXPECT_TRUE(permanent || exit_code != 2) << CodeName(code);
+    EXPECT_FALSE(permanent && exit_code == 75) << CodeName(code);
+  }
+  EXPECT_TRUE(IsPermanent(OsError(EACCES, "data")));
+  EXPECT_FALSE(IsPermanent(OsError(EIO, "data")));
+  EXPECT_FALSE(IsPermanent(Status()));
 }
 
 }  // namespace

@@ -1,10 +1,15 @@
 // ringlet launch: several workers on this machine, one command.
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/thread.h"
 #include "net/launcher.h"
+#include "run_config.h"
 
 namespace ringlet {
 namespace {
@@ -18,7 +23,8 @@ with a TF_CONFIG of its own. Their output appears line by line behind "[0] ",
 constexpr char kMore[] = R"(
 Exit code: 0 where all workers ended with 0; otherwise that of the worker that
 failed first (128 + signal where it was killed). 2 for wrong usage, 127 where
-COMMAND is not found, 126 where it cannot be run.
+COMMAND is not found, 126 where it cannot be run. A worker that ends with 2, a
+wrong configuration, is not started again.
 
 Example: ringlet launch -n 2 -- ringlet train RUN.json
 )";
@@ -38,6 +44,43 @@ int LaunchExitCode(const Result<int>& result) {
   }
 }
 
+// Of each worker, as far as the command says: those of "ringlet train
+// RUN.json".
+int64_t ThreadsOf(const std::vector<std::string>& command) {
+  const std::string& program = command[0];
+  if (program.substr(program.rfind('/') + 1) != "ringlet" ||
+      command.size() < 2 || command[1] != "train") {
+    return 1;
+  }
+  const std::string flag = "--threads";
+  RunConfig config;
+  for (size_t i = 2; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == flag && i + 1 < command.size()) {
+      return std::atoll(command[i + 1].c_str());
+    }
+    if (word.compare(0, flag.size() + 1, flag + "=") == 0) {
+      return std::atoll(word.c_str() + flag.size() + 1);
+    }
+    const size_t dot = word.rfind(".json");
+    if (dot == std::string::npos || dot + 5 != word.size()) continue;
+    ReadRunConfig(word, &config).IgnoreError();  // which the workers tell
+  }
+  return config.fit.threads;
+}
+
+void WarnOfFewCores(const LaunchOptions& options) {
+  const int64_t threads = ThreadsOf(options.command);
+  const int cores = UsableCores();
+  if (threads < 1 || options.workers * threads <= cores) return;
+  std::fprintf(stderr,
+               "warning: %d workers with %" PRId64
+               " %s each compute on %d %s: they take turns, and no step is "
+               "done before the last of them\n",
+               options.workers, threads, threads == 1 ? "thread" : "threads",
+               cores, cores == 1 ? "core" : "cores");
+}
+
 }  // namespace
 
 int LaunchCommand(const std::vector<std::string>& line) {
@@ -46,7 +89,8 @@ int LaunchCommand(const std::vector<std::string>& line) {
   CommandLine flags("launch", "[--] COMMAND [ARGUMENTS]", kAbout, kMore);
   flags.StopAtFirstArgument();
   flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers, "how many workers");
-  flags.Switch("--restart", &options.restart, "start a failed worker again");
+  flags.Switch("--restart", &options.restart,
+               "start a failed worker again (not after exit code 2)");
   flags.Int("--max-restarts", 0, 1000000, &max_restarts,
             "each at most N times (3)");
   flags.Number("--backoff", "SECONDS", 0, 1e6, &options.backoff_seconds,
@@ -67,6 +111,7 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.workers = static_cast<int>(workers);
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
+  WarnOfFewCores(options);
   return LaunchExitCode(Launch(options));
 }
 

@@ -195,14 +195,6 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
       .Annotate("data.validation");
 }
 
-int CommandExitCode(const Status& status) {
-  const int code = ExitCode(status);
-  // Not a host's name, which may be known later.
-  const bool no_file =
-      status.code() == Code::kNotFound && status.os_error() == ENOENT;
-  return no_file ? 2 : code;
-}
-
 Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return Status();
   struct stat about;

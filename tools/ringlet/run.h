@@ -46,10 +46,6 @@ struct RunData {
 };
 Status OpenRunData(const RunConfig& config, int world, RunData* data);
 
-// The exit code of a command, its error told: as ExitCode, but 2 also for a
-// file that the command line or RUN.json names and that is not there.
-int CommandExitCode(const Status& status);
-
 // An error where a file of this name could not be made.
 Status CheckWritable(const char* flag, const std::string& path);
 

@@ -42,21 +42,19 @@ struct TrainFlags {
   bool no_save = false;
 };
 
-Status ReadCluster(const std::string& path, const StrategyConfig& strategy,
-                   ClusterConfig* cluster) {
-  RINGLET_RETURN_IF_ERROR(
-      ClusterFromEnvironment(Environment::Process(), cluster));
-  if (cluster->is_evaluator) {
+Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
+                    const ClusterConfig& cluster) {
+  if (cluster.is_evaluator) {
     return InvalidArgument(
         "the environment makes this process an evaluator, which does not "
         "train; run ringlet evaluate");
   }
-  if (cluster->world_size >= strategy.min_workers) return Status();
+  if (cluster.world_size >= strategy.min_workers) return Status();
   return InvalidArgument(
       "%s: strategy.min_workers: is %" PRId64
       ", but the environment (TF_CONFIG or its like) names %d; start more, or "
       "ask for fewer",
-      path.c_str(), strategy.min_workers, cluster->world_size);
+      path.c_str(), strategy.min_workers, cluster.world_size);
 }
 
 // What the chief keeps of a run, and where.
@@ -229,58 +227,97 @@ std::string HowToUse(const std::string& run, const RunConfig& config,
          (config.validation.empty() ? " --part train" : "");
 }
 
-// All that one worker can see to be wrong is told before it waits for others.
-Status Train(const std::string& path, const TrainFlags& flags) {
-  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save).Annotate("--save"));
-  MultiWorkerMirroredStrategy strategy;  // outlives the model
+// A run that one worker has read and found nothing wrong with.
+struct Prepared {
   RunConfig config;
+  RunData data;
+  Keeping keeping;
+  bool says = false;  // this worker tells of the job
+};
+
+// All that one worker can see to be wrong is told before it waits for others.
+Status Prepare(const std::string& path, const TrainFlags& flags,
+               const ClusterConfig& cluster, Prepared* run) {
+  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save).Annotate("--save"));
+  RunConfig& config = run->config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
-  ClusterConfig cluster;
-  RINGLET_RETURN_IF_ERROR(ReadCluster(path, config.strategy, &cluster));
-  Keeping keeping;
+  RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(
-      PlanKeeping(path, config, flags, cluster.is_chief, &keeping));
+      PlanKeeping(path, config, flags, cluster.is_chief, &run->keeping));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
   }
-  const bool says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
-  if (says) {
+  run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
+  if (run->says) {
     Print("%s", Beginning(path, config.fit, cluster.world_size).c_str());
   }
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
-  RunData data;
-  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &data)
+  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &run->data)
                               .Annotate("%s", path.c_str()));
   std::string digest;
-  RINGLET_RETURN_IF_ERROR(
-      RunDigest(config, flags.init, data, cluster.world_size, &digest));
-  RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &keeping));
-  if (says) Print("%s; %s", AboutData(data).c_str(), keeping.said.c_str());
-
-  strategy = MultiWorkerMirroredStrategy::FromCluster(cluster,
-                                                      config.strategy.options);
-  RINGLET_RETURN_IF_ERROR(strategy.status());
-  if (strategy.num_workers() > 1) {
-    RINGLET_RETURN_IF_ERROR(
-        MakeModel(&config, flags.init, strategy.collective()));
+  RINGLET_RETURN_IF_ERROR(RunDigest(config, flags.init, run->data,
+                                    cluster.world_size, &digest));
+  RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &run->keeping));
+  if (run->says) {
+    Print("%s; %s", AboutData(run->data).c_str(), run->keeping.said.c_str());
   }
-  FitOptions options = OptionsOf(config, data, flags, keeping);
+  return Status();
+}
+
+Status FitAndTell(const std::string& path, const TrainFlags& flags,
+                  const Prepared& run, bool chief) {
+  FitOptions options = OptionsOf(run.config, run.data, flags, run.keeping);
   const auto notes = std::make_shared<NotesSavedModel>();
   options.callbacks.push_back(notes);
-  const Status trained = config.model->Fit(data.train, options).status();
-  if (trained.code() == Code::kInterrupted && cluster.is_chief) {
+  const Status trained =
+      run.config.model->Fit(run.data.train, options).status();
+  if (trained.code() == Code::kInterrupted && chief) {
     return Interrupted(
         trained.os_error(),
         "%s; --init takes the weights of a file, and the callback "
         "BackupAndRestore lets the same command go on where it was",
         trained.message());
   }
-  if (trained.ok() && says && !notes->path().empty()) {
-    Print("%s", HowToUse(path, config, notes->path()).c_str());
+  if (trained.ok() && run.says && !notes->path().empty()) {
+    Print("%s", HowToUse(path, run.config, notes->path()).c_str());
   }
   return trained;
+}
+
+// The strategy goes on to tell the other workers of an error once this has
+// returned: print the error first.
+Status Train(const std::string& path, const TrainFlags& flags,
+             MultiWorkerMirroredStrategy* strategy) {
+  Prepared run;
+  ClusterConfig cluster;
+  RINGLET_RETURN_IF_ERROR(
+      ClusterFromEnvironment(Environment::Process(), &cluster));
+  const Status prepared = Prepare(path, flags, cluster, &run);
+  const StrategyOptions& options = run.config.strategy.options;
+  if (!prepared.ok()) {
+    *strategy =
+        MultiWorkerMirroredStrategy::Withdrawn(cluster, options, prepared);
+    return prepared;
+  }
+  *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
+  RINGLET_RETURN_IF_ERROR(strategy->status());
+  if (strategy->num_workers() > 1) {
+    const Status made =
+        MakeModel(&run.config, flags.init, strategy->collective());
+    if (!made.ok()) strategy->collective()->Abort(made);
+    RINGLET_RETURN_IF_ERROR(made);
+  }
+  return FitAndTell(path, flags, run, cluster.is_chief);
+}
+
+// What it printed is wrong with its flags. The others wait for it.
+MultiWorkerMirroredStrategy RefusedFlags() {
+  ClusterConfig cluster;
+  ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
+  return MultiWorkerMirroredStrategy::Withdrawn(
+      cluster, {}, InvalidArgument("its flags are wrong; it says which"));
 }
 
 }  // namespace
@@ -299,12 +336,18 @@ int TrainCommand(const std::vector<std::string>& line) {
   flags.Text("--log-steps", "FILE.csv", &values.log_steps,
              "a row a step: epoch, step, loss, metrics, exactly");
   int code = 0;
-  if (!flags.Parse(line, 1, 1, &code)) return code;
-  if (values.no_save && !values.save.empty()) {
-    return flags.UsageError(
+  MultiWorkerMirroredStrategy strategy;  // outlives the model
+  bool right = flags.Parse(line, 1, 1, &code);
+  if (right && values.no_save && !values.save.empty()) {
+    code = flags.UsageError(
         InvalidArgument("--save and --no-save do not go together"));
+    right = false;
   }
-  return CommandExitCode(Train(flags.arguments()[0], values));
+  if (!right) {
+    if (code != 0) strategy = RefusedFlags();
+    return code;
+  }
+  return InputExitCode(Train(flags.arguments()[0], values, &strategy));
 }
 
 }  // namespace ringlet

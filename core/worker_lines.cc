@@ -1,0 +1,52 @@
+#include "worker_lines.h"
+
+#include <cinttypes>
+
+namespace ringlet {
+
+WorkerLines::WorkerLines(const Collective& collective, Verbose verbose,
+                         FILE* out)
+    : collective_(collective),
+      out_(out),
+      silent_(verbose == Verbose::kSilent || collective.rank() == 0) {}
+
+std::string WorkerLines::Self() const {
+  const std::string address = collective_.address(collective_.rank());
+  return "worker " + std::to_string(collective_.rank()) + " of " +
+         std::to_string(collective_.size()) +
+         (address.empty() ? "" : " at " + address);
+}
+
+void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
+  if (silent_ || begun_) return;
+  begun_ = true;
+  const int world = collective_.size();
+  const std::string chief = collective_.address(0);
+  std::fprintf(out_,
+               "%s: trains %" PRId64 " of %" PRId64
+               " examples a step, %d replicas in step, epochs %" PRId64
+               " to %" PRId64 "; the chief%s%s shows the progress\n",
+               Self().c_str(), dataset.LargestPart(world), dataset.batch_size(),
+               world, fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
+               chief.c_str());
+  std::fflush(out_);
+}
+
+void WorkerLines::End(const FitState& fit, const Status& status, int64_t epochs,
+                      int64_t steps) {
+  if (silent_ || !begun_) return;
+  if (status.ok()) {
+    std::fprintf(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all\n",
+                 Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs",
+                 steps);
+  } else {
+    std::fprintf(out_,
+                 "%s: ended in epoch %" PRId64 ", after %" PRId64 " of %" PRId64
+                 " steps: %s, exit code %d\n",
+                 Self().c_str(), fit.epoch + 1, fit.step, fit.steps_per_epoch,
+                 CodeName(status.code()), ExitCodeOf(status.code()));
+  }
+  std::fflush(out_);
+}
+
+}  // namespace ringlet
