@@ -66,9 +66,11 @@ int main() {
   if (strategy.num_workers() != 1) return 3;
   Sequential model = BuildAndCompile();
   auto teller = std::make_shared<Teller>();
+  EarlyStoppingOptions stopping;
+  stopping.monitor = "loss";
   FitOptions options;
   options.epochs = 2;
-  options.callbacks = {EarlyStopping({}), teller};
+  options.callbacks = {EarlyStopping(stopping), teller};
   // With RTTI a program may ask what a callback is, the library's own too.
   int tellers = 0;
   for (const auto& callback : options.callbacks) {
