@@ -44,7 +44,7 @@ void WorkerLines::End(const FitState& fit, const Status& status, int64_t epochs,
                  "%s: ended in epoch %" PRId64 ", after %" PRId64 " of %" PRId64
                  " steps: %s, exit code %d\n",
                  Self().c_str(), fit.epoch + 1, fit.step, fit.steps_per_epoch,
-                 CodeName(status.code()), ExitCodeOf(status.code()));
+                 CodeName(status.code()), ExitCodeOf(status));
   }
   std::fflush(out_);
 }
