@@ -60,12 +60,12 @@ struct NpyInput {
     }
     array->shape = layout.shape;
     array->dtype = layout.is_text() ? DType::kInt32 : layout.dtype();
-    const uint64_t bytes =
-        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
-    RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
     RINGLET_RETURN_IF_ERROR(file.ReadArray(
         static_cast<uint64_t>(layout.stored_bytes()), &array->data));
     if (layout.native()) return Status();
+    const uint64_t bytes =
+        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
+    RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
     std::vector<unsigned char> stored(static_cast<size_t>(bytes));
     stored.swap(array->data);
     return layout.is_text()

@@ -243,7 +243,7 @@ def test_a_checkpoint_of_the_whole_model_is_enough(folder):
 def test_a_folder_that_cannot_be_written_is_told_at_once(folder):
     if os.geteuid() == 0:
         # Root may write everywhere but on a file system that takes nothing.
-        out, err = folder.run("train", str(folder.path / "run.json"), code=1,
+        out, err = folder.run("train", str(folder.path / "run.json"), code=2,
                               cwd="/proc")
         assert "Epoch" not in out, out
     else:
