@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "../core/message.h"
 #include "json.h"
 
 namespace ringlet {
@@ -40,9 +41,8 @@ void TellClassNames(const std::string& path,
   if (names.size() > kMostListed) {
     list += " and " + std::to_string(names.size() - kMostListed) + " more";
   }
-  std::fprintf(stderr,
-               "note: %s: labels are names, classes in their order: %s\n",
-               path.c_str(), list.c_str());
+  Notice("note: %s: labels are names, classes in their order: %s", path.c_str(),
+         list.c_str());
 }
 
 }  // namespace ringlet

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "../core/message.h"
 #include "array_source.h"
 #include "class_names.h"
 #include "file_kind.h"
@@ -221,12 +222,11 @@ class CsvReader {
   }
 
   void Tell(const char* what, const char* otherwise) const {
-    std::fprintf(stderr,
-                 "note: %s: line %" PRId64
-                 " %s; where that is wrong say \"header\": %s in RUN.json "
-                 "(evaluate, predict: --%sheader)\n",
-                 path_.c_str(), first_number_, what, otherwise,
-                 otherwise[0] == 'f' ? "no-" : "");
+    Notice("note: %s: line %" PRId64
+           " %s; where that is wrong say \"header\": %s in RUN.json "
+           "(evaluate, predict: --%sheader)",
+           path_.c_str(), first_number_, what, otherwise,
+           otherwise[0] == 'f' ? "no-" : "");
   }
 
   // The first line as a row, unless `next`, the row after it, shows that it

@@ -509,7 +509,7 @@ void SetTimer(uv_timer_t* timer, double seconds, uv_timer_cb callback) {
 }
 
 std::string Cause(int code) {
-  return code > 128 ? "was killed by signal " + std::to_string(code - 128)
+  return code > 128 ? "was ended by signal " + std::to_string(code - 128)
                     : "ended with exit code " + std::to_string(code);
 }
 

@@ -12,6 +12,8 @@
 #include <deque>
 #include <thread>
 
+#include "../core/message.h"
+
 namespace ringlet {
 namespace {
 
@@ -138,10 +140,8 @@ class MpiCollective final : public Collective {
     status_ =
         reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
     if (size_ == 1) return;
-    std::fprintf(stderr, "error: rank %d failed: %s\n", rank_,
-                 status_.message());
-    std::fflush(stderr);
-    MPI_Abort(MPI_COMM_WORLD, ExitCode(status_));
+    Notice("error: rank %d failed: %s", rank_, status_.message());
+    MPI_Abort(MPI_COMM_WORLD, ExitCodeOf(status_));
   }
 
   Status Reform() override {

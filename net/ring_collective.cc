@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../core/byte_order.h"
+#include "../core/message.h"
 #include "loop.h"
 #include "name_lookup.h"
 #include "own_addresses.h"
@@ -303,10 +304,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     }
   }
 
-  static void Say(const std::string& text) {
-    std::fprintf(stderr, "%s\n", text.c_str());
-    std::fflush(stderr);
-  }
+  static void Say(const std::string& text) { Notice("%s", text.c_str()); }
 
   void End() {
     Close();

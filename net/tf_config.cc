@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "../core/message.h"
 #include "json.h"
 #include "resolvers.h"
 
@@ -238,10 +239,10 @@ void WarnWithoutCluster(Json root) {
         key == "job") {
       continue;
     }
-    std::fprintf(stderr,
-                 "warning: TF_CONFIG: there is no \"cluster\", and %s is not "
-                 "known: this is one worker alone\n",
-                 Quoted(key).c_str());
+    Notice(
+        "warning: TF_CONFIG: there is no \"cluster\", and %s is not "
+        "known: this is one worker alone",
+        Quoted(key).c_str());
     return;
   }
 }

@@ -94,7 +94,7 @@ int main() {
           .Fit(Dataset(MemorySource(number, x, number, y, 64)).Batch(8),
                options)
           .status();
-  std::printf("learned y = %.2f x + %.2f\n", double{model.weights()[0]},
-              double{model.weights()[1]});
+  Print("learned y = %.2f x + %.2f", double{model.weights()[0]},
+        double{model.weights()[1]});
   return ExitCode(trained);
 }

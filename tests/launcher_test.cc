@@ -300,7 +300,7 @@ TEST_F(LauncherTest, TheFirstFailuresCodeIsTheJobs) {
 
 TEST_F(LauncherTest, AKilledWorkerCountsAs128AndTheSignal) {
   EXPECT_EQ(RunScript(2, "[ $i = 0 ] || kill -9 $$"), 128 + SIGKILL);
-  EXPECT_NE(err().find("worker 1 was killed by signal 9"), std::string::npos);
+  EXPECT_NE(err().find("worker 1 was ended by signal 9"), std::string::npos);
 }
 
 TEST_F(LauncherTest, AfterAFailureTheOthersMayEndByThemselves) {
@@ -503,7 +503,7 @@ TEST_F(LauncherTest, OnATerminalAKilledChiefLeavesItsLineWhole) {
   const Strings screen = Screen(terminal.Shown());
   ASSERT_EQ(screen.size(), 2u);
   EXPECT_EQ(screen[0], "[0] step 1");
-  EXPECT_EQ(screen[1], "[launcher] worker 0 was killed by signal 9");
+  EXPECT_EQ(screen[1], "[launcher] worker 0 was ended by signal 9");
 }
 
 TEST_F(LauncherTest, NothingOfManyLinesIsLostOnATerminal) {

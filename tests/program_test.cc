@@ -1480,7 +1480,7 @@ TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
     if (workers.size() == 2) kill(workers[lost], SIGKILL);
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
-    EXPECT_NE(err_.find("was killed by signal 9"), std::string::npos) << err_;
+    EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
     EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
         << out_;
     EXPECT_NE(out_.find(" of 400, from the memory of the workers\n"),

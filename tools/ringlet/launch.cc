@@ -7,6 +7,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/message.h"
 #include "core/thread.h"
 #include "net/launcher.h"
 #include "run_config.h"
@@ -73,12 +74,11 @@ void WarnOfFewCores(const LaunchOptions& options) {
   const int64_t threads = ThreadsOf(options.command);
   const int cores = UsableCores();
   if (threads < 1 || options.workers * threads <= cores) return;
-  std::fprintf(stderr,
-               "warning: %d workers with %" PRId64
-               " %s each compute on %d %s: they take turns, and no step is "
-               "done before the last of them\n",
-               options.workers, threads, threads == 1 ? "thread" : "threads",
-               cores, cores == 1 ? "core" : "cores");
+  Notice("warning: %d workers with %" PRId64
+         " %s each compute on %d %s: they take turns, and no step is "
+         "done before the last of them",
+         options.workers, threads, threads == 1 ? "thread" : "threads", cores,
+         cores == 1 ? "core" : "cores");
 }
 
 }  // namespace
