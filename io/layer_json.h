@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/layers.h"
+#include "../core/layers.h"
 #include "keras_json.h"
 
 namespace ringlet {
