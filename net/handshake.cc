@@ -108,7 +108,9 @@ Code CodeOf(uint64_t value) {
   return known ? static_cast<Code>(value) : Code::kInternal;
 }
 
-Status CheckMember(const Identity& self, const Identity& peer) {
+namespace {
+
+Status CheckJob(const Identity& self, const Identity& peer) {
   const std::string job = Printable(
       reinterpret_cast<const uint8_t*>(peer.job.data()), peer.job.size());
   if (peer.job != self.job) {
@@ -117,6 +119,10 @@ Status CheckMember(const Identity& self, const Identity& peer) {
         "address, or the jobs are named differently",
         self.job.c_str(), self.rank, job.c_str());
   }
+  return Status();
+}
+
+Status CheckList(const Identity& self, const Identity& peer) {
   if (peer.size != self.size || peer.cluster_hash != self.cluster_hash) {
     return InvalidArgument(
         "rank %d was given other workers than rank %d (%d of them, hash "
@@ -128,9 +134,19 @@ Status CheckMember(const Identity& self, const Identity& peer) {
   return Status();
 }
 
+}  // namespace
+
+Status CheckMember(const Identity& self, const Identity& peer) {
+  if (!self.job.empty() && !peer.job.empty()) {
+    RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
+  }
+  return CheckList(self, peer);
+}
+
 Status CheckPeer(const Identity& self, const Identity& peer,
                  int expected_rank) {
-  RINGLET_RETURN_IF_ERROR(CheckMember(self, peer));
+  RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
+  RINGLET_RETURN_IF_ERROR(CheckList(self, peer));
   if (expected_rank >= 0 && peer.rank != expected_rank) {
     return InvalidArgument("rank %d answers where rank %d should be", peer.rank,
                            expected_rank);

@@ -76,7 +76,8 @@ struct Withdraw {
 std::vector<uint8_t> EncodeWithdraw(const Withdraw& withdraw);
 Status DecodeWithdraw(const uint8_t* payload, size_t bytes, Withdraw* out);
 // OK where `peer` belongs to the same list of the same job, whatever its
-// options: it may have been unable to read them.
+// options: it may have been unable to read them. So a job without a name, of
+// either, is every job.
 Status CheckMember(const Identity& self, const Identity& peer);
 // The Code that a byte from the wire stands for; kInternal where it is none.
 Code CodeOf(uint64_t value);

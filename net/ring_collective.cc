@@ -486,7 +486,11 @@ std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
   RingOptions telling;  // whatever is wrong with the others
   telling.addresses = options.addresses;
   telling.rank = options.rank;
-  telling.job = options.job;
+  if (options.job.size() <= kMaxJobBytes) {
+    telling.job = options.job;
+  } else {
+    telling.job.clear();
+  }
   telling.local_sockets = false;  // nobody vouches for who answers there
   telling.start_timeout_seconds = kWithdrawSeconds;
   auto withdrawal = std::make_unique<Withdrawing>(telling, why);

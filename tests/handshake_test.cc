@@ -107,6 +107,21 @@ TEST(HandshakeTest, EveryDifferenceIsNamed) {
   EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
 }
 
+TEST(HandshakeTest, WhoDoesNotKnowItsJobIsAMemberByItsList) {
+  const Identity self = Example();
+  Identity peer = self;
+  peer.rank = 3;
+  peer.job.clear();
+  EXPECT_TRUE(CheckMember(self, peer).ok());
+  EXPECT_TRUE(CheckMember(peer, self).ok());
+  EXPECT_FALSE(CheckPeer(self, peer, 3).ok()) << "it takes no part";
+  peer.cluster_hash ^= 1;
+  EXPECT_FALSE(CheckMember(self, peer).ok());
+  peer = self;
+  peer.job = "cifar";
+  EXPECT_FALSE(CheckMember(self, peer).ok());
+}
+
 TEST(HandshakeTest, OnlyHigherRanksConnect) {
   const Identity self = Example();  // rank 2 of 5
   Identity peer = self;

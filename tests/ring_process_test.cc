@@ -582,6 +582,22 @@ class TrainTest : public RingProcessTest {
   std::string Run() const {
     return EnvironmentOr("RINGLET_SOURCE", ".") + "/samples/mnist_workers.json";
   }
+  // The same of a job that has a name.
+  std::string NamedRun() const {
+    const std::string source =
+        std::filesystem::absolute(EnvironmentOr("RINGLET_SOURCE", "."));
+    std::string text = ReadWhole(Run());
+    for (size_t at; (at = text.find("\"../")) != std::string::npos;) {
+      text.replace(at, 3, "\"" + source + "/");
+    }
+    const std::string strategy = "\"strategy\": {";
+    const size_t at = text.find(strategy);
+    if (at != std::string::npos) {
+      text.insert(at + strategy.size(), "\"job\": \"digits\", ");
+    }
+    WriteWhole(folder_ / "named.json", text);
+    return folder_ / "named.json";
+  }
   const std::vector<std::string> few_ = {
       "--epochs", "1", "--steps-per-epoch", "2", "--batch-size", "4"};
   std::vector<std::string> With(const std::string& run,
@@ -604,19 +620,25 @@ TEST_F(TrainTest, OneBrokenRankEndsAll) {
     no_data.replace(at, 8, "/nowhere/");
   }
   WriteWhole(folder_ / "data.json", no_data);
+  const std::string named = NamedRun();
   const struct {
     std::string run;
     std::vector<std::string> more;
     const char* cause;
-  } kinds[] = {{"/none.json", {}, "/none.json"},
-               {folder_ / "broken.json", {}, "broken.json"},
-               {folder_ / "model.json", {}, "model.json"},
-               {folder_ / "data.json", {}, "/nowhere/"},
-               {Run(), {"--threads", "0"}, "its flags are wrong"},
-               {Run(), {"--init", "/none.npz"}, "/none.npz"}};
+    std::string others;  // what they run; "": the same
+  } kinds[] = {{"/none.json", {}, "/none.json", ""},
+               {folder_ / "broken.json", {}, "broken.json", ""},
+               {folder_ / "model.json", {}, "model.json", ""},
+               {folder_ / "data.json", {}, "/nowhere/", ""},
+               {Run(), {"--threads", "0"}, "its flags are wrong", ""},
+               {Run(), {"--init", "/none.npz"}, "/none.npz", ""},
+               // Who cannot read what its job is called.
+               {Run(), {"--threads", "0"}, "its flags are wrong", named},
+               {"/none.json", {}, "/none.json", named}};
   int n = 0;
   for (const auto& kind : kinds) {
     const int culprit = n++ % 3;
+    const std::string run = kind.others.empty() ? Run() : kind.others;
     SCOPED_TRACE(kind.cause + (" on rank " + std::to_string(culprit)));
     workers_.clear();
     const auto begin = Steady::now();
@@ -625,7 +647,7 @@ TEST_F(TrainTest, OneBrokenRankEndsAll) {
       if (r == culprit) {
         Train(r, With(kind.run, kind.more));
       } else {
-        Train(r, With(Run(), {}));
+        Train(r, With(run, {}));
       }
     }
     for (int r = 0; r < 3; ++r) {

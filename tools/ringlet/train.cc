@@ -230,6 +230,7 @@ std::string HowToUse(const std::string& run, const RunConfig& config,
 // A run that one worker has read and found nothing wrong with.
 struct Prepared {
   RunConfig config;
+  bool read = false;  // the configuration
   RunData data;
   Keeping keeping;
   bool says = false;  // this worker tells of the job
@@ -241,6 +242,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save).Annotate("--save"));
   RunConfig& config = run->config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  run->read = true;
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(
@@ -295,8 +297,9 @@ Status Train(const std::string& path, const TrainFlags& flags,
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), &cluster));
   const Status prepared = Prepare(path, flags, cluster, &run);
-  const StrategyOptions& options = run.config.strategy.options;
+  StrategyOptions& options = run.config.strategy.options;
   if (!prepared.ok()) {
+    if (!run.read) options.job.clear();  // whatever the others call it
     *strategy =
         MultiWorkerMirroredStrategy::Withdrawn(cluster, options, prepared);
     return prepared;
@@ -316,8 +319,10 @@ Status Train(const std::string& path, const TrainFlags& flags,
 MultiWorkerMirroredStrategy RefusedFlags() {
   ClusterConfig cluster;
   ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
+  StrategyOptions options;
+  options.job.clear();  // whatever RUN.json calls it
   return MultiWorkerMirroredStrategy::Withdrawn(
-      cluster, {}, InvalidArgument("its flags are wrong; it says which"));
+      cluster, options, InvalidArgument("its flags are wrong; it says which"));
 }
 
 }  // namespace
