@@ -153,6 +153,8 @@ MAY_SKIP = [
      "a static program takes no names", Build.static),
     ("SafetensorsTest.EncodedElementsAreLittleEndianOnAnyHost",
      "a big-endian machine", Build.big_endian),
+    ("StatusTest.WithoutMemoryEveryThreadGetsTheCodeOfItsError",
+     "a sanitizer takes more memory", Build.sanitized),
     ("SquatterTest.OfAnotherUserHearsNothing", "only root can be another user", not_root),
     ("TorchTest.*", "no python3-torch", no_torch),
     ("TrainingTest.TutorialsRunLearnsAsItDoesElsewhere",

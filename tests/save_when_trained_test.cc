@@ -90,7 +90,13 @@ TEST(SaveWhenTrainedTest, TheModelIsTheTrainedOne) {
   EXPECT_EQ(files.Paths(), before);
 }
 
+// Not as inherited: nohup and a shell's background ignore them.
+void TakeSignals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
+}
+
 TEST(SaveWhenTrainedTest, ASignalInAnyStepLeavesTheModelOfThatStep) {
+  TakeSignals();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     for (const auto& [epoch, step, place] :
          {std::tuple(0, 0, "epoch 1, step 1 of 9"),
@@ -381,7 +387,7 @@ TEST(InterruptsTest, TheSecondSignalDoesWhatItDoesByDefault) {
     for (const int second : {SIGINT, SIGTERM, SIGHUP}) {
       const pid_t child = fork();
       if (child == 0) {
-        signal(SIGINT, SIG_DFL);  // may be ignored here
+        TakeSignals();
         const Interrupts one(/*says=*/false), two(/*says=*/false);
         raise(first);
         raise(second);

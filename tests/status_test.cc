@@ -1,18 +1,25 @@
 #include "core/status.h"
 
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
-#include <csignal>
-#include <map>
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
 
 namespace ringlet {
 namespace {
@@ -51,7 +58,7 @@ TEST(StatusTest, TextOfAnUnknownErrorNumberNamesIt) {
 // has its own code. (The limit of memory is one that sanitizers cannot work
 // under.)
 TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
 #else
   const auto child = [] {
@@ -59,7 +66,8 @@ TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
     const rlimit limit = {kTooLarge, kTooLarge};
     if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
     // An emulator sets no limit.
-    if (std::malloc(kTooLarge) != nullptr) std::_Exit(0);
+    void* volatile taken = std::malloc(kTooLarge);
+    if (taken != nullptr) std::_Exit(0);
     const Code codes[] = {Code::kIo, Code::kCorruption, Code::kNotFound};
     std::atomic<int> right{0};
     std::vector<std::thread> threads;

@@ -411,6 +411,9 @@ def test_numbers_that_look_wrong_are_told(folder):
 
 
 def main():
+    # Not as inherited: nohup and a shell's background ignore them.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tests = [(name, test) for name, test in globals().items()
              if name.startswith("test_")]
     for name, test in tests:
