@@ -212,6 +212,7 @@ std::string AboutData(const RunData& data) {
 
 // A word of a shell's line.
 std::string Quoted(const std::string& word) {
+  if (word[0] == '-') return Quoted("./" + word);  // no flag
   const std::string plain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
   if (word.find_first_not_of(plain) == std::string::npos) return word;
