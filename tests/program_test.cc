@@ -1347,6 +1347,13 @@ TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
   ExpectError({"diff", "m"}, 2, {"A B"});
   ExpectError({"export", "m"}, 2, {"--out is missing"});
   ExpectError({"export", "m", "-o", "m.h5"}, 2, {"'h5'", "npz"});
+  // The model is not lost to its own weights.
+  const std::string model = ReadWhole(folder_ / "m");
+  ExpectError({"export", "m", "--format", "npz", "-o", "./m"}, 2,
+              {"--out ./m: is the file itself"});
+  EXPECT_EQ(ReadWhole(folder_ / "m"), model);
+  ExpectError({"export", "run.json", "-o", "x.npz"}, 2,
+              {"run.json: is a RUN.json, not safetensors"});
   // Weights of another shape.
   WriteRun("\"units\": 8", "\"units\": 9");
   ExpectError({"train", "run.json", "--init", "m"}, 2, {"--init", "kernel"});

@@ -1,9 +1,12 @@
 // ringlet inspect, diff and export: files of weights.
 
+#include <sys/stat.h>
+
 #include <cstdio>
 
 #include "command_line.h"
 #include "commands.h"
+#include "io/file_kind.h"
 #include "io/file_system.h"
 #include "io/inspect.h"
 #include "io/npz.h"
@@ -53,7 +56,9 @@ struct Exported {
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
   SafetensorsReader reader;
-  RINGLET_RETURN_IF_ERROR(reader.Open(FileSystem::Posix(), path));
+  RINGLET_RETURN_IF_ERROR(OtherKind(FileSystem::Posix(), path,
+                                    {FileKind::Format::kSafetensors},
+                                    reader.Open(FileSystem::Posix(), path)));
   for (const StoredTensor& tensor : reader.tensors()) {
     if (!IsExported(reader, tensor, all)) continue;
     const DType dtype = DTypeOf(tensor.storage);
@@ -92,6 +97,14 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
 Status Export(const std::string& from, const std::string& to,
               const std::string& format, bool all) {
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", to));
+  struct stat source, target;
+  if (stat(from.c_str(), &source) == 0 && stat(to.c_str(), &target) == 0 &&
+      source.st_dev == target.st_dev && source.st_ino == target.st_ino) {
+    return InvalidArgument(
+        "--out %s: is the file itself, which holds more than its weights; give "
+        "another name",
+        to.c_str());
+  }
   Exported exported;
   RINGLET_RETURN_IF_ERROR(ReadExported(from, all, &exported));
   return format == "npz" ? WriteNpz(exported, to)
