@@ -448,6 +448,31 @@ TEST(InterruptsTest, TheSecondSignalDoesWhatItDoesByDefault) {
   }
 }
 
+// Ctrl-C ends both of `train 2>&1 | tee log`.
+TEST(InterruptsTest, AReaderThatHasLeftTakesNothingAlong) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    FitState fit;
+    {
+      const Interrupts interrupts(/*says=*/true);
+      raise(SIGINT);
+      Interrupts::Note(&fit);
+    }
+    _exit(fit.interrupted && signal(SIGPIPE, SIG_DFL) == SIG_DFL ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(InterruptsTest, AnIgnoredSignalStaysIgnored) {
   const auto before = signal(SIGHUP, SIG_IGN);
   {
