@@ -1,7 +1,5 @@
 // ringlet inspect, diff and export: files of weights.
 
-#include <sys/stat.h>
-
 #include <cstdio>
 
 #include "command_line.h"
@@ -97,9 +95,7 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
 Status Export(const std::string& from, const std::string& to,
               const std::string& format, bool all) {
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", to));
-  struct stat source, target;
-  if (stat(from.c_str(), &source) == 0 && stat(to.c_str(), &target) == 0 &&
-      source.st_dev == target.st_dev && source.st_ino == target.st_ino) {
+  if (IsSameFile(from, to)) {
     return InvalidArgument(
         "--out %s: is the file itself, which holds more than its weights; give "
         "another name",

@@ -244,6 +244,11 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
+  for (const DataConfig* data : {&config.train, &config.validation}) {
+    RINGLET_RETURN_IF_ERROR(CheckNotData("--save", flags.save, *data));
+    RINGLET_RETURN_IF_ERROR(
+        CheckNotData("--log-steps", flags.log_steps, *data));
+  }
   RINGLET_RETURN_IF_ERROR(
       PlanKeeping(path, config, flags, cluster.is_chief, &run->keeping));
   if (cluster.is_chief) {
