@@ -12,6 +12,10 @@ namespace ringlet {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+// What else would end the process with nothing saved: a line for a reader that
+// has left (Ctrl-C ends the `tee` behind a pipe too), a file beyond its limit.
+// The call that causes one fails instead.
+constexpr int kFailures[] = {SIGPIPE, SIGXFSZ};
 
 // The process's: a signal has no other place to leave its mark.
 std::atomic<int> g_signal{0};
@@ -37,6 +41,7 @@ struct Handlers {
   std::mutex mutex;
   int users = 0;
   struct sigaction before[std::size(kSignals)];
+  struct sigaction before_failures[std::size(kFailures)];
 };
 
 Handlers& handlers() {
@@ -63,6 +68,12 @@ Interrupts::Interrupts(bool says) {
     if (h.before[i].sa_handler == SIG_IGN) continue;
     sigaction(kSignals[i], &action, nullptr);
   }
+  action.sa_handler = SIG_IGN;
+  for (size_t i = 0; i < std::size(kFailures); ++i) {
+    sigaction(kFailures[i], nullptr, &h.before_failures[i]);
+    if (h.before_failures[i].sa_handler != SIG_DFL) continue;
+    sigaction(kFailures[i], &action, nullptr);
+  }
 }
 
 Interrupts::~Interrupts() {
@@ -71,6 +82,9 @@ Interrupts::~Interrupts() {
   if (--h.users > 0) return;
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     sigaction(kSignals[i], &h.before[i], nullptr);
+  }
+  for (size_t i = 0; i < std::size(kFailures); ++i) {
+    sigaction(kFailures[i], &h.before_failures[i], nullptr);
   }
 }
 

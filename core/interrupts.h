@@ -2,7 +2,9 @@
 //
 // Internal to ringlet. While an Interrupts lives the first of these signals is
 // noted, and the second, of whatever kind, does what it does by default. One
-// that is ignored (nohup, a shell's background) stays so.
+// that is ignored (nohup, a shell's background) stays so. SIGPIPE and SIGXFSZ
+// are ignored meanwhile, unless the program handles them: what was trained is
+// not lost with the reader of its lines.
 
 #ifndef RINGLET_CORE_INTERRUPTS_H_
 #define RINGLET_CORE_INTERRUPTS_H_

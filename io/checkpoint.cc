@@ -84,7 +84,7 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes()));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
-  return file.Commit(replaced);
+  return file.Commit(replaced, options.replace);
 }
 
 Status LoadCheckpoint(const std::string& path, const Saveables& state,

@@ -22,6 +22,7 @@ using Saveables = std::vector<Saveable*>;  // not owned
 struct SaveOptions {
   Storage weights = Storage::kF32;  // SafetensorsWriter::Options::weights
   FileSystem* files = FileSystem::Posix();
+  bool replace = true;  // false: kAlreadyExists where `path` is there
 };
 
 // Writes every span of `state`. Metadata keys `format` and `format_version`

@@ -211,14 +211,24 @@ class CsvReader {
     if (options_.header) return *options_.header;
     if (!options_.label_name.empty()) return true;
     constexpr size_t kLeastCounted = 3;  // "0,1" is as likely a row
-    bool counted = columns_ >= kLeastCounted;
+    bool counted = columns_ >= kLeastCounted, names = false, numbers = false;
     for (size_t i = 0; i < columns_; ++i) {
       const bool number = IsNumber(fields[i]);
-      if (!number && !IsLabel(i)) return true;
+      names |= !number && !IsLabel(i);
+      numbers |= number;
       counted = counted && (!number || fields[i] == std::to_string(i));
     }
-    if (counted) Tell("counts its columns and is read as names", "false");
-    return counted;
+    // As a row with a gap begins: "5.1,NA,1.4,0".
+    if (names && numbers) TellMixed();
+    if (counted && !names) {
+      Tell("counts its columns and is read as names", "false");
+    }
+    return names || counted;
+  }
+
+  void TellMixed() const {
+    Tell("holds text beside numbers and is read as names, not as data",
+         "false");
   }
 
   void Tell(const char* what, const char* otherwise) const {
@@ -241,6 +251,7 @@ class CsvReader {
       const size_t label = static_cast<size_t>(label_);
       if (label_ >= 0 && next != nullptr && label < next->size() &&
           !IsNumber(fields[label]) && IsNumber((*next)[label])) {
+        TellMixed();
         return Status();
       }
       Tell("holds numbers and is read as data, not as names", "true");
@@ -336,8 +347,9 @@ Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
   std::shared_ptr<Source> source;
   const Status status = CsvReader(path, options).Read(&source);
   if (status.ok()) return Dataset(std::move(source));
-  return Dataset(
-      OtherKind(FileSystem::Posix(), path, {FileKind::Format::kCsv}, status));
+  return Dataset(OtherKind(FileSystem::Posix(), path,
+                           {FileKind::Format::kCsv, FileKind::Format::kGzip},
+                           status));
 }
 
 }  // namespace ringlet

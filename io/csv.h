@@ -20,7 +20,8 @@ struct CsvOptions {
   // Whether the first line holds names. Without a value it does, unless its
   // fields (a text label's aside) are all numbers: then it is read as data, and
   // a line on stderr says so. "0,1,2", as pandas names columns without names,
-  // is taken for names.
+  // is taken for names. A line of text and numbers is read as names, and a line
+  // says so too: it may be a row with a gap.
   std::optional<bool> header;
   // False: all columns are values, and y has no bytes.
   bool has_label = true;

@@ -321,14 +321,18 @@ Status OtherKind(FileSystem* files, const std::string& path,
                  const Status& error) {
   FileKind kind;
   if (error.ok() || !FindFileKind(files, path, &kind).ok()) return error;
+  const bool unpacks =
+      std::find(wanted.begin(), wanted.end(), Format::kGzip) != wanted.end();
+  const bool packed = kind.format == Format::kGzip && !unpacks;
   // What says nothing, and what may be a damaged one of those wanted.
   for (const Format format :
        {Format::kUnknown, Format::kText, Format::kEmpty, Format::kGzip}) {
-    if (kind.content == format) return error;
+    if (kind.content == format && !packed) return error;
   }
   std::string names;
   for (const Format format : wanted) {
-    if (kind.content == format) return error;
+    if (format == Format::kGzip) continue;
+    if (kind.content == format && !packed) return error;
     names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
   }
   return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),

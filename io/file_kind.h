@@ -51,8 +51,8 @@ Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);
 
 // `error`, a reader's that did not find what it reads, or where the file is
 // known to be none of `wanted`: kInvalidArgument "m.keras: is a model of Keras
-// 3
-// (.keras), not safetensors or npz; <advice>".
+// 3 (.keras), not safetensors or npz; <advice>". kGzip among them: the reader
+// unpacks, and the content is what counts.
 Status OtherKind(FileSystem* files, const std::string& path,
                  std::initializer_list<FileKind::Format> wanted,
                  const Status& error);

@@ -58,6 +58,18 @@ Status File::Read(int64_t offset, void* data, size_t bytes) {
   return Status();
 }
 
+Status FileSystem::RenameNew(const std::string& from, const std::string& to) {
+  std::unique_ptr<File> file;
+  if (Open(to, &file).code() != Code::kNotFound) {
+    return OsError(EEXIST, "%s: renaming to %s", from.c_str(), to.c_str());
+  }
+  return Rename(from, to);
+}
+
+Status FileSystem::TakeMode(const std::string&, const std::string&) {
+  return Status();
+}
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -145,8 +157,13 @@ Status AtomicFile::CreateTemporary() {
   Status locked;
   for (int i = 0; i < kTries; ++i) {
     const std::string temporary = TemporaryName(path_);
-    RINGLET_RETURN_IF_ERROR(files_->Create(temporary, &file_));
+    // Another machine's process of the same number has this name.
+    locked = files_->Create(temporary, &file_);
+    if (locked.code() == Code::kAlreadyExists) continue;
+    RINGLET_RETURN_IF_ERROR(locked);
     temporary_ = temporary;
+    // While it is empty: what few may read no other may for a moment.
+    RINGLET_RETURN_IF_ERROR(files_->TakeMode(temporary, path_));
     locked = files_->LockFile(temporary, &lock_);
     if (locked.code() != Code::kAlreadyExists &&
         locked.code() != Code::kNotFound) {
@@ -164,12 +181,13 @@ Status AtomicFile::SyncAndClose() {
   return file_->Close();
 }
 
-Status AtomicFile::Commit(bool* renamed) {
+Status AtomicFile::Commit(bool* renamed, bool replace) {
   if (renamed != nullptr) *renamed = false;
   const Status written = SyncAndClose();
   file_.reset();
   RINGLET_RETURN_IF_ERROR(written);
-  RINGLET_RETURN_IF_ERROR(files_->Rename(temporary_, path_));
+  RINGLET_RETURN_IF_ERROR(replace ? files_->Rename(temporary_, path_)
+                                  : files_->RenameNew(temporary_, path_));
   temporary_.clear();
   lock_.reset();
   if (renamed != nullptr) *renamed = true;

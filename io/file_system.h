@@ -65,6 +65,13 @@ class FileSystem {
   virtual Status Open(const std::string& path, std::unique_ptr<File>* file) = 0;
   // Takes the place of a file `to` that is there.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
+  // As Rename, but kAlreadyExists where `to` is there. This one looks before it
+  // renames, so a file that comes between is lost; Posix() loses none.
+  virtual Status RenameNew(const std::string& from, const std::string& to);
+  // Gives `path` the permissions of the file `of`, where that is there, and its
+  // owner's to read and write. kInvalidArgument where `of` is no file that may
+  // be replaced: a folder, a device, a pipe. This one does nothing.
+  virtual Status TakeMode(const std::string& path, const std::string& of);
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   // Names within `path`, sorted, without "." and "..".
@@ -102,6 +109,7 @@ Status ReadWholeFile(FileSystem* files, const std::string& path, int64_t limit,
 // Makes a file appear whole or not at all: writes under a temporary name
 // beside `path`, and Commit() syncs, renames and syncs the folder. Dropped
 // without Commit(), or where that fails before the rename, it leaves nothing.
+// A file that it replaces hands its permissions on.
 class AtomicFile {
  public:
   ~AtomicFile();
@@ -110,8 +118,9 @@ class AtomicFile {
   Status Open(FileSystem* files, const std::string& path, int64_t bytes);
   File* file() { return file_.get(); }
   // OK: the file is durable. *renamed tells (where not null) whether `path` is
-  // the new file, which an error of the last step leaves so.
-  Status Commit(bool* renamed = nullptr);
+  // the new file, which an error of the last step leaves so. Not `replace`:
+  // kAlreadyExists where a file is at `path` by now.
+  Status Commit(bool* renamed = nullptr, bool replace = true);
 
   // The name that `name` is a temporary name of; "" where it is none.
   static std::string TargetOf(const std::string& name);

@@ -22,7 +22,8 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
   const char* path = file->path().c_str();
   if (magic[0] != 0 || magic[1] != 0) {
     return OtherKind(
-        FileSystem::Posix(), path, {FileKind::Format::kIdx},
+        FileSystem::Posix(), path,
+        {FileKind::Format::kIdx, FileKind::Format::kGzip},
         Corruption("%s: offset 0: %02x %02x %02x %02x is not the magic "
                    "number of an IDX file",
                    path, magic[0], magic[1], magic[2], magic[3]));

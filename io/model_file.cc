@@ -379,6 +379,7 @@ Status SaveModel(Model* model, const std::string& path,
   SaveOptions saving;
   saving.weights = options.weights;
   saving.files = options.files;
+  saving.replace = options.replace;
   return SaveCheckpoint(path, state, metadata, saving);
 }
 

@@ -29,6 +29,7 @@ struct SaveModelOptions {
   Storage weights = Storage::kF32;
   Metadata metadata;  // of the caller's own, beside the keys above
   FileSystem* files = FileSystem::Posix();
+  bool replace = true;  // false: kAlreadyExists where `path` is there
 };
 
 // kInvalidArgument where the model cannot be built again from a file: it names

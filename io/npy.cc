@@ -29,9 +29,10 @@ Status ReadHeader(InputFile* file, NpyLayout* layout) {
   unsigned char start[8];
   RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
   size_t length_bytes = 0, length = 0;
-  RINGLET_RETURN_IF_ERROR(OtherKind(FileSystem::Posix(), path,
-                                    {FileKind::Format::kNpy},
-                                    CheckNpyStart(path, start, &length_bytes)));
+  RINGLET_RETURN_IF_ERROR(
+      OtherKind(FileSystem::Posix(), path,
+                {FileKind::Format::kNpy, FileKind::Format::kGzip},
+                CheckNpyStart(path, start, &length_bytes)));
   unsigned char b[4] = {};
   RINGLET_RETURN_IF_ERROR(
       file->Read(b, length_bytes, "the length of the NPY header"));

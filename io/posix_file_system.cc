@@ -175,6 +175,39 @@ class PosixFileSystem final : public FileSystem {
     return OsError(errno, "%s: renaming to %s", from.c_str(), to.c_str());
   }
 
+  Status RenameNew(const std::string& from, const std::string& to) override {
+    if (link(from.c_str(), to.c_str()) == 0) {
+      // Left, it is one more name, which the next writer removes.
+      Remove(from).IgnoreError();
+      return Status();
+    }
+    if (errno == EEXIST) {
+      return OsError(EEXIST, "%s: renaming to %s", from.c_str(), to.c_str());
+    }
+    // The disk's format has no second names: an empty file keeps the place.
+    std::unique_ptr<File> place;
+    RINGLET_RETURN_IF_ERROR(Create(to, &place));
+    const Status renamed = Rename(from, to);
+    if (!renamed.ok()) Remove(to).IgnoreError();
+    return renamed;
+  }
+
+  Status TakeMode(const std::string& path, const std::string& of) override {
+    struct stat there, here;
+    if (stat(of.c_str(), &there) != 0) return Status();
+    if (!S_ISREG(there.st_mode)) {
+      return InvalidArgument("%s: is there, and not a regular file",
+                             of.c_str());
+    }
+    const mode_t mode = (there.st_mode & 0777) | S_IRUSR | S_IWUSR;
+    if (chmod(path.c_str(), mode) == 0) return Status();
+    // A disk's format may have no permissions.
+    if (stat(path.c_str(), &here) == 0 && (here.st_mode & 077 & ~mode) == 0) {
+      return Status();
+    }
+    return OsError(errno, "%s: permissions as of %s", path.c_str(), of.c_str());
+  }
+
   Status Remove(const std::string& path) override {
     if (unlink(path.c_str()) == 0) return Status();
     return OsError(errno, "%s: removing", path.c_str());

@@ -38,11 +38,13 @@ bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
   return !own.empty() && there.count(kInterruptedKey) == 0;
 }
 
-// `own` null: none is.
+// `own` null: none is. Where nothing can be told of any name, as in a folder
+// that may not be searched, the last one that was tried.
 std::string FirstFree(FileSystem* files, const std::string& path,
                       const Metadata* own) {
+  constexpr int kMost = 100000;
   std::string name = path;
-  for (int64_t i = 1; IsThere(files, name); ++i) {
+  for (int i = 1; i < kMost && IsThere(files, name); ++i) {
     if (own != nullptr && IsOwn(files, name, *own)) break;
     name = WithSuffix(path, "-" + std::to_string(i));
   }
@@ -104,11 +106,12 @@ class SaveWhenTrainedCallback final : public Callback {
   Status OnTrainEnd(FitState& fit, const Logs&) override {
     if (path_.empty() || !fit.chief) return Status();
     if (options_.unless_saved && !fit.saved_model.empty()) return Status();
-    const std::string path =
+    std::string path = path_;
+    const Status saved =
         options_.spare_others
-            ? PathBesideOthers(options_.files, path_, options_.metadata)
-            : path_;
-    const Status saved = Save(fit.model, path, options_.metadata);
+            ? SaveBeside(fit.model, options_.metadata, &options_.metadata,
+                         &path)
+            : Save(fit.model, path, options_.metadata, /*replace=*/true);
     if (saved.ok()) fit.saved_model = path;
     return saved.ok() || IsBackedUp(fit)
                ? saved
@@ -123,9 +126,10 @@ class SaveWhenTrainedCallback final : public Callback {
     return false;
   }
 
-  Status Save(Model* model, const std::string& path,
-              const Metadata& metadata) const {
+  Status Save(Model* model, const std::string& path, const Metadata& metadata,
+              bool replace) const {
     SaveModelOptions saving;
+    saving.replace = replace;
     saving.metadata = metadata;
     saving.files = options_.files;
     const Status saved = SaveModel(model, path, saving);
@@ -135,15 +139,30 @@ class SaveWhenTrainedCallback final : public Callback {
                : saved;
   }
 
+  // At *path or, where that is another's, beside it: *path becomes the name.
+  // Another process may take a name at the same time.
+  Status SaveBeside(Model* model, const Metadata& metadata, const Metadata* own,
+                    std::string* path) const {
+    constexpr int kTries = 100;
+    const std::string first = *path;
+    Status saved;
+    for (int i = 0; i < kTries; ++i) {
+      *path = FirstFree(options_.files, first, own);
+      const bool replace = own != nullptr && IsOwn(options_.files, *path, *own);
+      saved = Save(model, *path, metadata, replace);
+      if (saved.code() != Code::kAlreadyExists) break;
+    }
+    return saved;
+  }
+
   // `error` is why it is not at `path`; says where it is now. *kept (may be
   // null): whether it is anywhere.
   Status SaveElsewhere(FitState* fit, const std::string& path,
                        const Metadata& metadata, const Status& error,
                        bool* kept) const {
     if (options_.elsewhere.empty()) return error;
-    const std::string other = FirstFree(
-        options_.files, options_.elsewhere + "/" + FileNameOf(path), nullptr);
-    const Status saved = Save(fit->model, other, metadata);
+    std::string other = options_.elsewhere + "/" + FileNameOf(path);
+    const Status saved = SaveBeside(fit->model, metadata, nullptr, &other);
     if (!saved.ok()) {
       return error.Annotate(
           "the model is lost, for neither could %s be written", other.c_str());
@@ -158,9 +177,8 @@ class SaveWhenTrainedCallback final : public Callback {
     if (path_.empty()) return Status();
     Metadata metadata = options_.metadata;
     metadata[kInterruptedKey] = fit->LastStep();
-    const std::string path =
-        FirstFree(options_.files, WithSuffix(path_, "-interrupted"), nullptr);
-    Status saved = Save(fit->model, path, metadata);
+    std::string path = WithSuffix(path_, "-interrupted");
+    Status saved = SaveBeside(fit->model, metadata, nullptr, &path);
     if (saved.ok()) {
       fit->saved_model = path;
       fit->kept = "the model so far is in " + path;

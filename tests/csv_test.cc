@@ -153,6 +153,10 @@ constexpr char kDataTold[] =
     "line 1 holds numbers and is read as data, not as names; where that is "
     "wrong say \"header\": true in RUN.json "
     "(evaluate, predict: --header)\n";
+constexpr char kMixedTold[] =
+    "line 1 holds text beside numbers and is read as names, not as data; where "
+    "that is wrong say \"header\": false in RUN.json (evaluate, predict: "
+    "--no-header)\n";
 constexpr char kNamesTold[] =
     "line 1 counts its columns and is read as names; where that is wrong say "
     "\"header\": false in RUN.json "
@@ -181,9 +185,13 @@ TEST(CsvTest, AFirstLineOfNumbersIsAnExampleAndSaidToBe) {
       {"1,2\n3,4\n", yes, "", {{3}, {4}}},
       {"1,2\n3,4\n", unlabelled, kDataTold, {{1, 2, 3, 4}, {}}},
       // A name, also where the label is one, makes names of all.
-      {"a,2\n3,4\n", {}, "", {{3}, {4}}},
-      {"1,b\n3,4\n", {}, "", {{3}, {4}}},
-      {",2\n3,4\n", {}, "", {{3}, {4}}},
+      // It may be a row with a gap, so that is said.
+      {"a,2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
+      {"1,b\n3,4\n", {}, kMixedTold, {{3}, {4}}},
+      {",2\n3,4\n", {}, kMixedTold, {{3}, {4}}},
+      {"1,NA,2\n3,4,5\n", {}, kMixedTold, {{3, 4}, {5}}},
+      {"1,NA,2\n3,4,5\n", yes, "", {{3, 4}, {5}}},
+      {"a,b\n3,4\n", {}, "", {{3}, {4}}},
       {"1,b\n3,4\n", ByName("b"), "", {{3}, {4}}},
       {"1,2\n3,4\n", ByName("2"), "", {{3}, {4}}},
       // As pandas names columns that have no names.

@@ -95,6 +95,25 @@ TEST(FileKindTest, OfAGzipFileTheContentIsTold) {
   }
 }
 
+// A reader that does not unpack says so of what it would read unpacked.
+TEST(FileKindTest, AGzipFileIsAnotherKindWhereNoneIsUnpacked) {
+  const DataFiles files;
+  const Status error = Corruption("no weights");
+  for (const std::string& content :
+       {std::string("\x93NUMPY\x01\0", 8), std::string("\0\1\2", 3)}) {
+    const std::string path = files.Write("a.gz", Gzip(content));
+    const auto of = [&](std::initializer_list<Format> wanted) {
+      return OtherKind(FileSystem::Posix(), path, wanted, error);
+    };
+    const Status other = of({Format::kSafetensors, Format::kNpy});
+    EXPECT_EQ(other.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(other.message()).find("a.gz: is a gzip file"),
+              std::string::npos)
+        << other.message();
+    EXPECT_EQ(of({Format::kNpy, Format::kGzip}).code(), error.code());
+  }
+}
+
 TEST(FileKindTest, WhatPythonWritesIsTold) {
   if (!HavePython()) GTEST_SKIP() << "needs python3-numpy";
   const DataFiles files;

@@ -133,6 +133,69 @@ TEST(PosixFileSystemTest, TheUmaskSaysWhoMayReadAFile) {
   umask(before);
 }
 
+TEST(PosixFileSystemTest, AReplacedFileHandsOnItsMode) {
+  TempFolder folder;
+  const std::string path = folder / "a";
+  std::unique_ptr<File> made;
+  ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+  for (const mode_t mode : {0600u, 0640u, 0666u, 0755u}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    AtomicFile file;
+    ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 10).ok());
+    struct stat info;
+    ASSERT_EQ(stat(file.file()->path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, mode);  // from its first byte on
+    ASSERT_TRUE(file.Commit().ok());
+    ASSERT_EQ(stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, mode);
+  }
+  // Its owner's to replace again.
+  ASSERT_EQ(chmod(path.c_str(), 0444), 0);
+  AtomicFile file;
+  ASSERT_TRUE(file.Open(FileSystem::Posix(), path, 10).ok());
+  ASSERT_TRUE(file.Commit().ok());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0644u);
+}
+
+// Where root saves to /dev/null the device stays one.
+TEST(PosixFileSystemTest, OnlyAFileIsReplaced) {
+  TempFolder folder;
+  const std::string pipe = folder / "pipe", link = folder / "link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_EQ(symlink("pipe", link.c_str()), 0);
+  for (const std::string& path : {pipe, link}) {
+    AtomicFile file;
+    EXPECT_EQ(file.Open(FileSystem::Posix(), path, 0).code(),
+              Code::kInvalidArgument);
+  }
+  std::vector<std::string> names;
+  ASSERT_TRUE(FileSystem::Posix()->List(folder.path(), &names).ok());
+  EXPECT_EQ(names, (std::vector<std::string>{"link", "pipe"}));
+  struct stat info;
+  ASSERT_EQ(stat(link.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
+}
+
+TEST(PosixFileSystemTest, ANewNameIsTakenByOneOfSeveralWriters) {
+  TempFolder folder;
+  const std::string path = folder / "a";
+  AtomicFile first, second;
+  ASSERT_TRUE(first.Open(FileSystem::Posix(), path, 0).ok());
+  ASSERT_TRUE(second.Open(FileSystem::Posix(), path, 0).ok());
+  ASSERT_TRUE(first.file()->Write("1", 1).ok());
+  ASSERT_TRUE(second.file()->Write("2", 1).ok());
+  ASSERT_TRUE(first.Commit(nullptr, /*replace=*/false).ok());
+  bool renamed = true;
+  EXPECT_EQ(second.Commit(&renamed, /*replace=*/false).code(),
+            Code::kAlreadyExists);
+  EXPECT_FALSE(renamed);
+  std::string bytes;
+  ASSERT_TRUE(ReadWholeFile(FileSystem::Posix(), path, 10, &bytes).ok());
+  EXPECT_EQ(bytes, "1");
+}
+
 TEST(PosixFileSystemTest, WhatIsNotThereIsNamedWithItsFolder) {
   TempFolder folder;
   std::unique_ptr<File> file;

@@ -732,6 +732,13 @@ TEST_F(ProgramTest, ACsvWithoutAHeaderLosesNoRow) {
   ASSERT_EQ(Run({"train", "csv.json", "--save", "m"}), 0) << err_;
   EXPECT_NE(err_.find(told), std::string::npos) << err_;
   EXPECT_NE(out_.find("4/4 - "), std::string::npos) << out_;
+  for (const char* flag : {"--save", "--log-steps"}) {
+    ASSERT_EQ(symlink("d.csv", (folder_ / "same").c_str()), 0);
+    ExpectError({"train", "csv.json", flag, "same"}, 2,
+                {std::string(flag) + " same: holds the data that are read"});
+    ASSERT_EQ(unlink((folder_ / "same").c_str()), 0);
+  }
+  EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
   write(", \"header\": true");
   ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
   EXPECT_EQ(err_.find("note: d.csv"), std::string::npos) << err_;
@@ -1347,6 +1354,18 @@ TEST_F(ProgramTest, WrongUsesOfAModelAreNamed) {
   ExpectError({"diff", "m"}, 2, {"A B"});
   ExpectError({"export", "m"}, 2, {"--out is missing"});
   ExpectError({"export", "m", "-o", "m.h5"}, 2, {"'h5'", "npz"});
+  // The model is not lost to its own weights.
+  const std::string model = ReadWhole(folder_ / "m");
+  ExpectError({"export", "m", "--format", "npz", "-o", "./m"}, 2,
+              {"--out ./m: is the file itself"});
+  EXPECT_EQ(ReadWhole(folder_ / "m"), model);
+  // Nor the data to what was computed of them.
+  WriteWhole(folder_ / "d.csv", "1,2,0\n3,4,1\n");
+  ExpectError({"predict", "m", "--csv", "d.csv", "--out", "./d.csv"}, 2,
+              {"--out ./d.csv: holds the data that are read"});
+  EXPECT_EQ(ReadWhole(folder_ / "d.csv"), "1,2,0\n3,4,1\n");
+  ExpectError({"export", "run.json", "-o", "x.npz"}, 2,
+              {"run.json: is a RUN.json, not safetensors"});
   // Weights of another shape.
   WriteRun("\"units\": 8", "\"units\": 9");
   ExpectError({"train", "run.json", "--init", "m"}, 2, {"--init", "kernel"});

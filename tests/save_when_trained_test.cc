@@ -271,6 +271,59 @@ TEST(SaveWhenTrainedTest, OthersFilesAreSpared) {
 
 // Whatever fails at the end, the model is somewhere, whole, and the error names
 // the place.
+// Two runs that end at once see the same name free.
+TEST(SaveWhenTrainedTest, AFileThatComesWhileItIsWrittenIsSpared) {
+  struct Crowded final : Disk {
+    Status Create(const std::string& path,
+                  std::unique_ptr<File>* file) override {
+      const std::string name = AtomicFile::TargetOf(path);
+      if (!name.empty() && ++writes == 1) {
+        std::unique_ptr<File> others;
+        RINGLET_RETURN_IF_ERROR(Disk::Create(name, &others));
+        RINGLET_RETURN_IF_ERROR(others->Write("theirs", 6));
+      }
+      return Disk::Create(path, file);
+    }
+    int writes = 0;
+  };
+  for (const bool interrupted : {false, true}) {
+    Crowded files;
+    SaveWhenTrainedOptions options;
+    options.files = &files;
+    options.spare_others = true;
+    options.metadata = {{"run", "1"}};
+    std::vector<std::shared_ptr<Callback>> callbacks = {
+        SaveWhenTrained("m.safetensors", options)};
+    if (interrupted) callbacks.insert(callbacks.begin(), Raises(SIGINT, 1, 2));
+    const Ended ended = Fit(callbacks);
+    EXPECT_EQ(ended.status.ok(), !interrupted) << ended.status.message();
+    const std::string name = interrupted ? "m-interrupted" : "m";
+    ASSERT_NE(files.Content(name + ".safetensors"), nullptr);
+    EXPECT_EQ(*files.Content(name + ".safetensors"), "theirs");
+    EXPECT_EQ(Loaded(name + "-1.safetensors", &files), ended.weights);
+    EXPECT_EQ(files.Paths().size(), 2u);
+  }
+}
+
+// In a folder that tells nothing of its names there is none that is free.
+TEST(SaveWhenTrainedTest, AFolderThatCannotBeSearchedIsNoEndlessOne) {
+  struct Closed final : Disk {
+    Status Open(const std::string& path, std::unique_ptr<File>*) override {
+      return OsError(EACCES, "%s: opening", path.c_str());
+    }
+    Status Create(const std::string& path, std::unique_ptr<File>*) override {
+      return OsError(EACCES, "%s: creating", path.c_str());
+    }
+  };
+  Closed files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  options.spare_others = true;
+  options.elsewhere = ".";
+  const Ended ended = Fit({SaveWhenTrained("m.safetensors", options)});
+  EXPECT_EQ(ended.status.code(), Code::kIo) << ended.status.message();
+}
+
 TEST(SaveWhenTrainedTest, ADiskThatFailsAtTheEndLosesNothing) {
   const std::vector<float> trained = Fit({}).weights;
   int failures = 0;
@@ -399,6 +452,31 @@ TEST(InterruptsTest, TheSecondSignalDoesWhatItDoesByDefault) {
       EXPECT_EQ(WTERMSIG(status), second);
     }
   }
+}
+
+// Ctrl-C ends both of `train 2>&1 | tee log`.
+TEST(InterruptsTest, AReaderThatHasLeftTakesNothingAlong) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    FitState fit;
+    {
+      const Interrupts interrupts(/*says=*/true);
+      raise(SIGINT);
+      Interrupts::Note(&fit);
+    }
+    _exit(fit.interrupted && signal(SIGPIPE, SIG_DFL) == SIG_DFL ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(InterruptsTest, AnIgnoredSignalStaysIgnored) {

@@ -14,7 +14,7 @@ namespace {
 Status Evaluate(const std::string& path, const UseFlags& use, bool json) {
   std::unique_ptr<Model> model;
   Dataset batches;
-  RINGLET_RETURN_IF_ERROR(use.Open(path, &model, &batches));
+  RINGLET_RETURN_IF_ERROR(use.Open(path, "", &model, &batches));
   EvaluateOptions options;
   if (json) options.verbose = Verbose::kSilent;
   const Result<Logs> logs = model->Evaluate(batches, options);

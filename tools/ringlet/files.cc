@@ -4,6 +4,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "io/file_kind.h"
 #include "io/file_system.h"
 #include "io/inspect.h"
 #include "io/npz.h"
@@ -53,7 +54,9 @@ struct Exported {
 
 Status ReadExported(const std::string& path, bool all, Exported* exported) {
   SafetensorsReader reader;
-  RINGLET_RETURN_IF_ERROR(reader.Open(FileSystem::Posix(), path));
+  RINGLET_RETURN_IF_ERROR(OtherKind(FileSystem::Posix(), path,
+                                    {FileKind::Format::kSafetensors},
+                                    reader.Open(FileSystem::Posix(), path)));
   for (const StoredTensor& tensor : reader.tensors()) {
     if (!IsExported(reader, tensor, all)) continue;
     const DType dtype = DTypeOf(tensor.storage);
@@ -92,6 +95,12 @@ Status WriteSafetensors(const Exported& exported, const std::string& path) {
 Status Export(const std::string& from, const std::string& to,
               const std::string& format, bool all) {
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", to));
+  if (IsSameFile(from, to)) {
+    return InvalidArgument(
+        "--out %s: is the file itself, which holds more than its weights; give "
+        "another name",
+        to.c_str());
+  }
   Exported exported;
   RINGLET_RETURN_IF_ERROR(ReadExported(from, all, &exported));
   return format == "npz" ? WriteNpz(exported, to)

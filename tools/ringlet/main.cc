@@ -1,7 +1,9 @@
 // ringlet: trains neural networks on small machines. See ringlet --help.
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <new>
 #include <string>
@@ -106,12 +108,24 @@ int Run(const std::vector<std::string>& line) {
   _exit(1);
 }
 
+// A stream that is closed (`>&-`) would be the next file that is opened, which
+// what is printed would go into. Writing to what takes its place fails.
+void HoldStandardStreams() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    if (open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) _exit(1);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  HoldStandardStreams();
   std::set_new_handler(OutOfMemory);
   const int code = Run({argv + (argc > 0), argv + argc});
-  if (std::fflush(stdout) == 0) return code;
+  // Lines are flushed as they are made: a failure may be of one before.
+  const bool failed = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed) return code;
   ringlet::Notice("error: stdout cannot be written");
   return code != 0 ? code : 1;
 }

@@ -54,7 +54,7 @@ Status Predict(const std::string& path, const UseFlags& use,
   RINGLET_RETURN_IF_ERROR(CheckWritable("--out", out));
   std::unique_ptr<Model> model;
   Dataset batches;
-  RINGLET_RETURN_IF_ERROR(use.Open(path, &model, &batches));
+  RINGLET_RETURN_IF_ERROR(use.Open(path, out, &model, &batches));
   const Result<std::vector<float>> outputs = model->Predict(batches);
   RINGLET_RETURN_IF_ERROR(outputs.status());
   const Shape one = model->output_shape();

@@ -195,6 +195,24 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
       .Annotate("data.validation");
 }
 
+bool IsSameFile(const std::string& a, const std::string& b) {
+  struct stat of_a, of_b;
+  return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
+         of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+Status CheckNotData(const char* flag, const std::string& path,
+                    const DataConfig& data) {
+  for (const std::string& file :
+       {data.images, data.labels, data.x, data.y, data.csv}) {
+    if (file.empty() || !IsSameFile(file, path)) continue;
+    return InvalidArgument(
+        "%s %s: holds the data that are read; give another name", flag,
+        path.c_str());
+  }
+  return Status();
+}
+
 Status CheckWritable(const char* flag, const std::string& path) {
   if (path.empty()) return Status();
   struct stat about;

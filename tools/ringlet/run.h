@@ -46,6 +46,11 @@ struct RunData {
 };
 Status OpenRunData(const RunConfig& config, int world, RunData* data);
 
+bool IsSameFile(const std::string& a, const std::string& b);
+// An error where a flag's file to write is one of the data's.
+Status CheckNotData(const char* flag, const std::string& path,
+                    const DataConfig& data);
+
 // An error where a file of this name could not be made.
 Status CheckWritable(const char* flag, const std::string& path);
 

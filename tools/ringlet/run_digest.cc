@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "core/crc32c.h"
 #include "core/source.h"
 #include "io/compile_arguments.h"
 #include "io/model_json.h"
@@ -39,7 +40,8 @@ class Digest {
                      static_cast<const unsigned char*>(elements) +
                          static_cast<size_t>(i) * SizeOf(dtype),
                      n, bytes.data());
-      AddBytes(bytes.data(), n * SizeOf(storage));
+      const uint32_t crc = Crc32c(bytes.data(), n * SizeOf(storage));
+      Add(int64_t{crc});
     }
   }
   std::string text() const {
@@ -52,22 +54,17 @@ class Digest {
   uint64_t value_ = UINT64_C(0xcbf29ce484222325);
 };
 
-// Examples from all over the data, the first and the last among them.
-Status AddData(const Dataset& data, Digest* digest) {
-  digest->Add(data.size());
-  if (data.empty()) return Status();
-  digest->Add(data.batch_size());
-  digest->Add(double{data.scale().factor});
-  digest->Add(double{data.scale().offset});
-  digest->Add(static_cast<int64_t>(data.policy()));
+// Every example of data that are in memory; of others, which would all be read
+// for it, some from all over them, the first and the last among them.
+Status AddExamples(const Dataset& data, bool all, Digest* digest) {
   Source* const source = data.source().get();
   const ExampleSpec x = source->x(), y = source->y();
   digest->Add(x.shape.ToString() + y.shape.ToString());
   std::vector<unsigned char> of_x(x.bytes()), of_y(y.bytes());
-  const int64_t count = std::min<int64_t>(data.size(), 64);
+  const int64_t count = all ? data.size() : std::min<int64_t>(data.size(), 64);
+  // Of up to 2^53 examples, without overflow.
+  const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
   for (int64_t i = 0; i < count; ++i) {
-    // Of up to 2^53 examples, without overflow.
-    const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
     const int64_t at = i + 1 == count ? data.size() - 1 : i * step;
     const int64_t index = data.first() + data.stride() * at;
     RINGLET_RETURN_IF_ERROR(source->Read(&index, 1, of_x.data(), of_y.data()));
@@ -75,6 +72,16 @@ Status AddData(const Dataset& data, Digest* digest) {
     digest->AddElements(y.dtype, of_y.data(), y.shape.elements());
   }
   return Status();
+}
+
+Status AddData(const Dataset& data, bool all, Digest* digest) {
+  digest->Add(data.size());
+  if (data.empty()) return Status();
+  digest->Add(data.batch_size());
+  digest->Add(double{data.scale().factor});
+  digest->Add(double{data.scale().offset});
+  digest->Add(static_cast<int64_t>(data.policy()));
+  return AddExamples(data, all, digest);
 }
 
 void AddState(Saveable* state, Digest* digest) {
@@ -109,8 +116,12 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
     AddState(model->optimizer_state(), &digest);
   }
   AddFit(config.fit, &digest);
-  RINGLET_RETURN_IF_ERROR(AddData(data.train, &digest));
-  RINGLET_RETURN_IF_ERROR(AddData(data.validation, &digest));
+  RINGLET_RETURN_IF_ERROR(AddData(data.train, config.train.in_memory, &digest));
+  // Where they are split from those to train they are as these.
+  const DataConfig& validation =
+      config.validation.empty() ? config.train : config.validation;
+  RINGLET_RETURN_IF_ERROR(
+      AddData(data.validation, validation.in_memory, &digest));
   for (const auto& callback : config.callbacks) {
     digest.Add(callback->Describe());
   }

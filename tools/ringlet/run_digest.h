@@ -2,8 +2,8 @@
 //
 // Internal to tools/ringlet/. Two runs of one digest give the same model, on
 // one machine the same bytes. It is of what decides the result: model, compile,
-// fit, callbacks, workers, and the data themselves, by a sample; of no path and
-// no time.
+// fit, callbacks, workers, and the data themselves, those that are not in
+// memory by a sample; of no path and no time.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_
 #define RINGLET_TOOLS_RINGLET_RUN_DIGEST_H_

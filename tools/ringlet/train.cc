@@ -212,6 +212,7 @@ std::string AboutData(const RunData& data) {
 
 // A word of a shell's line.
 std::string Quoted(const std::string& word) {
+  if (word[0] == '-') return Quoted("./" + word);  // no flag
   const std::string plain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
   if (word.find_first_not_of(plain) == std::string::npos) return word;
@@ -245,6 +246,11 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   run->read = true;
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
+  for (const DataConfig* data : {&config.train, &config.validation}) {
+    RINGLET_RETURN_IF_ERROR(CheckNotData("--save", flags.save, *data));
+    RINGLET_RETURN_IF_ERROR(
+        CheckNotData("--log-steps", flags.log_steps, *data));
+  }
   RINGLET_RETURN_IF_ERROR(
       PlanKeeping(path, config, flags, cluster.is_chief, &run->keeping));
   if (cluster.is_chief) {

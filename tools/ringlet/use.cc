@@ -171,7 +171,7 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
   return InvalidArgument("%s: data.%s: is missing", run.c_str(), part_.c_str());
 }
 
-Status UseFlags::Open(const std::string& model_path,
+Status UseFlags::Open(const std::string& model_path, const std::string& out,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
   const char* job = std::getenv("TF_CONFIG");
   if (job != nullptr && *job != '\0') {
@@ -181,6 +181,7 @@ Status UseFlags::Open(const std::string& model_path,
   }
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
+  RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
   RunConfig config;
   config.fit.threads = threads_;
   if (IsRun(model_path)) {

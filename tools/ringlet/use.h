@@ -20,9 +20,10 @@ class UseFlags {
   void Add(CommandLine* flags, bool labels);
   // MODEL is a saved model, or a RUN.json whose weights are those of --init.
   // *model is compiled; *batches are of the data that the flags name, or of
-  // those of RUN.json.
-  Status Open(const std::string& model_path, std::unique_ptr<Model>* model,
-              Dataset* batches) const;
+  // those of RUN.json. `out`, a file that will be written, or "", may not be
+  // one of the data.
+  Status Open(const std::string& model_path, const std::string& out,
+              std::unique_ptr<Model>* model, Dataset* batches) const;
 
  private:
   Status Data(const std::string& model_path, DataConfig* data) const;
