@@ -176,7 +176,8 @@ void Model::Impl::ChooseStepLoss() {
       "model '%s' was produced by the %s activation of layer '%s' and "
       "thus does not represent logits. Was this intended? The loss "
       "takes that activation's input",
-      loss.name().c_str(), name.c_str(), activation == kSoftmax ? "softmax" : "sigmoid",
+      loss.name().c_str(), name.c_str(),
+      activation == kSoftmax ? "softmax" : "sigmoid",
       output_node().layer.name.c_str());
 }
 

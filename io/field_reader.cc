@@ -132,7 +132,8 @@ void FieldReader::Float(const char* key, const Interval& range, float* value) {
   *value = number;
 }
 
-void FieldReader::Double(const char* key, const Interval& range, double* value) {
+void FieldReader::Double(const char* key, const Interval& range,
+                         double* value) {
   const std::string takes = range.ToString();
   const Json json =
       Take(key, takes, range.Holds(*value) ? AsJson(*value) : "null");

@@ -70,7 +70,7 @@ void NameLookup::Resolve(State* state) {
   const int error = resolver(address.host.c_str(), nullptr, &hints, &list);
   if (error != 0) {
     state->End(Error(Code::kUnavailable, "the name %s cannot be resolved: %s",
-                        address.host.c_str(), gai_strerror(error)),
+                     address.host.c_str(), gai_strerror(error)),
                found);
     return;
   }
@@ -86,8 +86,9 @@ void NameLookup::Resolve(State* state) {
     if (!known && found.size() < kMaxAddresses) found.push_back(one);
   }
   freeaddrinfo(list);
-  state->End(found.empty() ? Error(Code::kUnavailable, "the name %s has no IPv4 or IPv6 address",
-                                      address.host.c_str())
+  state->End(found.empty() ? Error(Code::kUnavailable,
+                                   "the name %s has no IPv4 or IPv6 address",
+                                   address.host.c_str())
                            : Status(),
              found);
 }

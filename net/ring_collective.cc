@@ -415,8 +415,8 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool closed_ = false;
   bool told_ = false;
   std::deque<std::string> notices_;  // for the training thread to say
-  Waiting waiting_;     // as of the last question
-  bool asked_ = false;  // and no answer yet
+  Waiting waiting_;                  // as of the last question
+  bool asked_ = false;               // and no answer yet
 };
 
 // A node that only withdraws, on a loop of its own.

@@ -41,9 +41,8 @@ int main(int argc, char** argv) {
       if (status.ok()) status = model.ApplyGradients();
       MetricState accuracy;
       if (status.ok()) {
-        status =
-            UpdateMetric(SparseCategoricalAccuracy(), model.output_shape(),
-                         batch.count, model.output(), batch.y, &accuracy);
+        status = UpdateMetric(SparseCategoricalAccuracy(), model.output_shape(),
+                              batch.count, model.output(), batch.y, &accuracy);
       }
       sums[0] += loss;
       sums[1] += accuracy.total;

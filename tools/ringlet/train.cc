@@ -265,8 +265,8 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &run->data)
                               .Annotate("%s", path.c_str()));
   std::string digest;
-  RINGLET_RETURN_IF_ERROR(RunDigest(config, flags.init, run->data,
-                                    cluster.world_size, &digest));
+  RINGLET_RETURN_IF_ERROR(
+      RunDigest(config, flags.init, run->data, cluster.world_size, &digest));
   RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &run->keeping));
   if (run->says) {
     Print("%s; %s", AboutData(run->data).c_str(), run->keeping.said.c_str());
