@@ -162,12 +162,12 @@ Status AtomicFile::CreateTemporary() {
     if (locked.code() == Code::kAlreadyExists) continue;
     RINGLET_RETURN_IF_ERROR(locked);
     temporary_ = temporary;
-    // While it is empty: what few may read no other may for a moment.
-    RINGLET_RETURN_IF_ERROR(files_->TakeMode(temporary, path_));
     locked = files_->LockFile(temporary, &lock_);
     if (locked.code() != Code::kAlreadyExists &&
         locked.code() != Code::kNotFound) {
-      return locked;
+      RINGLET_RETURN_IF_ERROR(locked);
+      // While it is empty: what few may read no other may for a moment.
+      return files_->TakeMode(temporary, path_);
     }
     file_.reset();
     files_->Remove(temporary_).IgnoreError();

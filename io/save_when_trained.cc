@@ -38,17 +38,19 @@ bool IsOwn(FileSystem* files, const std::string& path, const Metadata& own) {
   return !own.empty() && there.count(kInterruptedKey) == 0;
 }
 
-// `own` null: none is. Where nothing can be told of any name, as in a folder
-// that may not be searched, the last one that was tried.
+// `path`, or from *number (0: `path` itself) on the first name beside it that
+// is free, or `own` (null: none is); *number becomes its. Where nothing can be
+// told of any name, as in a folder that may not be searched, the last that was
+// tried.
 std::string FirstFree(FileSystem* files, const std::string& path,
-                      const Metadata* own) {
+                      const Metadata* own, int* number) {
   constexpr int kMost = 100000;
-  std::string name = path;
-  for (int i = 1; i < kMost && IsThere(files, name); ++i) {
-    if (own != nullptr && IsOwn(files, name, *own)) break;
-    name = WithSuffix(path, "-" + std::to_string(i));
+  for (;; ++*number) {
+    const std::string name =
+        *number == 0 ? path : WithSuffix(path, "-" + std::to_string(*number));
+    if (*number >= kMost || !IsThere(files, name)) return name;
+    if (own != nullptr && IsOwn(files, name, *own)) return name;
   }
-  return name;
 }
 
 class SaveWhenTrainedCallback final : public Callback {
@@ -140,18 +142,22 @@ class SaveWhenTrainedCallback final : public Callback {
   }
 
   // At *path or, where that is another's, beside it: *path becomes the name.
-  // Another process may take a name at the same time.
+  // Another process may take a name at the same time, and a link to nothing has
+  // one that looks free.
   Status SaveBeside(Model* model, const Metadata& metadata, const Metadata* own,
                     std::string* path) const {
     constexpr int kTries = 100;
     const std::string first = *path;
     Status saved;
-    for (int i = 0; i < kTries; ++i) {
-      *path = FirstFree(options_.files, first, own);
+    for (int i = 0, number = 0; i < kTries; ++i) {
+      *path = FirstFree(options_.files, first, own, &number);
       const bool replace = own != nullptr && IsOwn(options_.files, *path, *own);
       saved = Save(model, *path, metadata, replace);
       if (saved.code() != Code::kAlreadyExists) break;
+      // It may be this run's own by now.
+      if (!IsThere(options_.files, *path)) ++number;
     }
+    if (!saved.ok()) *path = first;
     return saved;
   }
 
@@ -161,7 +167,11 @@ class SaveWhenTrainedCallback final : public Callback {
                        const Metadata& metadata, const Status& error,
                        bool* kept) const {
     if (options_.elsewhere.empty()) return error;
-    std::string other = options_.elsewhere + "/" + FileNameOf(path);
+    // A name that is too long may be what was wrong.
+    constexpr size_t kMost = 128;
+    std::string name = FileNameOf(path);
+    if (name.size() > kMost) name.erase(0, name.size() - kMost);
+    std::string other = options_.elsewhere + "/" + name;
     const Status saved = SaveBeside(fit->model, metadata, nullptr, &other);
     if (!saved.ok()) {
       return error.Annotate(
@@ -202,7 +212,8 @@ class SaveWhenTrainedCallback final : public Callback {
 
 std::string PathBesideOthers(FileSystem* files, const std::string& path,
                              const Metadata& own) {
-  return FirstFree(files, path, &own);
+  int number = 0;
+  return FirstFree(files, path, &own, &number);
 }
 
 std::shared_ptr<Callback> SaveWhenTrained(

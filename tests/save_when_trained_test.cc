@@ -13,6 +13,7 @@
 #include "io/model_checkpoint.h"
 #include "io/model_file.h"
 #include "simulated_file_system.h"
+#include "temp_folder.h"
 #include "thread_collective.h"
 #include "tiny_model.h"
 
@@ -303,6 +304,29 @@ TEST(SaveWhenTrainedTest, AFileThatComesWhileItIsWrittenIsSpared) {
     EXPECT_EQ(Loaded(name + "-1.safetensors", &files), ended.weights);
     EXPECT_EQ(files.Paths().size(), 2u);
   }
+}
+
+TEST(SaveWhenTrainedTest, ALinkAndALongNameLoseNothing) {
+  const TempFolder folder;
+  SaveWhenTrainedOptions options;
+  options.spare_others = true;
+  options.metadata = {{"run", "1"}};
+  options.elsewhere = folder.path();
+  ASSERT_EQ(symlink("none", (folder / "m.safetensors").c_str()), 0);
+  const Ended linked =
+      Fit({SaveWhenTrained(folder / "m.safetensors", options)});
+  ASSERT_TRUE(linked.status.ok()) << linked.status.message();
+  EXPECT_EQ(Loaded(folder / "m-1.safetensors", FileSystem::Posix()),
+            linked.weights);
+  // With "-interrupted" the name is longer than a name may be.
+  const std::string name = std::string(232, 'y') + ".safetensors";
+  const Ended ended =
+      Fit({Raises(SIGTERM, 0, 1), SaveWhenTrained(folder / name, options)});
+  EXPECT_EQ(ended.status.code(), Code::kInterrupted) << ended.status.message();
+  EXPECT_EQ(
+      Loaded(folder / (std::string(104, 'y') + "-interrupted.safetensors"),
+             FileSystem::Posix()),
+      ended.weights);
 }
 
 // In a folder that tells nothing of its names there is none that is free.
