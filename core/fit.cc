@@ -169,8 +169,7 @@ class Fitter {
       for (const auto& callback : options_.callbacks) {
         const Status left = GuardedFitReturn(callback.get(), fit_, status);
         if (left.ok()) continue;
-        std::fprintf(stderr, "warning: %s: %s\n", callback->name(),
-                     left.message());
+        Notice("warning: %s: %s", callback->name(), left.message());
       }
       // Who is told to stop waits for nobody.
       if (!resumes || fit_.interrupted) return status;

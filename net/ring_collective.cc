@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../core/byte_order.h"
+#include "../core/message.h"
 #include "loop.h"
 #include "name_lookup.h"
 #include "own_addresses.h"
@@ -304,8 +305,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
 
   static void Say(const std::string& text) {
-    std::fprintf(stderr, "%s\n", text.c_str());
-    std::fflush(stderr);
+    Notice("%s", text.c_str());  // a bar's line may be open
   }
 
   void End() {

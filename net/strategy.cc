@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../core/clock.h"
+#include "../core/message.h"
 #include "mpi_collective.h"
 #include "ring_collective.h"
 #include "withdrawal.h"
@@ -90,8 +91,7 @@ Status OpenRingPatiently(const RingOptions& options,
         clock->MonotonicNanos() >= deadline) {
       return status;
     }
-    std::fprintf(stderr, "warning: %s, while the workers met; waiting on\n",
-                 status.message());
+    Notice("warning: %s, while the workers met; waiting on", status.message());
   }
 }
 
