@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -21,6 +22,7 @@
 
 #include "core/byte_order.h"
 #include "core/crc32c.h"
+#include "core/message.h"
 #include "free_ports.h"
 #include "net/handshake.h"
 #include "net/local_ports.h"
@@ -202,6 +204,39 @@ TEST_P(WorldTest, BarrierHoldsUntilTheLastComes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, WorldTest, testing::Values(1, 2, 3, 4, 5));
+
+// A worker that waits says so on a line of its own, whatever bar is open.
+TEST(RingCollectiveTest, ALineDoesNotStandOnABar) {
+  std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  std::fflush(stdout);
+  const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+  dup2(fileno(file), STDOUT_FILENO);
+  dup2(fileno(file), STDERR_FILENO);
+  {
+    OpenLine bar(stdout);
+    bar.Write("1/9 ====", /*ends=*/false);
+    RunRing(
+        2, [](Collective*) {},
+        [](RingOptions* options) {
+          if (options->rank == 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+          }
+        });
+  }
+  std::fflush(stdout);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  close(out);
+  close(err);
+  char text[4096] = {};
+  std::rewind(file);
+  (void)!std::fread(text, 1, sizeof(text) - 1, file);
+  std::fclose(file);
+  EXPECT_NE(std::string(text).find("1/9 ====\nrank 0 of 2 ("),
+            std::string::npos)
+      << text;
+}
 
 TEST(RingCollectiveTest, AFastRankWaitsForASlowOne) {
   RunRing(
