@@ -148,7 +148,7 @@ class Fitter {
 
   Status Run(History* history) {
     const Status status = RunAll(history);
-    lines_.End(fit_, status, static_cast<int64_t>(history->epoch.size()),
+    lines_.End(status, static_cast<int64_t>(history->epoch.size()),
                model_->iterations());
     return status;
   }

@@ -32,8 +32,7 @@ void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
   std::fflush(out_);
 }
 
-void WorkerLines::End(const FitState& fit, const Status& status, int64_t epochs,
-                      int64_t steps) {
+void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {
   if (silent_ || !begun_) return;
   if (status.ok()) {
     std::fprintf(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all\n",
@@ -41,10 +40,9 @@ void WorkerLines::End(const FitState& fit, const Status& status, int64_t epochs,
                  steps);
   } else {
     std::fprintf(out_,
-                 "%s: ended in epoch %" PRId64 ", after %" PRId64 " of %" PRId64
-                 " steps: %s, exit code %d\n",
-                 Self().c_str(), fit.epoch + 1, fit.step, fit.steps_per_epoch,
-                 CodeName(status.code()), ExitCodeOf(status));
+                 "%s: ended after %" PRId64 " steps in all: %s, exit code %d\n",
+                 Self().c_str(), steps, CodeName(status.code()),
+                 ExitCodeOf(status));
   }
   std::fflush(out_);
 }

@@ -26,8 +26,7 @@ class WorkerLines {
   // Once, whoever is lost meanwhile.
   void Begin(const FitState& fit, const Dataset& dataset);
   // `epochs` have been completed; `steps` of the model.
-  void End(const FitState& fit, const Status& status, int64_t epochs,
-           int64_t steps);
+  void End(const Status& status, int64_t epochs, int64_t steps);
 
  private:
   std::string Self() const;
