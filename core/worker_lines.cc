@@ -39,10 +39,9 @@ void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {
                  Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs",
                  steps);
   } else {
-    std::fprintf(out_,
-                 "%s: ended after %" PRId64 " steps in all: %s, exit code %d\n",
-                 Self().c_str(), steps, CodeName(status.code()),
-                 ExitCodeOf(status));
+    std::fprintf(
+        out_, "%s: ended after %" PRId64 " steps in all: %s, exit code %d\n",
+        Self().c_str(), steps, CodeName(status.code()), ExitCodeOf(status));
   }
   std::fflush(out_);
 }
