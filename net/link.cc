@@ -216,6 +216,7 @@ void Link::Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed) {
   }
   out->payload_bytes = header->payload_bytes;
   out->sequence = header->sequence;
+  out->data = IsData(header->type);
   out->borrowed = borrowed;
   out->payload = payload;
   if (borrowed) {
@@ -327,10 +328,14 @@ void Link::WriteFailed() {
 void Link::DropBorrowed() {
   reader_.SkipPayload();
   int kept = 0;
+  bool dropped = false;
   for (int i = 0; i < count_; ++i) {
     Out& out = queue_[(first_ + i) % kMaxFrames];
+    // The other side takes no frame of an operation that skips one.
+    if (dropped && out.data) continue;
     if (out.borrowed) {
-      if (i > 0 || written_ == 0) continue;
+      dropped = i > 0 || written_ == 0;
+      if (dropped) continue;
       // Part of it is on its way, so the rest must follow: from a copy.
       out.copy.assign(out.payload, out.payload + out.payload_bytes);
       out.payload = out.copy.data();

@@ -86,8 +86,8 @@ class Link final : private FrameReader::Sink {
   // A frame found no room, and none is sent any more.
   bool overflowed() const { return overflowed_; }
 
-  // Drops queued bulk frames and lets go of the callers' memory, here and where
-  // a payload was landing.
+  // Drops queued bulk frames, and with each what its operations sent after it,
+  // and lets go of the callers' memory, here and where a payload was landing.
   void DropBorrowed();
   // Idempotent. OnClosed follows.
   void Close();
@@ -113,6 +113,7 @@ class Link final : private FrameReader::Sink {
     uint64_t sequence = 0;
     bool borrowed = false;
     bool heartbeat = false;
+    bool data = false;  // of an operation
     std::vector<uint8_t> copy;
   };
 
