@@ -20,7 +20,7 @@ FAMILIES = {
     "model": ("Models", "", [], """\
 What `model.to_json()` writes, of Keras 2 and 3. In C++ `Sequential` and
 `Functional` (core/model.h)."""),
-    "layer": ("Layers", "Layer", ["core/layers.h"], """\
+    "layer": ("Layers", "Layer", ["core/layers.h", "core/custom_layer.h"], """\
 A class with a config."""),
     "activation": ("Activations", "Activation", ["core/layers.h"], """\
 Names; in C++ enumerators. Softmax is over the last axis."""),
@@ -38,9 +38,9 @@ A name, or a class with a config. Of the three clips one may be set."""),
     "learning rate schedule": (
         "Schedules", "LearningRate", ["core/schedules.h"],
         "Classes with a config, as an optimizer's `learning_rate`."),
-    "loss": ("Losses", "Loss", ["core/losses.h"],
+    "loss": ("Losses", "Loss", ["core/losses.h", "core/custom_loss.h"],
              "A name, or a class with a config."),
-    "metric": ("Metrics", "Metric", ["core/metrics.h"], """\
+    "metric": ("Metrics", "Metric", ["core/metrics.h", "core/custom_metric.h"], """\
 A name, or a class with a config. `"accuracy"`, of any case and without a
 config, is the one of the three accuracies that fits the model."""),
     "callback": ("Callbacks", "std::shared_ptr<Callback>",
