@@ -209,10 +209,12 @@ TEST(SaveWhenTrainedTest, ASignalBreaksAValidationOff) {
 }
 
 TEST(SaveWhenTrainedTest, ABackupIsEnough) {
-  Disk files;
+  // Backups are written by a thread of their own; a simulated disk is of one.
+  Disk files, backups;
   SaveWhenTrainedOptions options;
   BackupAndRestoreOptions backup;
-  options.files = backup.files = &files;
+  options.files = &files;
+  backup.files = &backups;
   const std::vector<std::shared_ptr<Callback>> saves = {
       BackupAndRestore("b", backup), SaveWhenTrained("m.safetensors", options)};
   const Ended ended = Fit({Raises(SIGINT, 1, 4), saves[0], saves[1]});
