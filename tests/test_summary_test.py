@@ -17,6 +17,13 @@ CASES = {
     "static": '<testcase classname="RingCollectiveTest" '
               'name="ASlowResolverHoldsNobodyUp"><skipped message="static"/>'
               "</testcase>",
+    # As meson names a test of its own, with and without suites.
+    "meson": '<testcase classname="ringlet" name="ringlet:slow+static / '
+             'static_chroot"><skipped/></testcase>',
+    "plain": '<testcase classname="ringlet" name="static_chroot"><skipped/>'
+             "</testcase>",
+    "unlisted": '<testcase classname="ringlet" name="ringlet / csv_fuzz">'
+                "<skipped/></testcase>",
 }
 
 
@@ -60,4 +67,13 @@ check(summary(["static", "passes"], "[options]\nstatic = true\n"), 0,
       "1 passed, 0 failed, 1 skipped")
 check(summary(["static", "passes"]), 1,
       "FAILED  RingCollectiveTest.ASlowResolver", "1 passed, 1 failed")
+for name in ("meson", "plain"):  # only root may change the root directory
+    if os.geteuid() == 0:
+        check(summary([name, "passes"]), 1, "FAILED  ringlet.static_chroot: ",
+              "1 passed, 1 failed")
+    else:
+        check(summary([name, "passes"]), 0, "skipped ringlet.static_chroot: ",
+              "1 passed, 0 failed, 1 skipped")
+check(summary(["unlisted"]), 1, "FAILED  ringlet.csv_fuzz: ",
+      "0 passed, 1 failed")
 print("test_summary.py: as it should be")
