@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "ringlet.h"
-#include "tiny_model.h"
+#include "support/tiny_model.h"
 
 using namespace ringlet;
 

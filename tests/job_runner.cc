@@ -21,8 +21,8 @@
 #include <cstring>
 
 #include "ringlet.h"
-#include "temp_folder.h"
-#include "tiny_model.h"
+#include "support/temp_folder.h"
+#include "support/tiny_model.h"
 
 using namespace ringlet;
 

@@ -30,9 +30,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/crc32c.h"
-#include "net/ring_collective.h"
-#include "net/withdrawal.h"
+#include "core/base/crc32c.h"
+#include "net/ring/ring_collective.h"
+#include "net/wire/withdrawal.h"
 
 namespace ringlet {
 namespace {

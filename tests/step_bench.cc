@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/gemm.h"
-#include "core/random.h"
-#include "io/snapshot.h"
+#include "core/base/clock.h"
+#include "core/base/random.h"
+#include "core/compute/gemm.h"
+#include "io/checkpoint/snapshot.h"
 #include "ringlet.h"
 
 namespace ringlet {

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <vector>
 
-#include "core/check.h"
-#include "core/crc32c.h"
-#include "net/frame.h"
-#include "net/frame_reader.h"
-#include "net/handshake.h"
-#include "net/membership.h"
-#include "net/operations.h"
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "net/ring/membership.h"
+#include "net/ring/operations.h"
+#include "net/wire/frame.h"
+#include "net/wire/frame_reader.h"
+#include "net/wire/handshake.h"
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <string>
 
-#include "core/check.h"
-#include "core/dataset.h"
+#include "core/base/check.h"
+#include "core/data/dataset.h"
 
 namespace ringlet {
 

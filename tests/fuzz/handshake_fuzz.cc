@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "core/crc32c.h"
-#include "net/frame.h"
-#include "net/frame_reader.h"
-#include "net/handshake.h"
+#include "core/base/check.h"
+#include "core/base/crc32c.h"
+#include "net/wire/frame.h"
+#include "net/wire/frame_reader.h"
+#include "net/wire/handshake.h"
 
 namespace {
 

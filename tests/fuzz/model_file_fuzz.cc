@@ -7,11 +7,11 @@
 #include <sstream>
 #include <string>
 
-#include "core/check.h"
-#include "io/format_path.h"
-#include "io/inspect.h"
-#include "io/model_file.h"
-#include "tests/simulated_file_system.h"
+#include "core/base/check.h"
+#include "io/checkpoint/inspect.h"
+#include "io/checkpoint/model_file.h"
+#include "io/files/format_path.h"
+#include "tests/support/simulated_file_system.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/check.h"
-#include "io/compile_json.h"
-#include "io/model_json.h"
+#include "core/base/check.h"
+#include "io/keras/compile_json.h"
+#include "io/keras/model_json.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "io/npz.h"
-#include "tests/simulated_file_system.h"
+#include "core/base/check.h"
+#include "io/data/npz.h"
+#include "tests/support/simulated_file_system.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "io/safetensors.h"
-#include "tests/simulated_file_system.h"
+#include "core/base/check.h"
+#include "io/checkpoint/safetensors.h"
+#include "tests/support/simulated_file_system.h"
 
 namespace {
 

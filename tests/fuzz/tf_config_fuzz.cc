@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/check.h"
-#include "net/cluster.h"
-#include "tests/map_environment.h"
+#include "core/base/check.h"
+#include "net/cluster/cluster.h"
+#include "tests/support/map_environment.h"
 
 namespace {
 

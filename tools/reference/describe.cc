@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "io/keras_json.h"
-#include "io/keras_names.h"
+#include "io/keras/keras_json.h"
+#include "io/keras/keras_names.h"
 #include "tools/ringlet/callback_config.h"
 #include "tools/ringlet/run_config.h"
 

@@ -19,51 +19,51 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 FAMILIES = {
     "model": ("Models", "", [], """\
 What `model.to_json()` writes, of Keras 2 and 3. In C++ `Sequential` and
-`Functional` (core/model.h)."""),
-    "layer": ("Layers", "Layer", ["core/layers.h", "core/custom_layer.h"], """\
+`Functional` (core/model/model.h)."""),
+    "layer": ("Layers", "Layer", ["core/layers/layers.h", "core/layers/custom_layer.h"], """\
 A class with a config."""),
-    "activation": ("Activations", "Activation", ["core/layers.h"], """\
+    "activation": ("Activations", "Activation", ["core/layers/layers.h"], """\
 Names; in C++ enumerators. Softmax is over the last axis."""),
-    "initializer": ("Initializers", "Initializer", ["core/initializers.h"],
+    "initializer": ("Initializers", "Initializer", ["core/layers/initializers.h"],
                     """\
 A name, or a class with a config. The random numbers are ringlet's own; the
 seed is the model's."""),
-    "regularizer": ("Regularizers", "Regularizer", ["core/regularizers.h"],
+    "regularizer": ("Regularizers", "Regularizer", ["core/layers/regularizers.h"],
                     """\
 A name, or a class with a config. The name `"l1_l2"` alone stands for 0.01 and
 0.01."""),
     "constraint": ("Constraints", "", [], "None yet."),
-    "optimizer": ("Optimizers", "Optimizer", ["core/optimizers.h"], """\
+    "optimizer": ("Optimizers", "Optimizer", ["core/model/optimizers.h"], """\
 A name, or a class with a config. Of the three clips one may be set."""),
     "learning rate schedule": (
-        "Schedules", "LearningRate", ["core/schedules.h"],
+        "Schedules", "LearningRate", ["core/model/schedules.h"],
         "Classes with a config, as an optimizer's `learning_rate`."),
-    "loss": ("Losses", "Loss", ["core/losses.h", "core/custom_loss.h"],
+    "loss": ("Losses", "Loss", ["core/model/losses.h", "core/model/custom_loss.h"],
              "A name, or a class with a config."),
-    "metric": ("Metrics", "Metric", ["core/metrics.h", "core/custom_metric.h"], """\
+    "metric": ("Metrics", "Metric", ["core/model/metrics.h", "core/model/custom_metric.h"], """\
 A name, or a class with a config. `"accuracy"`, of any case and without a
 config, is the one of the three accuracies that fits the model."""),
     "callback": ("Callbacks", "std::shared_ptr<Callback>",
-                 ["core/callbacks.h", "io/backup_and_restore.h",
-                  "io/model_checkpoint.h", "io/tensorboard.h"], """\
+                 ["core/fit/callbacks.h", "io/checkpoint/backup_and_restore.h",
+                  "io/checkpoint/model_checkpoint.h", "io/events/tensorboard.h"], """\
 A name, or a class with a config. Relative paths are relative to the folder of
 RUN.json. The options of C++ have the fields' names."""),
 }
 
-SOURCES = ["io/idx.h", "io/npy.h", "io/csv.h"]
+SOURCES = ["io/data/idx.h", "io/data/npy.h", "io/data/csv.h"]
 PARTS = {
     "compile": "May be left out for a saved model, which then goes on as it "
                "was compiled.",
     "data.train": """\
 One of three forms: `images` and `labels` (IDX), `x` and `y` (NPY), or `csv`
 with `label`, `header` and `separator`; all may be .gz. What is required is so
-within its form. x becomes x * `scale` + `offset`. In C++ as below (io/idx.h,
-io/npy.h, io/csv.h), or a `Source` of one's own (core/source.h); a `Dataset`'s
-members (core/dataset.h) are tf.data's.""",
-    "fit": "In C++ `FitOptions` (core/fit.h).",
+within its form. x becomes x * `scale` + `offset`. In C++ as below (io/data/idx.h,
+io/data/npy.h, io/data/csv.h), or a `Source` of one's own (core/data/source.h); a `Dataset`'s
+members (core/data/dataset.h) are tf.data's.""",
+    "fit": "In C++ `FitOptions` (core/fit/fit.h).",
     "strategy": """\
 For a job of several workers, which the environment names. In C++
-`StrategyOptions` (net/strategy.h).""",
+`StrategyOptions` (net/cluster/strategy.h).""",
     "strategy.communication": "In C++ `CommunicationOptions`.",
 }
 
@@ -89,7 +89,7 @@ def cells(field):
         return "anything; passed over", ""
     if not field["takes"]:
         sys.exit(f"{field['path']} {field['name']}: its reader does not say "
-                 "what it takes; see FieldReader::Take in io/keras_json.h")
+                 "what it takes; see FieldReader::Take in io/keras/keras_json.h")
     takes = shorter(field["takes"])
     if field["default"] == "null" and not (field["null"] or field["required"]):
         sys.exit(f"{field['path']} {field['name']}: no default, and null is "
@@ -271,7 +271,7 @@ for editors.
         if part == "data.train":
             text += "\n```cpp\n" + "".join(
                 d + "\n" for _, d in declarations("Dataset", SOURCES)) + "```\n"
-            text += members_text("Dataset", ["core/dataset.h"])
+            text += members_text("Dataset", ["core/data/dataset.h"])
         lacking = keras.get("argument of " + part)
         if lacking:
             text += "\nKeras 3 has, ringlet has not: "

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/callbacks.h"
-#include "io/backup_and_restore.h"
-#include "io/keras_json.h"
-#include "io/model_checkpoint.h"
-#include "io/tensorboard.h"
+#include "core/fit/callbacks.h"
+#include "io/checkpoint/backup_and_restore.h"
+#include "io/checkpoint/model_checkpoint.h"
+#include "io/events/tensorboard.h"
+#include "io/keras/keras_json.h"
 #include "run_config.h"
 
 namespace ringlet {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "io/keras_json.h"
+#include "io/keras/keras_json.h"
 
 namespace ringlet {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "io/file_kind.h"
-#include "io/file_system.h"
-#include "io/inspect.h"
-#include "io/npz.h"
-#include "io/safetensors.h"
+#include "io/checkpoint/inspect.h"
+#include "io/checkpoint/safetensors.h"
+#include "io/data/npz.h"
+#include "io/files/file_kind.h"
+#include "io/files/file_system.h"
 #include "run.h"
 
 namespace ringlet {

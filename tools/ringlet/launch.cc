@@ -7,9 +7,9 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "core/message.h"
-#include "core/thread.h"
-#include "net/launcher.h"
+#include "core/base/message.h"
+#include "core/base/thread.h"
+#include "net/launch/launcher.h"
 #include "run_config.h"
 
 namespace ringlet {

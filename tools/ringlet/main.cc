@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "commands.h"
-#include "core/message.h"
-#include "core/status.h"
-#include "io/keras_json.h"
+#include "core/base/message.h"
+#include "core/base/status.h"
+#include "io/keras/keras_json.h"
 #include "ringlet.h"
 
 namespace {

@@ -8,8 +8,8 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "io/json.h"
-#include "net/wire_dtype.h"
+#include "io/keras/json.h"
+#include "net/wire/wire_dtype.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -65,7 +65,8 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
 }
 
 // Of each worker in a ring all-reduce of the gradients, on average: every part
-// but its own is sent twice. Short vectors are never halved (net/wire_dtype.h).
+// but its own is sent twice. Short vectors are never halved
+// (net/wire/wire_dtype.h).
 int64_t WireBytes(int64_t floats, WireDtype dtype, int64_t workers) {
   constexpr int64_t kShortBytes = 8 << 10;
   const bool halved = dtype != WireDtype::kFloat32 && 4 * floats > kShortBytes;

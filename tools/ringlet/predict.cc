@@ -7,7 +7,7 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "io/npy.h"
+#include "io/data/npy.h"
 #include "run.h"
 #include "use.h"
 

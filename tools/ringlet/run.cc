@@ -7,9 +7,9 @@
 #include <cinttypes>
 #include <cmath>
 
-#include "io/file_system.h"
-#include "io/json.h"
-#include "io/model_file.h"
+#include "io/checkpoint/model_file.h"
+#include "io/files/file_system.h"
+#include "io/keras/json.h"
 
 namespace ringlet {
 

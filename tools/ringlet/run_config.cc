@@ -3,12 +3,12 @@
 #include <cfloat>
 
 #include "callback_config.h"
-#include "io/csv.h"
-#include "io/file_kind.h"
-#include "io/file_system.h"
-#include "io/idx.h"
-#include "io/keras_json.h"
-#include "io/npy.h"
+#include "io/data/csv.h"
+#include "io/data/idx.h"
+#include "io/data/npy.h"
+#include "io/files/file_kind.h"
+#include "io/files/file_system.h"
+#include "io/keras/keras_json.h"
 
 namespace ringlet {
 namespace {

@@ -13,13 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "core/callback.h"
-#include "core/dataset.h"
-#include "core/fit.h"
-#include "core/model.h"
-#include "core/status.h"
-#include "io/field_log.h"
-#include "net/strategy.h"
+#include "core/base/status.h"
+#include "core/data/dataset.h"
+#include "core/fit/callback.h"
+#include "core/fit/fit.h"
+#include "core/model/model.h"
+#include "io/keras/field_log.h"
+#include "net/cluster/strategy.h"
 
 namespace ringlet {
 
@@ -55,7 +55,8 @@ struct FitConfig {
   Verbose verbose = Verbose::kAuto;
 };
 
-// For a job of several workers, which the environment says (net/cluster.h).
+// For a job of several workers, which the environment says
+// (net/cluster/cluster.h).
 struct StrategyConfig {
   // What happens when a worker is lost. kWait: with BackupAndRestore the others
   // wait until it is back and go on from the backup; without, as kFail: they

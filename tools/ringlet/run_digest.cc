@@ -4,11 +4,11 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "core/crc32c.h"
-#include "core/source.h"
-#include "io/compile_arguments.h"
-#include "io/model_json.h"
-#include "io/safetensors.h"
+#include "core/base/crc32c.h"
+#include "core/data/source.h"
+#include "io/checkpoint/safetensors.h"
+#include "io/keras/compile_arguments.h"
+#include "io/keras/model_json.h"
 
 namespace ringlet {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "io/compile_arguments.h"
-#include "io/file_kind.h"
-#include "io/inspect.h"
-#include "io/keras_json.h"
+#include "io/checkpoint/inspect.h"
+#include "io/files/file_kind.h"
+#include "io/keras/compile_arguments.h"
+#include "io/keras/keras_json.h"
 #include "run_config.h"
 
 namespace ringlet {

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/message.h"
-#include "io/idx.h"
-#include "io/npy.h"
+#include "core/base/message.h"
+#include "io/data/idx.h"
+#include "io/data/npy.h"
 
 namespace ringlet {
 namespace {

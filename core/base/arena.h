@@ -1,0 +1,89 @@
+// Arena and LifetimePlan: where tensors live.
+//
+// Public. The caller owns the memory and the library says how much it needs:
+// the same placement code runs on a counting arena (no memory, addresses are
+// null) and on a real one. Objects in an arena have no destructor duties.
+//
+// Single-threaded.
+
+#ifndef RINGLET_CORE_BASE_ARENA_H_
+#define RINGLET_CORE_BASE_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "check.h"
+
+namespace ringlet {
+
+class Arena {
+ public:
+  static constexpr size_t kAlignment = 64;  // bytes: a cache line
+
+  // Counts only: every allocation returns null and adds to used().
+  Arena() = default;
+  // `memory` is aligned to kAlignment and outlives what is allocated.
+  Arena(void* memory, size_t bytes)
+      : base_(static_cast<unsigned char*>(memory)), capacity_(bytes) {
+    RINGLET_CHECK(reinterpret_cast<uintptr_t>(memory) % kAlignment == 0);
+  }
+
+  bool counting() const { return base_ == nullptr; }
+  size_t used() const { return used_; }
+  size_t capacity() const { return capacity_; }
+
+  // `count` Ts at a multiple of kAlignment, not initialised. A caller asks a
+  // counting arena first; running out is a broken invariant.
+  template <typename T>
+  T* Allocate(size_t count) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    const size_t bytes = RoundUp(count * sizeof(T));
+    unsigned char* place = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += bytes;
+    RINGLET_CHECK(base_ == nullptr || used_ <= capacity_);
+    return reinterpret_cast<T*>(place);
+  }
+
+  static size_t RoundUp(size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+ private:
+  unsigned char* base_ = nullptr;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+};
+
+// Places buffers whose lives are known in advance, so that two which do not
+// live at the same time may share bytes. Greedy by size, largest first, each
+// at the lowest offset free for its whole life (Pisarchyk and Lee, "Efficient
+// memory management for deep neural net inference", 2020).
+class LifetimePlan {
+ public:
+  // A buffer needed from time `first` to time `last`, both inclusive. Returns
+  // its number, counted from 0.
+  int Add(size_t bytes, int first, int last);
+  // Places all buffers; returns the bytes the whole takes.
+  size_t Place();
+  // What a buffer takes: a multiple of Arena::kAlignment.
+  size_t bytes(int buffer) const { return buffers_[buffer].bytes; }
+  // When it lives.
+  int first(int buffer) const { return buffers_[buffer].first; }
+  int last(int buffer) const { return buffers_[buffer].last; }
+  // Only after Place(). A multiple of Arena::kAlignment.
+  size_t offset(int buffer) const { return buffers_[buffer].offset; }
+
+ private:
+  struct Buffer {
+    size_t bytes;
+    int first, last;
+    size_t offset;
+  };
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_ARENA_H_

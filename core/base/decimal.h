@@ -1,0 +1,27 @@
+// Decimal: the number that a float32 setting was written as.
+//
+// Internal to core/. A rho of 0.9999 becomes the float32 0.99989998, and
+// 1 - rho is then off by 2e-4. Keras keeps its settings as float64; whatever is
+// derived from one by a difference or a power is derived from its decimal.
+
+#ifndef RINGLET_CORE_BASE_DECIMAL_H_
+#define RINGLET_CORE_BASE_DECIMAL_H_
+
+#include <cmath>
+
+namespace ringlet {
+
+// The number of fewest decimals, up to nine, that rounds to `value`; `value`
+// where there is none.
+inline double Decimal(float value) {
+  double scale = 1;
+  for (int decimals = 0; decimals <= 9; ++decimals, scale *= 10) {
+    const double decimal = std::round(value * scale) / scale;
+    if (static_cast<float>(decimal) == value) return decimal;
+  }
+  return value;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_DECIMAL_H_

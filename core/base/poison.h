@@ -1,0 +1,47 @@
+// Poison: memory that nobody may touch for now, told to AddressSanitizer. In
+// other builds nothing.
+//
+// Internal to core/. A span begins where ASan can see it to the byte, at a
+// multiple of 8 bytes, or ends there.
+
+#ifndef RINGLET_CORE_BASE_POISON_H_
+#define RINGLET_CORE_BASE_POISON_H_
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define RINGLET_POISONS
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RINGLET_POISONS
+#endif
+#endif
+
+#ifdef RINGLET_POISONS
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace ringlet {
+
+#ifdef RINGLET_POISONS
+constexpr bool kPoisons = true;
+inline void Poison(const void* p, size_t bytes) {
+  __asan_poison_memory_region(p, bytes);
+}
+inline void Unpoison(const void* p, size_t bytes) {
+  __asan_unpoison_memory_region(p, bytes);
+}
+// Whether any byte is.
+inline bool IsPoisoned(const void* p, size_t bytes) {
+  return __asan_region_is_poisoned(const_cast<void*>(p), bytes) != nullptr;
+}
+#else
+constexpr bool kPoisons = false;
+inline void Poison(const void*, size_t) {}
+inline void Unpoison(const void*, size_t) {}
+inline bool IsPoisoned(const void*, size_t) { return false; }
+#endif
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_POISON_H_

@@ -1,0 +1,50 @@
+// Saveable: named spans of state, to be written and read back.
+//
+// Public. The model, the optimizer, a running fit, callbacks and metrics are
+// saveable; io writes their spans to a checkpoint and reads them back without
+// knowing what they are.
+
+#ifndef RINGLET_CORE_BASE_SAVEABLE_H_
+#define RINGLET_CORE_BASE_SAVEABLE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "shape.h"
+#include "status.h"
+
+namespace ringlet {
+
+class Collective;
+
+// One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
+// bytes, native byte order, valid until the owner changes shape or dies.
+struct StateSpan {
+  std::string name;  // "model/dense/kernel", "callback/early_stopping/wait"
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  void* data = nullptr;
+  size_t bytes() const {
+    return SizeOf(dtype) * static_cast<size_t>(shape.elements());
+  }
+};
+
+class Saveable {
+ public:
+  virtual ~Saveable() = default;
+  // Appends this object's spans, in a fixed order with fixed shapes.
+  virtual void AppendState(std::vector<StateSpan>* spans) = 0;
+  // Called after the spans were overwritten with loaded values. Checks them
+  // (they come from a file) and takes them into use.
+  virtual Status StateLoaded() { return Status(); }
+};
+
+// All ranks take rank `root`'s state. They have spans of the same names and
+// shapes, in the same order. After an error a rank's state may be mixed.
+Status BroadcastState(Collective* collective,
+                      const std::vector<Saveable*>& state, int root);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_SAVEABLE_H_

@@ -1,0 +1,489 @@
+#include "dataset.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <limits>
+
+#include "../model/guarded.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+// Of all passes, or passes: a batch more is far from the largest number.
+constexpr int64_t kMostExamples = int64_t{1} << 60;
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+uint64_t Mix(uint64_t v) {
+  v = (v ^ (v >> 30)) * 0xBF58476D1CE4E5B9u;
+  v = (v ^ (v >> 27)) * 0x94D049BB133111EBu;
+  return v ^ (v >> 31);
+}
+
+class MemorySourceImpl final : public Source {
+ public:
+  MemorySourceImpl(const ExampleSpec& x_spec, const void* x,
+                   const ExampleSpec& y_spec, const void* y, int64_t count)
+      : x_spec_(x_spec),
+        y_spec_(y_spec),
+        x_(static_cast<const unsigned char*>(x)),
+        y_(static_cast<const unsigned char*>(y)),
+        count_(count) {
+    if (y == nullptr) y_spec_ = {DType::kFloat32, {0}};
+  }
+  int64_t size() const override { return count_; }
+  ExampleSpec x() const override { return x_spec_; }
+  ExampleSpec y() const override { return y_spec_; }
+  std::string name() const override { return "memory"; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    if (x != nullptr) Copy(index, count, x_, x_spec_.bytes(), x);
+    if (y_ != nullptr && y != nullptr) {
+      Copy(index, count, y_, y_spec_.bytes(), y);
+    }
+    return Status();
+  }
+
+ private:
+  static void Copy(const int64_t* index, int count, const unsigned char* from,
+                   size_t bytes, void* to) {
+    for (int i = 0; i < count; ++i) {
+      std::memcpy(static_cast<unsigned char*>(to) + bytes * i,
+                  from + bytes * static_cast<size_t>(index[i]), bytes);
+    }
+  }
+
+  const ExampleSpec x_spec_;
+  ExampleSpec y_spec_;
+  const unsigned char* const x_;
+  const unsigned char* const y_;
+  const int64_t count_;
+};
+
+class ConcatenatedSource final : public Source {
+ public:
+  explicit ConcatenatedSource(const std::vector<std::shared_ptr<Source>>& parts)
+      : parts_(parts) {
+    for (const auto& part : parts) {
+      starts_.push_back(size_);
+      size_ += part->size();
+    }
+  }
+  int64_t size() const override { return size_; }
+  ExampleSpec x() const override { return parts_[0]->x(); }
+  ExampleSpec y() const override { return parts_[0]->y(); }
+  std::string name() const override { return parts_[0]->name() + ", …"; }
+  std::string y_name() const override { return parts_[0]->y_name() + ", …"; }
+  std::vector<int64_t> FileStarts() const override { return starts_; }
+  Status Read(const int64_t* index, int count, void* x, void* y) override {
+    for (int i = 0; i < count; ++i) {
+      const auto after =
+          std::upper_bound(starts_.begin(), starts_.end(), index[i]);
+      const size_t part = static_cast<size_t>(after - starts_.begin()) - 1;
+      const int64_t inner = index[i] - starts_[part];
+      void* to_y = y == nullptr
+                       ? nullptr
+                       : static_cast<unsigned char*>(y) + this->y().bytes() * i;
+      void* to_x = x == nullptr
+                       ? nullptr
+                       : static_cast<unsigned char*>(x) + this->x().bytes() * i;
+      RINGLET_RETURN_IF_ERROR(
+          GuardedRead(parts_[part].get(), &inner, 1, to_x, to_y));
+    }
+    return Status();
+  }
+  bool XRange(double* least, double* largest) const override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      double low = 0, high = 0;
+      if (!parts_[i]->XRange(&low, &high)) return false;
+      *least = i == 0 ? low : std::min(*least, low);
+      *largest = i == 0 ? high : std::max(*largest, high);
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<std::shared_ptr<Source>> parts_;
+  std::vector<int64_t> starts_;
+  int64_t size_ = 0;
+};
+
+Status TooLate(const char* what) {
+  return InvalidArgument(
+      "call %s before Shuffle, Repeat and Batch: it is of single examples of "
+      "the source",
+      what);
+}
+
+}  // namespace
+
+int64_t Permute(uint64_t seed, int64_t pass, int64_t n, int64_t i) {
+  RINGLET_CHECK(i >= 0 && i < n);
+  // A Feistel network over the smallest even number of bits that holds n;
+  // numbers >= n are walked on until they fall below it.
+  int half = 1;
+  while (half < 31 && (int64_t{1} << (2 * half)) < n) ++half;
+  const uint64_t mask = (uint64_t{1} << half) - 1;
+  const uint64_t key =
+      Mix(seed + Mix(static_cast<uint64_t>(pass) + 0x9E3779B97F4A7C15u));
+  uint64_t v = static_cast<uint64_t>(i);
+  do {
+    uint64_t left = v >> half, right = v & mask;
+    for (uint64_t round = 0; round < 8; ++round) {
+      const uint64_t f = Mix(key ^ (right + (round << 40)));
+      const uint64_t swapped = left ^ (f & mask);
+      left = right;
+      right = swapped;
+    }
+    v = left << half | right;
+  } while (v >= static_cast<uint64_t>(n));
+  return static_cast<int64_t>(v);
+}
+
+Dataset::Dataset(std::shared_ptr<Source> source)
+    : source_(std::move(source)),
+      size_(source_->size()),
+      files_(std::make_shared<std::vector<int64_t>>(source_->FileStarts())) {
+  if (files_->empty()) return;
+  if (files_->front() != 0 || files_->back() > size_ ||
+      !std::is_sorted(files_->begin(), files_->end())) {
+    status_ = InvalidArgument(
+        "%s: its FileStarts do not rise from 0 to its %" PRId64 " examples",
+        source_->name().c_str(), size_);
+  }
+}
+
+Dataset Dataset::With(const Status& error) const {
+  Dataset copy = *this;
+  if (copy.status_.ok()) copy.status_ = error;
+  return copy;
+}
+
+Dataset Dataset::Skip(int64_t count) const {
+  if (ordered()) return With(TooLate("Skip"));
+  if (count < 0) {
+    return With(InvalidArgument("Skip(%" PRId64 "): must be >= 0", count));
+  }
+  Dataset d = *this;
+  count = std::min(count, size_);
+  d.first_ += count * stride_;
+  d.size_ -= count;
+  return d;
+}
+
+Dataset Dataset::Take(int64_t count) const {
+  if (ordered()) return With(TooLate("Take"));
+  if (count < 0) {
+    return With(InvalidArgument("Take(%" PRId64 "): must be >= 0", count));
+  }
+  Dataset d = *this;
+  d.size_ = std::min(size_, count);
+  return d;
+}
+
+Dataset Dataset::Shard(int64_t n, int64_t index) const {
+  if (ordered()) return With(TooLate("Shard"));
+  if (n < 1 || index < 0 || index >= n) {
+    return With(InvalidArgument(
+        "Shard(%" PRId64 ", %" PRId64 "): needs 0 <= index < n", n, index));
+  }
+  Dataset d = *this;
+  d.size_ = size_ > index ? (size_ - index - 1) / n + 1 : 0;
+  // Of no example, and to none, there is no step.
+  if (d.size_ > 0) d.first_ += index * stride_;
+  if (d.size_ > 1) d.stride_ *= n;
+  return d;
+}
+
+Dataset Dataset::Shuffle(uint64_t seed) const {
+  Dataset d = *this;
+  d.shuffle_ = true;
+  d.seed_ = seed;
+  return d;
+}
+
+Dataset Dataset::Repeat(int64_t times) const {
+  if (times == 0 || times < -1) {
+    return With(InvalidArgument(
+        "Repeat(%" PRId64 "): must be at least 1, or -1 for no end", times));
+  }
+  if (passes_ != 1) return With(InvalidArgument("Repeat was called twice"));
+  if (size_ > 0 && times > kMostExamples / size_) {
+    return With(InvalidArgument("Repeat(%" PRId64 ") of %" PRId64
+                                " examples: more than 2^60 in all; -1 is for "
+                                "no end",
+                                times, size_));
+  }
+  Dataset d = *this;
+  d.passes_ = times;
+  d.crosses_ = batch_ == 0;
+  return d;
+}
+
+Dataset Dataset::Batch(int64_t size, bool drop_remainder) const {
+  if (size < 1) {
+    return With(InvalidArgument(
+        "Batch(%" PRId64 "): a batch needs at least one example", size));
+  }
+  if (size > std::numeric_limits<int32_t>::max()) {
+    return With(InvalidArgument(
+        "Batch(%" PRId64 "): a batch has at most 2^31 - 1 examples", size));
+  }
+  if (batch_ != 0) return With(InvalidArgument("Batch was called twice"));
+  Dataset d = *this;
+  d.batch_ = size;
+  d.drop_remainder_ = drop_remainder;
+  return d;
+}
+
+Dataset Dataset::Map(const Scale& scale) const {
+  Dataset d = *this;
+  d.scale_.factor = scale_.factor * scale.factor;
+  d.scale_.offset = scale_.offset * scale.factor + scale.offset;
+  return d;
+}
+
+Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
+  Dataset d = *this;
+  d.policy_ = policy;
+  return d;
+}
+
+Status Dataset::status() const {
+  RINGLET_RETURN_IF_ERROR(status_);
+  if (source_ == nullptr) return InvalidArgument("the dataset has no source");
+  const std::string name = source_->name();
+  if (batch_ == 0) {
+    return InvalidArgument("%s: call Batch on the dataset", name.c_str());
+  }
+  if (size_ == 0) return InvalidArgument("%s: no examples", name.c_str());
+  const bool enough =
+      crosses_ && passes_ < 0 ? true : Remaining({0, 0}, !crosses_) >= batch_;
+  if (drop_remainder_ && !enough) {
+    return InvalidArgument("%s: a batch of %" PRId64
+                           " is never full with %" PRId64 " examples",
+                           name.c_str(), batch_, size_);
+  }
+  return Status();
+}
+
+int64_t Dataset::Remaining(const DataPosition& at, bool of_pass) const {
+  const int64_t left = size_ - at.used;
+  if (of_pass) return left;
+  if (passes_ < 0) return kEndless;
+  return left + (passes_ - 1 - at.pass % passes_) * size_;
+}
+
+int64_t Dataset::steps(int world) const {
+  if (passes_ < 0 || batch_ == 0) return -1;
+  if (HasOwn(world)) return StepsOfPass(world) * passes_;
+  const int64_t examples = crosses_ ? size_ * passes_ : size_;
+  const int64_t steps =
+      drop_remainder_ ? examples / batch_ : (examples + batch_ - 1) / batch_;
+  return crosses_ ? steps : steps * passes_;
+}
+
+Status Dataset::CheckStart(const DataPosition& at, int world) const {
+  RINGLET_RETURN_IF_ERROR(status());
+  const std::string name = source_->name();
+  if (!HasOwn(world)) {
+    if (at.pass >= 0 && at.pass < kMostExamples && at.used >= 0 &&
+        at.used < size_) {
+      return Status();
+    }
+    return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
+                           " is outside of %" PRId64 " examples",
+                           name.c_str(), at.used, at.pass, size_);
+  }
+  if (ByFile() && files_->size() < static_cast<size_t>(world)) {
+    const std::string files = files_->empty()
+                                  ? "a source of one piece"
+                                  : std::to_string(files_->size()) + " files";
+    return InvalidArgument(
+        "%s: %s cannot be dealt to %d workers; give at least one file for "
+        "each, or set AutoShardPolicy::kData",
+        name.c_str(), files.c_str(), world);
+  }
+  const int64_t steps = StepsOfPass(world);
+  if (steps == 0) {
+    return InvalidArgument("%s: a batch of %" PRId64
+                           " is never full with what each of %d workers has",
+                           name.c_str(), batch_, world);
+  }
+  const int64_t part = LargestPart(world);
+  if (at.pass < 0 || at.pass >= kMostExamples || at.used < 0 ||
+      at.used % part != 0 || at.used / part >= steps) {
+    return InvalidArgument(
+        "%s: no step of pass %" PRId64 " begins at position %" PRId64
+        " for %d workers; with the FILE and OFF policies a run goes on with as "
+        "many workers, and the batch size, that it had",
+        name.c_str(), at.pass, at.used, world);
+  }
+  return Status();
+}
+
+DataPosition Dataset::Advance(const DataPosition& at, int64_t examples) const {
+  const int64_t used = at.used + examples;
+  return {at.pass + used / size_, used % size_};
+}
+
+BatchPlan Dataset::Plan(const DataPosition& at, int rank, int world) const {
+  if (HasOwn(world)) return PlanOfOwn(at, rank, world);
+  RINGLET_CHECK(at.pass >= 0 && at.used >= 0 && at.used < size_);
+  BatchPlan plan;
+  plan.global_count = std::min(batch_, Remaining(at, !crosses_));
+  const int64_t piece = (plan.global_count + world - 1) / world;
+  plan.first = std::min(plan.global_count, piece * rank);
+  plan.count = std::min(piece, plan.global_count - plan.first);
+  // What is too little for another batch is passed over.
+  const int64_t left = Remaining(at, !crosses_);
+  const int64_t after = left == kEndless ? kEndless : left - plan.global_count;
+  const bool over = after == 0 || (drop_remainder_ && after < batch_);
+  plan.next = Advance(at, over ? left : plan.global_count);
+  plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
+  return plan;
+}
+
+int64_t Dataset::ExampleAt(const DataPosition& at, int64_t k, int rank,
+                           int world) const {
+  if (HasOwn(world)) return OwnExample(at.pass, k, rank, world);
+  const DataPosition p = Advance(at, k);
+  const int64_t i = shuffle_ ? Permute(seed_, p.pass, size_, p.used) : p.used;
+  return first_ + i * stride_;
+}
+
+int64_t Dataset::files_checksum() const {
+  uint64_t sum = 0;
+  if (files_) {
+    for (const int64_t start : *files_) {
+      sum = Mix(sum + static_cast<uint64_t>(start) + 1);
+    }
+  }
+  return static_cast<int64_t>(sum >> 1);
+}
+
+// --- kFile and kOff -------------------------------------------------------
+
+bool Dataset::ByFile() const {
+  return policy_ == AutoShardPolicy::kFile ||
+         (policy_ == AutoShardPolicy::kAuto && files_ && files_->size() > 1);
+}
+
+bool Dataset::HasOwn(int world) const {
+  return world > 1 && source_ != nullptr &&
+         (ByFile() || policy_ == AutoShardPolicy::kOff);
+}
+
+int64_t Dataset::FileBegin(size_t file) const {
+  if (file >= files_->size()) return size_;
+  const int64_t begin = (*files_)[file];
+  if (begin <= first_) return 0;
+  return std::min(size_, (begin - first_ + stride_ - 1) / stride_);
+}
+
+int64_t Dataset::OwnSize(int rank, int world) const {
+  if (!ByFile()) return size_;
+  int64_t size = 0;
+  for (size_t f = rank; f < files_->size(); f += world) {
+    size += FileBegin(f + 1) - FileBegin(f);
+  }
+  return size;
+}
+
+// A batch of n is cut into pieces of ceil(n / world).
+int64_t Dataset::OwnSteps(int rank, int world) const {
+  const auto pieces = [world](int64_t n) {
+    const int64_t piece = (n + world - 1) / world;
+    return n == 0 ? 0 : (n + piece - 1) / piece;
+  };
+  const int64_t size = OwnSize(rank, world);
+  const int64_t rest = drop_remainder_ ? 0 : size % batch_;
+  return size / batch_ * pieces(batch_) + pieces(rest);
+}
+
+int64_t Dataset::StepsOfPass(int world) const {
+  int64_t steps = 0;
+  for (int rank = 0; rank < world; ++rank) {
+    steps = std::max(steps, OwnSteps(rank, world));
+  }
+  return steps;
+}
+
+void Dataset::OwnPiece(int64_t step, int rank, int world, int64_t* first,
+                       int64_t* count) const {
+  const int64_t size = OwnSize(rank, world);
+  int64_t piece = LargestPart(world);
+  const int64_t pieces = (batch_ + piece - 1) / piece;  // of a full batch
+  const int64_t batch = std::min(step / pieces, size / batch_);
+  const int64_t begin = batch * batch_;
+  int64_t length = std::min(batch_, size - begin);
+  if (length < batch_) {
+    if (drop_remainder_) length = 0;
+    piece = (length + world - 1) / world;
+  }
+  const int64_t within = std::min(length, (step - batch * pieces) * piece);
+  *first = begin + within;
+  *count = std::min(piece, length - within);
+}
+
+int64_t Dataset::OwnExample(int64_t pass, int64_t i, int rank,
+                            int world) const {
+  // Rank 0 has the order that it has alone.
+  const uint64_t seed =
+      seed_ + static_cast<uint64_t>(rank) * 0x9E3779B97F4A7C15u;
+  if (shuffle_) i = Permute(seed, pass, OwnSize(rank, world), i);
+  if (!ByFile()) return first_ + i * stride_;
+  for (size_t f = rank;; f += world) {
+    RINGLET_CHECK(f < files_->size());
+    const int64_t begin = FileBegin(f), size = FileBegin(f + 1) - begin;
+    if (i < size) return first_ + (begin + i) * stride_;
+    i -= size;
+  }
+}
+
+BatchPlan Dataset::PlanOfOwn(const DataPosition& at, int rank,
+                             int world) const {
+  const int64_t step = at.used / LargestPart(world);
+  RINGLET_CHECK(at.pass >= 0 && step >= 0);
+  BatchPlan plan;
+  int64_t longest = 0;
+  for (int r = 0; r < world; ++r) {
+    int64_t first = 0, count = 0;
+    OwnPiece(step, r, world, &first, &count);
+    plan.global_count += count;
+    longest = std::max(longest, OwnSteps(r, world));
+    if (r != rank) continue;
+    plan.first = first;
+    plan.count = count;
+  }
+  RINGLET_CHECK(step < longest && plan.global_count > 0);
+  const bool over = step + 1 == longest;
+  plan.next = over ? DataPosition{at.pass + 1, 0}
+                   : DataPosition{at.pass, at.used + LargestPart(world)};
+  plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
+  return plan;
+}
+
+std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
+                                     const ExampleSpec& y_spec, const void* y,
+                                     int64_t count) {
+  return std::make_shared<MemorySourceImpl>(x_spec, x, y_spec, y, count);
+}
+
+Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources) {
+  if (sources.empty()) {
+    return Dataset(InvalidArgument("Concatenate: no sources"));
+  }
+  const ExampleSpec x = sources[0]->x(), y = sources[0]->y();
+  for (const auto& s : sources) {
+    if (s->x().dtype != x.dtype || s->x().shape != x.shape ||
+        s->y().dtype != y.dtype || s->y().shape != y.shape) {
+      return Dataset(
+          InvalidArgument("Concatenate: %s and %s differ in type or shape",
+                          sources[0]->name().c_str(), s->name().c_str()));
+    }
+  }
+  return Dataset(std::make_shared<ConcatenatedSource>(sources));
+}
+
+}  // namespace ringlet

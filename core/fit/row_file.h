@@ -1,0 +1,87 @@
+// RowFile: a job's log that grows by rows, goes on behind those of a backup,
+// and outlives a full disk.
+//
+// Internal to core/.
+
+#ifndef RINGLET_CORE_FIT_ROW_FILE_H_
+#define RINGLET_CORE_FIT_ROW_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "../base/collective.h"
+#include "../base/saveable.h"
+#include "../base/status.h"
+
+namespace ringlet {
+
+class RowFile {
+ public:
+  // `callback` names it in warnings and in a backup's state.
+  RowFile(const char* callback, const std::string& filename)
+      : callback_(callback), filename_(filename) {}
+  ~RowFile() { Close(); }
+  RowFile(const RowFile&) = delete;
+  RowFile& operator=(const RowFile&) = delete;
+
+  // Before a fit: closed, and nothing restored.
+  void Reset();
+
+  // On every rank of a job, where rank 0 alone has the file: the others count
+  // the bytes that it writes, so that all have one state. Behind the rows of
+  // the backup where one was restored: what lies further is of rows that are
+  // yet to come. Where the file is shorter, since it was removed or a power cut
+  // took its end, the whole rows that are there stay and a warning says so.
+  // Without a backup it goes on at the end, if `append`, or begins anew. A link
+  // to a file is refused: what it leads to may not be a log. Where rank 0
+  // fails, all do.
+  Status Open(Collective* collective, bool append);
+  bool is_open() const { return open_; }
+
+  // The first line of rank 0's file, without its end; "" where there is none.
+  // On every rank.
+  Status ReadHeader(Collective* collective, std::string* header) const;
+
+  // Rows with their line ends, in the kernel's hands when it returns; the same
+  // on every rank. What cannot be written is kept, a warning says so once, and
+  // the next call tries again: no row is lost while the program runs and less
+  // than kMostKept bytes wait, and no full disk ends a training. What comes
+  // beyond that is dropped, and a warning says so once.
+  static constexpr size_t kMostKept = 1 << 20;
+  void Write(const std::string& rows);
+
+  // With a warning where kept rows still cannot be written.
+  void Close();
+
+  void AppendState(std::vector<StateSpan>* spans);
+  // The last row: rank 0 may be lost before it has written what the others'
+  // state counts already, and writes it when it opens the file again.
+  void AppendLiveState(std::vector<StateSpan>* spans);
+  Status StateLoaded() const;
+  // Bytes of all rows, the kept and the dropped ones too; -1: not open yet.
+  int64_t offset() const { return offset_; }
+
+ private:
+  Status OpenOwn(bool append);
+  Status FindRestored();
+  bool LastRowFollows(int64_t end) const;
+  Status GoBack();
+  Status ReadOwnHeader(std::string* header) const;
+  bool Flush();
+  void Warn(const char* what) const;
+
+  const char* const callback_;
+  const std::string filename_;
+  bool open_ = false;
+  int file_ = -1;  // rank 0's
+  int64_t offset_ = -1;
+  std::string kept_;  // of what `offset_` counts, not written yet
+  static constexpr size_t kLongestRow = 1024;  // of which last_ has room
+  char last_[kLongestRow] = {};
+  int64_t last_bytes_ = 0;
+  bool warned_ = false, dropped_ = false;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_ROW_FILE_H_

@@ -1,0 +1,118 @@
+#include "run_state.h"
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "../model/model.h"
+
+namespace ringlet {
+
+std::vector<Saveable*> RunState::Parts() const {
+  std::vector<Saveable*> parts = {fit_->model->weights_state(),
+                                  fit_->model->optimizer_state(), fit_};
+  for (const auto& callback : *fit_->callbacks) parts.push_back(callback.get());
+  return parts;
+}
+
+void RunState::AppendState(std::vector<StateSpan>* spans) {
+  std::map<std::string, int> seen;
+  const std::vector<Saveable*> parts = Parts();
+  const size_t before_callbacks = parts.size() - fit_->callbacks->size();
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const size_t first = spans->size();
+    parts[p]->AppendState(spans);
+    if (live_ && p >= before_callbacks) {
+      (*fit_->callbacks)[p - before_callbacks]->AppendLiveState(spans);
+    }
+    if (spans->size() == first) continue;
+    const std::string prefix = "callback/";
+    const std::string& name = (*spans)[first].name;
+    if (name.compare(0, prefix.size(), prefix) != 0) continue;
+    const std::string kind = name.substr(0, name.find('/', prefix.size()));
+    const int number = seen[kind]++;
+    if (number == 0) continue;
+    for (size_t i = first; i < spans->size(); ++i) {
+      (*spans)[i].name.insert(kind.size(), "_" + std::to_string(number));
+    }
+  }
+}
+
+Status RunState::StateLoaded() {
+  for (Saveable* part : Parts()) {
+    RINGLET_RETURN_IF_ERROR(part->StateLoaded());
+  }
+  return Status();
+}
+
+namespace {
+
+// The weights and the slots, but not the optimizer's iterations and rate.
+bool IsModels(const StateSpan& span) {
+  const auto begins = [&](const char* prefix) {
+    return span.name.compare(0, std::strlen(prefix), prefix) == 0;
+  };
+  return begins("model/") || (begins("optimizer/") && span.shape.rank() > 0);
+}
+
+}  // namespace
+
+void Border::Plan(RunState* state) {
+  valid_ = held_ = false;
+  pieces_.clear();
+  std::vector<StateSpan> spans;
+  state->AppendState(&spans);
+  size_t bytes = 0;
+  for (const StateSpan& span : spans) {
+    if (IsModels(span)) continue;
+    pieces_.push_back({span, bytes});
+    bytes += span.bytes();
+  }
+  copy_.resize(bytes);
+}
+
+void Border::Copy(bool large) {
+  for (const Piece& piece : pieces_) {
+    const size_t bytes = piece.span.bytes();
+    if ((bytes > kSmall) != large) continue;
+    std::memcpy(copy_.data() + piece.at, piece.span.data, bytes);
+  }
+}
+
+void Border::Take() {
+  Copy(/*large=*/false);
+  valid_ = true;
+  held_ = false;
+}
+
+void Border::Hold() {
+  Take();
+  Keep();
+}
+
+void Border::Keep() {
+  if (valid_ && !held_) Copy(/*large=*/true);
+  held_ = true;
+}
+
+Status Border::PutBack(RunState* state) const {
+  std::vector<StateSpan> spans;
+  state->AppendState(&spans);
+  size_t next = 0;
+  for (const StateSpan& span : spans) {
+    if (IsModels(span)) continue;
+    const bool same = next < pieces_.size() &&
+                      pieces_[next].span.name == span.name &&
+                      pieces_[next].span.bytes() == span.bytes();
+    if (!same) {
+      return Error(Code::kInternal,
+                   "%s changed its shape while the fit was set up anew; its "
+                   "state is lost",
+                   span.name.c_str());
+    }
+    std::memcpy(span.data, copy_.data() + pieces_[next++].at, span.bytes());
+  }
+  return state->StateLoaded();
+}
+
+}  // namespace ringlet

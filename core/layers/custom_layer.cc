@@ -1,0 +1,164 @@
+#include "custom_layer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "../model/guarded.h"
+#include "op.h"
+
+namespace ringlet {
+namespace {
+
+// Floats after a call's scratch that nobody may write to.
+constexpr int64_t kGuard = 16;
+constexpr float kGuardValue = -7e29f;
+
+class CustomOp final : public Op {
+ public:
+  CustomOp(std::shared_ptr<const CustomLayer> layer, std::vector<Shape> inputs,
+           LayerPlan plan)
+      : layer_(std::move(layer)),
+        inputs_(std::move(inputs)),
+        plan_(std::move(plan)),
+        no_inputs_(inputs_.size(), nullptr) {
+    output_ = plan_.output;
+    weights_ = plan_.weights;
+  }
+
+  bool keeps_input() const override { return plan_.backward_reads_input; }
+  bool keeps_output() const override { return plan_.backward_reads_output; }
+  bool may_fail() const override { return true; }
+  size_t forward_scratch(int64_t batch, int threads) const override {
+    return WithGuard(Floats(plan_.forward_scratch, batch, threads));
+  }
+  size_t backward_scratch(int64_t batch, int threads) const override {
+    return WithGuard(Floats(plan_.backward_scratch, batch, threads));
+  }
+
+  void Forward(const OpCall& call) const override {
+    *call.status = Compute(&CustomLayer::Forward, plan_.forward_scratch,
+                           CallOf(call), call.scratch);
+  }
+
+  void Backward(const OpCall& call) const override {
+    LayerCall custom = CallOf(call);
+    if (!plan_.backward_reads_input) custom.x = no_inputs_.data();
+    if (!plan_.backward_reads_output) custom.y = nullptr;
+    custom.dy = call.dy;
+    custom.dx = call.dx;
+    custom.d_weights = call.d_weights;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (call.dx[i] == nullptr) continue;
+      std::fill_n(call.dx[i], call.batch * inputs_[i].elements(), 0.0f);
+    }
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      std::fill_n(call.d_weights[i], weights_[i].shape.elements(), 0.0f);
+    }
+    *call.status = Compute(&CustomLayer::Backward, plan_.backward_scratch,
+                           custom, call.scratch);
+    if (!call.status->ok() || weights_.empty()) return;
+    call.sink->Ready(call.weight_offset);
+  }
+
+ private:
+  static int64_t Floats(const ScratchFloats& scratch, int64_t batch,
+                        int threads) {
+    return scratch.fixed + scratch.per_example * batch +
+           scratch.per_thread * threads;
+  }
+  static size_t WithGuard(int64_t floats) {
+    return static_cast<size_t>(floats > 0 ? floats + kGuard : 0);
+  }
+
+  LayerCall CallOf(const OpCall& call) const {
+    LayerCall custom;
+    custom.batch = call.batch;
+    custom.training = call.training;
+    custom.inputs = inputs_.data();
+    custom.output = &output_;
+    custom.x = call.x;
+    custom.y = call.y;
+    custom.weights = call.weights;
+    custom.seed = call.seed;
+    custom.counter = call.counter;
+    custom.pool = call.pool;
+    return custom;
+  }
+
+  Status Compute(Status (CustomLayer::*method)(const LayerCall&) const,
+                 const ScratchFloats& scratch, LayerCall call,
+                 float* floats) const {
+    const int64_t n = Floats(scratch, call.batch, call.threads());
+    call.scratch = n > 0 ? floats : nullptr;
+    if (n > 0) std::fill_n(floats + n, kGuard, kGuardValue);
+    RINGLET_RETURN_IF_ERROR(Guarded(*layer_, method, call));
+    if (n == 0 || std::all_of(floats + n, floats + n + kGuard,
+                              [](float f) { return f == kGuardValue; })) {
+      return Status();
+    }
+    return Error(Code::kInternal,
+                 "wrote past the %lld floats of scratch that its Build asked "
+                 "for; memory of others may be damaged",
+                 static_cast<long long>(n));
+  }
+
+  const std::shared_ptr<const CustomLayer> layer_;
+  const std::vector<Shape> inputs_;
+  const LayerPlan plan_;
+  const std::vector<const float*> no_inputs_;
+};
+
+Status CheckScratch(const ScratchFloats& scratch) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (const int64_t floats :
+       {scratch.fixed, scratch.per_example, scratch.per_thread}) {
+    if (floats >= 0 && floats <= kMost) continue;
+    return InvalidArgument("Build asks for %lld floats of scratch",
+                           static_cast<long long>(floats));
+  }
+  return Status();
+}
+
+// They name what is saved.
+Status CheckNames(const std::vector<WeightSpec>& weights) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const std::string& name = weights[i].name;
+    if (name.empty() || name.find('/') != std::string::npos) {
+      return InvalidArgument("a weight's name must be a word, not '%s'",
+                             name.c_str());
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (weights[j].name != name) continue;
+      return InvalidArgument("two weights are named '%s'", name.c_str());
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+Layer Custom(std::shared_ptr<const CustomLayer> custom) {
+  Layer layer;
+  layer.kind = Layer::Kind::kCustom;
+  layer.custom = std::move(custom);
+  return layer;
+}
+
+Status MakeCustom(const Layer& layer, const std::vector<Shape>& inputs,
+                  std::unique_ptr<Op>* op) {
+  if (layer.custom == nullptr) {
+    return InvalidArgument("Custom was given no layer");
+  }
+  if (inputs.empty()) return InvalidArgument("takes one input or more, not 0");
+  LayerPlan plan;
+  plan.output = inputs[0];
+  RINGLET_RETURN_IF_ERROR(GuardedBuild(*layer.custom, inputs, &plan));
+  RINGLET_RETURN_IF_ERROR(CheckScratch(plan.forward_scratch));
+  RINGLET_RETURN_IF_ERROR(CheckScratch(plan.backward_scratch));
+  RINGLET_RETURN_IF_ERROR(CheckNames(plan.weights));
+  op->reset(new CustomOp(layer.custom, inputs, std::move(plan)));
+  return Status();
+}
+
+}  // namespace ringlet

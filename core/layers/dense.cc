@@ -1,0 +1,164 @@
+// Dense: y = activation(x W + b).
+
+#include <algorithm>
+
+#include "../compute/gemm.h"
+#include "kernels.h"
+#include "op.h"
+
+namespace ringlet {
+namespace {
+
+class DenseOp final : public Op {
+ public:
+  DenseOp(const Layer& layer, const Shape& x)
+      : activation_(layer.activation),
+        bias_(layer.use_bias),
+        inputs_(x.back()),
+        units_(layer.units),
+        rows_(x.elements() / x.back()) {
+    output_ = x;
+    output_[x.rank() - 1] = units_;
+    weights_.push_back({"kernel",
+                        {inputs_, units_},
+                        layer.kernel_initializer,
+                        layer.kernel_regularizer});
+    if (bias_) {
+      weights_.push_back(
+          {"bias", {units_}, layer.bias_initializer, layer.bias_regularizer});
+    }
+  }
+
+  bool keeps_input() const override { return true; }
+  bool keeps_output() const override { return activation_ != kLinear; }
+  Activation fused_activation() const override { return activation_; }
+  bool replaces_input() const override { return true; }
+  // The most that a batch of up to `batch` takes. Blocks shrink as rows grow,
+  // so that need not be the largest: the largest for each size of block is
+  // asked.
+  size_t backward_scratch(int64_t batch, int threads) const override {
+    int64_t most = 0;
+    for (int64_t grains = 1; grains <= kMostGrains; ++grains) {
+      const int64_t with_block = RowsWithGrains(grains) / rows_;
+      const int64_t largest = grains == 1 ? batch : std::min(batch, with_block);
+      if (largest < 1) break;
+      most = std::max(most, BackwardFloats(largest * rows_, threads));
+    }
+    return static_cast<size_t>(most);
+  }
+  int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
+
+  void Forward(const OpCall& call) const override {
+    const int64_t rows = call.batch * rows_;
+    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    // Y(B,U) = X(B,K) * W(K,U)
+    Gemm(1, x, w, 0, RowMajor(call.y, rows, units_), call.pool);
+    BiasActivation(call.without_activation ? kLinear : activation_,
+                   bias_ ? call.weights[1] : nullptr, rows, units_, call.y);
+  }
+
+  // By blocks of rows of W, from the last to the first, so that a block of W,
+  // of dW and of X is still in cache when it is used again: by the sink, which
+  // updates W, and by dX.
+  void Backward(const OpCall& call) const override {
+    const int64_t rows = call.batch * rows_;
+    if (!call.without_activation) {
+      ActivationGradient(activation_, call.y, rows, units_, call.dy);
+    }
+    if (bias_) {
+      std::fill_n(call.d_weights[1], units_, 0.0f);
+      AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
+      call.sink->Ready(call.weight_offset + inputs_ * units_);
+    }
+    float* const dy_t = call.scratch;
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < units_; ++j) {
+        dy_t[j * rows + i] = call.dy[i * units_ + j];
+      }
+    }
+    const int64_t block = Block(rows) * call.pool->threads();
+    float* const dx_t = dy_t + rows * units_;
+    float* const taken = dx_t + rows * block;
+    for (int64_t end = inputs_; end > 0;) {
+      const int64_t begin = std::max<int64_t>(0, end - block);
+      call.pool->Run([&](int t) {
+        const Range part = Split(end - begin, call.pool->threads(), t, kGrain);
+        if (part.empty()) return;
+        float* const dw =
+            call.sink_takes ? taken : call.d_weights[0] + begin * units_;
+        BackwardRows(call, {begin + part.begin, begin + part.end},
+                     dw + part.begin * units_, dx_t + t * rows * Block(rows));
+      });
+      if (call.sink_takes) {
+        call.sink->Take(call.weight_offset + begin * units_, taken);
+      } else {
+        call.sink->Ready(call.weight_offset + begin * units_);
+      }
+      end = begin;
+    }
+  }
+
+ private:
+  // Rows `part` of dW, which begin at `dw`, and columns `part` of dX.
+  void BackwardRows(const OpCall& call, Range part, float* dw,
+                    float* dx_t) const {
+    const int64_t rows = call.batch * rows_;
+    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    const ConstMatrix dy =
+        RowMajor(static_cast<const float*>(call.dy), rows, units_);
+    // dW(K,U) = X(B,K)^T * dY(B,U)
+    Gemm(1, x.Cols(part.begin, part.end).Transposed(), dy, 0,
+         RowMajor(dw, part.size(), units_));
+    if (call.dx[0] == nullptr) return;
+    // dX(B,K)^T = W(K,U) * dY(B,U)^T: both in the order in which BLIS is
+    // fastest at a small B.
+    Gemm(1, w.Rows(part.begin, part.end),
+         RowMajor(static_cast<const float*>(call.scratch), units_, rows), 0,
+         RowMajor(dx_t, part.size(), rows));
+    TransposedGradientOver(call.x_activation, dx_t, rows, part.size(), inputs_,
+                           call.dx[0] + part.begin);
+  }
+
+  // What Backward takes for just so many rows: dY^T, each thread's block of
+  // dX^T, and that of dW.
+  int64_t BackwardFloats(int64_t rows, int threads) const {
+    return rows * units_ + threads * Block(rows) * (rows + units_);
+  }
+
+  // Rows of W that a thread works on at a time: dX^T in 192 KiB. A function of
+  // `rows` alone, since bits may depend on it.
+  int64_t Block(int64_t rows) const {
+    const int64_t grains = std::clamp<int64_t>(
+        RowsWithGrains(1) / std::max<int64_t>(1, rows), 1, kMostGrains);
+    return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
+  }
+  // The most rows for which blocks of `grains` are not too large.
+  static constexpr int64_t RowsWithGrains(int64_t grains) {
+    return kBlockFloats / kGrain / grains;
+  }
+  static constexpr int64_t kGrain = 48;
+  static constexpr int64_t kMostGrains = 16;
+  static constexpr int64_t kBlockFloats = 48 * 1024;
+
+  const Activation activation_;
+  const bool bias_;
+  const int64_t inputs_, units_;
+  const int64_t rows_;  // rows of x in one example
+};
+
+}  // namespace
+
+Status MakeDense(const Layer& layer, const Shape& x, std::unique_ptr<Op>* op) {
+  if (layer.units < 1) return InvalidArgument("units must be at least 1");
+  if (x.rank() < 1) {
+    return InvalidArgument("Dense needs an input of at least one dimension");
+  }
+  op->reset(new DenseOp(layer, x));
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,128 @@
+#include "initializers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "../base/random.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Initializer::Kind;
+using Mode = Initializer::Mode;
+using Distribution = Initializer::Distribution;
+
+// The standard deviation of a unit normal cut at two deviations.
+constexpr double kTruncatedDeviation = 0.87962566103423978;
+
+// Box and Muller's transform; u is kept off 0.
+double UnitNormal(const Philox::Block& words) {
+  constexpr double kTwoPi = 6.283185307179586;
+  const double u = (words[0] + 0.5) / 4294967296.0;
+  const double v = words[1] / 4294967296.0;
+  return std::sqrt(-2 * std::log(u)) * std::cos(kTwoPi * v);
+}
+
+double UnitTruncatedNormal(const Philox& random, uint64_t element) {
+  for (uint64_t attempt = 0;; ++attempt) {
+    const double z = UnitNormal(random.At(element | attempt << 48));
+    if (std::abs(z) < 2) return z;
+  }
+}
+
+}  // namespace
+
+Initializer Constant(float value) {
+  Initializer i;
+  i.a = value;
+  return i;
+}
+Initializer Zeros() { return Constant(0); }
+Initializer Ones() { return Constant(1); }
+Initializer RandomUniform(float minval, float maxval) {
+  return {Kind::kUniform, minval, maxval, Mode::kFanIn, Distribution::kUniform};
+}
+Initializer RandomNormal(float mean, float stddev) {
+  return {Kind::kNormal, mean, stddev, Mode::kFanIn, Distribution::kUniform};
+}
+Initializer TruncatedNormal(float mean, float stddev) {
+  return {Kind::kTruncatedNormal, mean, stddev, Mode::kFanIn,
+          Distribution::kUniform};
+}
+Initializer VarianceScaling(float scale, Mode mode, Distribution distribution) {
+  return {Kind::kVarianceScaling, scale, 0, mode, distribution};
+}
+Initializer GlorotUniform() {
+  return VarianceScaling(1, Mode::kFanAvg, Distribution::kUniform);
+}
+Initializer GlorotNormal() {
+  return VarianceScaling(1, Mode::kFanAvg, Distribution::kTruncatedNormal);
+}
+Initializer HeUniform() {
+  return VarianceScaling(2, Mode::kFanIn, Distribution::kUniform);
+}
+Initializer HeNormal() {
+  return VarianceScaling(2, Mode::kFanIn, Distribution::kTruncatedNormal);
+}
+Initializer LecunUniform() {
+  return VarianceScaling(1, Mode::kFanIn, Distribution::kUniform);
+}
+Initializer LecunNormal() {
+  return VarianceScaling(1, Mode::kFanIn, Distribution::kTruncatedNormal);
+}
+
+Fans ComputeFans(const Shape& shape) {
+  if (shape.rank() == 0) return {1, 1};
+  if (shape.rank() == 1) return {1.0 * shape[0], 1.0 * shape[0]};
+  double receptive_field = 1;
+  for (int i = 0; i + 2 < shape.rank(); ++i) receptive_field *= shape[i];
+  return {shape[shape.rank() - 2] * receptive_field,
+          shape[shape.rank() - 1] * receptive_field};
+}
+
+void Initialize(const Initializer& initializer, const Shape& shape,
+                uint64_t seed, uint64_t stream, float* out) {
+  Kind kind = initializer.kind;
+  double a = initializer.a, b = initializer.b;
+  if (kind == Kind::kVarianceScaling) {
+    const Fans fans = ComputeFans(shape);
+    const double fan = initializer.mode == Mode::kFanIn ? fans.in
+                       : initializer.mode == Mode::kFanOut
+                           ? fans.out
+                           : (fans.in + fans.out) / 2;
+    const double variance = initializer.a / std::max(1.0, fan);
+    switch (initializer.distribution) {
+      case Distribution::kUniform:
+        kind = Kind::kUniform;
+        b = std::sqrt(3 * variance);
+        a = -b;
+        break;
+      case Distribution::kTruncatedNormal:
+        kind = Kind::kTruncatedNormal;
+        a = 0;
+        b = std::sqrt(variance) / kTruncatedDeviation;
+        break;
+      case Distribution::kUntruncatedNormal:
+        kind = Kind::kNormal;
+        a = 0;
+        b = std::sqrt(variance);
+        break;
+    }
+  }
+  const Philox random(seed, stream);
+  const int64_t n = shape.elements();
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t element = static_cast<uint64_t>(i);
+    double value = a;
+    if (kind == Kind::kUniform) {
+      value = a + (b - a) * Philox::Unit(random.At(element)[0]);
+    } else if (kind == Kind::kNormal) {
+      value = a + b * UnitNormal(random.At(element));
+    } else if (kind == Kind::kTruncatedNormal) {
+      value = a + b * UnitTruncatedNormal(random, element);
+    }
+    out[i] = static_cast<float>(value);
+  }
+}
+
+}  // namespace ringlet

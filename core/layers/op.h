@@ -1,0 +1,129 @@
+// Op: a layer at work.
+//
+// Internal to core/. An Op is made from a Layer and the shapes of its inputs,
+// says what memory it will want, and computes over memory that the model
+// placed. It owns none, keeps no state between calls and allocates nothing in
+// Forward and Backward.
+
+#ifndef RINGLET_CORE_LAYERS_OP_H_
+#define RINGLET_CORE_LAYERS_OP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../base/status.h"
+#include "../base/thread_pool.h"
+#include "custom_layer.h"
+#include "layers.h"
+
+namespace ringlet {
+
+// Told as gradients become final. They do so from the last weight of the model
+// to the first, so the final ones are always the end of the gradient span.
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  // Gradients from `begin` (an offset in the model's weight span, in floats)
+  // on are final, and the op will read the weights they belong to no more:
+  // they may be updated at once. Called from the training thread, `begin`
+  // never growing.
+  virtual void Ready(int64_t begin) = 0;
+  // The same, where OpCall::sink_takes: the gradients from `begin` to the last
+  // call's stand at `gradients` until this returns, and not in d_weights.
+  virtual void Take(int64_t begin, const float* gradients) = 0;
+};
+
+// What one call of Forward or Backward works on. Spans hold `batch` examples
+// one after another. Entries of `weights` and `d_weights` are in the order of
+// Op::weights().
+struct OpCall {
+  int64_t batch = 0;
+  const float* const* x = nullptr;  // one for each input
+  float* y = nullptr;               // Forward writes it, Backward may read it
+  float* const* weights = nullptr;
+  // forward_scratch() or backward_scratch() floats of a batch >= `batch`, of
+  // which those of `batch` may be touched.
+  float* scratch = nullptr;
+  bool training = false;
+  // The activation is left out: forward and backward of the last one, where
+  // the loss takes its input (see Model); backward, where dy holds its gradient
+  // already. Only for an op with fused_activation().
+  bool without_activation = false;
+  uint64_t seed = 0;     // for this op's random numbers …
+  uint64_t counter = 0;  // … at this step
+  ThreadPool* pool = nullptr;
+  Status* status = nullptr;  // becomes the error of an op that may_fail()
+
+  // Backward only. dy may be overwritten. Entries of dx are null where nobody
+  // asks for them; others are written, not added to. Where the op
+  // replaces_input() dx[0] may be x[0], the output of `x_activation`, whose
+  // gradient is then a factor of dx.
+  float* dy = nullptr;
+  float* const* dx = nullptr;
+  Activation x_activation = kLinear;
+  float* const* d_weights = nullptr;
+  int64_t weight_offset = 0;  // of the op's first weight in the weight span
+  // Nobody reads d_weights after the step: gradients may be given to
+  // sink->Take from scratch, still in cache, and be forgotten.
+  bool sink_takes = false;
+  GradientSink* sink = nullptr;
+};
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  // The op for `layer` over inputs of these shapes (without batch), or an
+  // error that says what does not fit.
+  static Status Make(const Layer& layer, const std::vector<Shape>& inputs,
+                     std::unique_ptr<Op>* op);
+
+  const Shape& output() const { return output_; }
+  const std::vector<WeightSpec>& weights() const { return weights_; }
+  // y is the bytes of x[0] under another shape; nothing is computed.
+  virtual bool is_view() const { return false; }
+  // What Backward reads.
+  virtual bool keeps_input() const { return false; }
+  virtual bool keeps_output() const { return false; }
+  virtual Activation fused_activation() const { return kLinear; }
+  // Backward can write dx over x, with the gradient of the activation that
+  // made x: a pass over memory less, and a buffer less.
+  virtual bool replaces_input() const { return false; }
+  // Floats of scratch that suffice for every batch in 1..batch on so many
+  // threads: never less for a larger batch. Memory is planned once, for the
+  // largest batch, and used for all of them.
+  virtual size_t forward_scratch(int64_t, int) const { return 0; }
+  virtual size_t backward_scratch(int64_t, int) const { return 0; }
+  // The op may leave an error in OpCall::status, and then undefined output.
+  virtual bool may_fail() const { return false; }
+  // Multiply-adds of one example's forward pass.
+  virtual int64_t multiply_adds() const { return 0; }
+
+  virtual void Forward(const OpCall&) const {}
+  // Writes dx and d_weights, and ends with sink->Ready(weight_offset) where
+  // the op has weights and no error.
+  virtual void Backward(const OpCall&) const {}
+
+ protected:
+  Shape output_;
+  std::vector<WeightSpec> weights_;
+};
+
+// Makers of the families, each beside its mathematics. Shapes are those of the
+// inputs.
+Status MakeDense(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeConv2D(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakePooling2D(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeActivation(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeDropout(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeReshape(const Layer&, const Shape& x, std::unique_ptr<Op>*);
+Status MakeCustom(const Layer&, const std::vector<Shape>& inputs,
+                  std::unique_ptr<Op>*);
+Status MakeMerge(const Layer&, const std::vector<Shape>& inputs,
+                 std::unique_ptr<Op>*);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_OP_H_

@@ -1,0 +1,47 @@
+// Calls of the user's own code, which may throw: an exception becomes a Status.
+//
+// Internal to core/. The library is built without exceptions, so none may pass
+// through its functions: they would not clean up. guarded.cc alone is built
+// with them.
+
+#ifndef RINGLET_CORE_MODEL_GUARDED_H_
+#define RINGLET_CORE_MODEL_GUARDED_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../base/status.h"
+#include "../data/source.h"
+#include "../fit/callback.h"
+#include "../layers/custom_layer.h"
+#include "custom_loss.h"
+#include "custom_metric.h"
+
+namespace ringlet {
+
+// What the method returns, or kInternal with what() of what it threw;
+// kResourceExhausted of std::bad_alloc.
+template <typename... Parameters>
+Status Guarded(Callback* callback,
+               Status (Callback::*method)(FitState&, Parameters...),
+               FitState& fit, Parameters... parameters);
+Status GuardedFitReturn(Callback* callback, FitState& fit,
+                        const Status& status);
+Status GuardedRead(Source* source, const int64_t* index, int count, void* x,
+                   void* y);
+Status Guarded(const CustomLayer& layer,
+               Status (CustomLayer::*method)(const LayerCall&) const,
+               const LayerCall& call);
+Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
+                    LayerPlan* plan);
+// Of `count` examples: see losses.h and metrics.h.
+Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
+                   const float* predictions, const void* targets, float scale,
+                   float* per_example, float* d_predictions);
+Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
+                     int64_t count, const float* predictions,
+                     const Targets& targets, MetricState* state);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_GUARDED_H_

@@ -1,0 +1,305 @@
+// Model: layers in topological order, their weights, and the step.
+//
+// Public. Build a Sequential or a Functional, Compile it, and Fit (fit.h), or
+// call the pieces of a step from a loop of your own. Builders keep the first
+// error; status() and every later call that returns a Status report it.
+//
+// Memory is two blocks in one: what the model keeps (weights, gradients,
+// optimizer slots, each one contiguous span in layer order) and what a step
+// needs, placed by lifetime for a largest batch. BytesNeeded(batch) says how
+// much, by running the same placement on nothing. After the first step a step
+// allocates nothing.
+//
+// A model can be moved, so functions return one; what was taken of it (loaders,
+// states, spans) stays good. A model that was moved from has no layers: its
+// status() says so, as does whatever would compute, and another model can be
+// assigned to it. Moving one while its Fit runs ends that Fit with this error.
+//
+// One thread uses a model at a time.
+
+#ifndef RINGLET_CORE_MODEL_MODEL_H_
+#define RINGLET_CORE_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../base/collective.h"
+#include "../base/saveable.h"
+#include "../base/status.h"
+#include "../data/batch_loader.h"
+#include "../layers/layers.h"
+#include "losses.h"
+#include "metrics.h"
+#include "optimizers.h"
+
+namespace ringlet {
+
+class Logs;
+struct EvaluateOptions;
+struct FitOptions;
+struct History;
+
+struct CompileOptions {
+  CompileOptions() = default;
+  // So that a strategy can stand where the options stand.
+  CompileOptions(Collective* c) : collective(c) {}  // NOLINT: implicit
+
+  // Outlives the model. Null: a job of one. Compile compares the ranks' models
+  // and gives all of them the chief's weights.
+  Collective* collective = nullptr;
+  // What went wrong where the options were made; Compile fails with it.
+  Status status;
+  // Threads that compute, the caller's included. Same threads, same bits.
+  int threads = 1;
+  // Of initial weights and dropout.
+  uint64_t seed = 1;
+  // Caller's memory for everything, aligned to Arena::kAlignment and outliving
+  // the model; null: the model takes its own from the heap.
+  void* memory = nullptr;
+  // Bytes of `memory`; without one, the most the model may take (0: no limit).
+  size_t memory_bytes = 0;
+};
+
+// One weight of the model, a range of its weight span.
+struct Variable {
+  std::string path;  // "conv2d/kernel"
+  Shape shape;
+  int64_t offset = 0;  // in floats
+  Regularizer regularizer;
+  int64_t size() const { return shape.elements(); }
+};
+
+// What training with batches of one size takes, in bytes as they are placed,
+// each a multiple of Arena::kAlignment.
+struct MemoryPlan {
+  size_t weights = 0;
+  size_t gradients = 0;    // of the weights
+  size_t slots = 0;        // the optimizer's
+  size_t batches = 0;      // examples and labels: of this step and of the next
+  size_t activations = 0;  // the layers' outputs
+  size_t activation_gradients = 0;
+  size_t scratch = 0;  // of single layers (im2col …), and the examples' losses
+  // Outputs, gradients and scratch that do not live at the same time have some
+  // bytes in common: so many less.
+  size_t shared = 0;
+  size_t kept() const { return weights + gradients + slots; }
+  size_t total() const {
+    return kept() + batches + activations + activation_gradients + scratch -
+           shared;
+  }
+};
+
+struct LoaderOptions {
+  DataPosition start;
+  bool background = true;  // the next batch is prepared by another thread
+  bool targets = true;     // false: labels are not read
+  bool examples = true;    // false: only labels are
+  bool training = true;    // false: the model will not train on these batches
+};
+
+// Told how long each piece of a step took. See io's trace writer.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  // `what` is a layer's name or "loss", "optimizer", "all-reduce"; `phase`
+  // "forward", "backward" or "step". Monotonic nanoseconds.
+  virtual void Piece(const char* what, const char* phase, int64_t begin,
+                     int64_t end) = 0;
+  // Who is left to be told once `gone` no longer is; for observers that tell
+  // others.
+  virtual StepObserver* Without(const StepObserver* gone) {
+    return gone == this ? nullptr : this;
+  }
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // The first thing that was wrong while building and compiling, or why the
+  // last Compile was refused.
+  const Status& status() const;
+  const char* class_name() const;  // "Sequential" or "Functional"
+  const std::string& name() const;
+  void set_name(const std::string& name);
+
+  // Shapes without batch; only after an input and a layer were added.
+  Shape input_shape() const;
+  Shape output_shape() const;
+  // Keras's table: layer, output shape, parameters.
+  std::string Summary() const;
+
+  // The layers as they were added, names filled in, each after its inputs; the
+  // first is the Input, the last the output.
+  int num_nodes() const;
+  const Layer& layer(int node) const;
+  const std::vector<int>& inputs(int node) const;
+  const Shape& output_shape(int node) const;
+
+  // Checks the whole, takes the memory the model keeps and draws the initial
+  // weights. The metrics' names are resolved as Keras does ("accuracy"). A
+  // second call keeps the weights and forgets the optimizer's state and the
+  // step under way. While a loader is open it is refused: the model stays as it
+  // was, and status() says so until the next call.
+  void Compile(const Optimizer& optimizer, const Loss& loss,
+               const std::vector<Metric>& metrics = {},
+               const CompileOptions& options = {});
+  bool compiled() const;
+  // The weights that the first Compile is to begin with, num_weights() of them,
+  // instead of drawn ones.
+  Status SetInitialWeights(std::vector<float> weights);
+
+  // Keras's loops: see fit.h, which declares their options and results.
+  Result<History> Fit(const Dataset& dataset, const FitOptions& options);
+  Result<History> Fit(const Dataset& dataset);
+  Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
+  Result<Logs> Evaluate(const Dataset& dataset);
+  Result<std::vector<float>> Predict(const Dataset& dataset);
+
+  // What training with batches of up to `batch` takes, to the byte. Zeros where
+  // not compiled.
+  MemoryPlan PlanMemory(int64_t batch) const;
+  size_t BytesNeeded(int64_t batch) const { return PlanMemory(batch).total(); }
+  // Takes the step's memory for batches of up to `batch`; without it the
+  // first step does. `training` false is enough to evaluate and predict.
+  Status Reserve(int64_t batch, bool training);
+  // Bytes taken now.
+  size_t BytesUsed() const;
+
+  // Batches of `dataset` for this model in the model's own buffers. One loader
+  // at a time; while it lives a second one, Compile, and what would make the
+  // model's memory grow are errors that change nothing. Labels are checked
+  // against the model's classes.
+  Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
+                    std::unique_ptr<BatchLoader>* loader);
+
+  // A whole step: forward, loss, backward, update, metrics. In a job of
+  // several workers every rank calls it, with its part of the batch.
+  Status TrainStep(const Batch& batch);
+  // Forward, loss and metrics.
+  Status TestStep(const Batch& batch);
+
+  // The pieces of a step, each on every rank. x is (count, input shape); the
+  // result is output() until the next Forward or a Reserve that takes more. A
+  // Forward drops the step under way: gradients that were not applied are lost,
+  // after what the other ranks need of them is done. With `training` true, and
+  // where the loss takes the input of a last softmax or sigmoid (see Compile),
+  // output() holds that input until ComputeLoss.
+  Status Forward(const float* x, int64_t count, bool training);
+  const float* output() const;  // null before the first layer
+  // After Forward. *loss becomes this rank's share of the step's loss: the sum
+  // over its examples divided by batch.global_count, plus its share of the
+  // regularization. With `training` it leaves the gradient for Backward.
+  Status ComputeLoss(const Batch& batch, double* loss);
+  // Gradients of the loss, summed over all ranks while they are computed; the
+  // sums may be under way when it returns.
+  Status Backward();
+  // Clips, updates the weights, counts the iteration; where the optimizer
+  // accumulates, only adds the gradients up but for each k-th time.
+  Status ApplyGradients();
+
+  // Running values since ResetMetrics: "loss" first, then the metrics.
+  void ResetMetrics();
+  int num_metrics() const;
+  const std::string& metric_name(int i) const;
+  // True where a smaller value is better (loss and errors).
+  bool metric_decreases(int i) const;
+  MetricState* metric_states();
+  double metric_value(int i) const;
+  // Sums the states over all ranks, in order, and leaves the sums in
+  // `totals[num_metrics()]`; the running states stay.
+  Status ReduceMetrics(MetricState* totals);
+  // Sums of the last TrainStep alone over all ranks, added in their order;
+  // num_metrics() of them.
+  const MetricState* step_metrics() const;
+  // After kPeerLost: waits for all ranks (Collective::Reform), and compares the
+  // models as Compile does. All take weights, slots, iterations and learning
+  // rate of the rank that had gone furthest among those that called this; a
+  // restarted one takes part by its Compile.
+  Status RejoinReplicas();
+  // kOutOfSync, on every rank, where a rank's weights, optimizer slots,
+  // iterations or learning rate are not those of rank 0, bit for bit.
+  Status CheckReplicas();
+
+  const std::vector<Variable>& variables() const;
+  int64_t num_weights() const;  // floats in the span
+  float* weights();
+  // Of the last Backward(), complete: waits for the sums over the ranks. Where
+  // they failed the content is undefined, and ApplyGradients says why.
+  // TrainStep may apply gradients and not keep them.
+  const float* gradients() const;
+  // Multiply-adds of one example, forward.
+  int64_t MultiplyAdds() const;
+
+  const Optimizer& optimizer() const;
+  const Loss& loss() const;
+  const std::vector<Metric>& metrics() const;  // as they were resolved
+  // Steps, of which an optimizer that accumulates makes
+  // optimizer().Updates(iterations()) updates.
+  int64_t iterations() const;
+  // Of the next step: the schedule's, or what SetLearningRate set.
+  float LearningRate() const;
+  void SetLearningRate(float learning_rate);
+  Collective* collective() const;
+  int threads() const;
+  uint64_t seed() const;
+
+  // Weights as "model/<layer>/<weight>"; and the optimizer's slots,
+  // iterations and learning rate as "optimizer/…".
+  Saveable* weights_state();
+  Saveable* optimizer_state();
+
+  // Null: nobody watches.
+  void set_observer(StepObserver* observer);
+  StepObserver* observer() const;
+
+ protected:
+  Model(const char* class_name, const char* name);
+  Model(Model&& other) noexcept;
+  Model& operator=(Model&& other) noexcept;
+  // Appends a node; inputs are numbers of earlier nodes. Returns its number.
+  int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  void Fail(const Status& status);
+
+ private:
+  struct Impl;
+  struct Deleter {
+    void operator()(Impl* impl) const;
+  };
+  std::unique_ptr<Impl, Deleter> impl_;
+};
+
+// Layers one after another, the first an Input.
+class Sequential final : public Model {
+ public:
+  Sequential() : Model("Sequential", "sequential") {}
+  Sequential(std::initializer_list<Layer> layers) : Sequential() {
+    for (const Layer& layer : layers) Add(layer);
+  }
+  void Add(const Layer& layer);
+};
+
+// A graph: each call names the nodes it takes. The last one added is the
+// output.
+//
+//   Functional model;
+//   auto x = model.Add(Input({8, 8, 4}));
+//   auto y = model.Add(Conv2D(4, 3).Padding(kSame), {x});
+//   model.Add(Flatten(), {model.Add(Add(), {x, y})});
+class Functional final : public Model {
+ public:
+  using Node = int;
+  Functional() : Model("Functional", "functional") {}
+  Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
+    return AddNode(layer, inputs);
+  }
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_MODEL_H_

@@ -1,0 +1,283 @@
+#include "backup_and_restore.h"
+
+#include <cinttypes>
+#include <vector>
+
+#include "../../core/base/collective.h"
+#include "../../core/base/message.h"
+#include "../../core/fit/interrupts.h"
+#include "../../core/fit/run_state.h"
+#include "../../core/model/model.h"
+#include "../keras/json.h"
+#include "background_saver.h"
+#include "checkpoint_directory.h"
+#include "run_description.h"
+#include "safetensors.h"
+
+namespace ringlet {
+namespace {
+
+// Of the metadata.
+constexpr char kLayersKey[] = "layers", kDataKey[] = "data";
+
+class BackupAndRestoreCallback final : public Callback {
+ public:
+  BackupAndRestoreCallback(const std::string& directory,
+                           const BackupAndRestoreOptions& options)
+      : directory_(directory), options_(options) {}
+
+  const char* name() const override { return "backup_and_restore"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+
+  Status OnSetup(FitState& fit) override {
+    if (directory_.empty()) {
+      return InvalidArgument("Empty `backup_dir` argument passed");
+    }
+    if (options_.save_freq < 0) {
+      return InvalidArgument(
+          "save_freq must be a number of steps >= 1, or 0 "
+          "for \"epoch\"; it is %" PRId64,
+          options_.save_freq);
+    }
+    steps_since_ = 0;
+    counted_epoch_ = counted_step_ = -1;
+    saver_.reset();
+    ends_ = false;
+    checkpoints_.reset();
+    signals_.reset();
+    Status opened;
+    if (fit.chief) opened = Open();
+    RINGLET_RETURN_IF_ERROR(ShareStatus(fit.model->collective(), opened));
+    if (options_.save_before_preemption) {
+      signals_ = std::make_unique<Interrupts>(/*says=*/fit.chief);
+    }
+    return Status();
+  }
+
+  Status OnTrainBegin(FitState& fit) override {
+    unsigned char found =
+        checkpoints_ != nullptr && !checkpoints_->latest().empty() ? 1 : 0;
+    Collective* collective = fit.model->collective();
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&found, 1, 0));
+    if (fit.in_memory || found == 0) {
+      // So that the others can go back to it where all are lost.
+      return collective->size() > 1 && !fit.lost ? Save(fit) : Status();
+    }
+    RunState state(&fit);
+    Status loaded;
+    if (fit.chief) loaded = Load(fit, &state);
+    RINGLET_RETURN_IF_ERROR(ShareStatus(collective, loaded));
+    RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
+    fit.lost = false;
+    if (fit.chief) fit.restored_from = checkpoints_->latest();
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    NoteSignal(&fit);
+    return Status();
+  }
+  Status OnTestBatchEnd(FitState& fit) override {
+    NoteSignal(&fit);
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    NoteSignal(&fit);
+    return Status();
+  }
+
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    bool due = fit.interrupted;
+    if (options_.save_freq == 0) {
+      due |= epoch_ended;
+    } else if (!epoch_ended && !IsCounted(fit) &&
+               ++steps_since_ >= options_.save_freq) {
+      due = true;
+      steps_since_ = 0;
+    }
+    return due ? Save(fit) : Status();
+  }
+
+  void OnFitReturn(FitState& fit, const Status& status) override {
+    if (saver_ != nullptr) saver_->Wait();
+    if (checkpoints_ != nullptr && status.ok() && options_.delete_checkpoint &&
+        fit.chief) {
+      const Status removed = checkpoints_->Clear();
+      if (!removed.ok()) Warn(removed, "the backup could not be removed");
+    }
+    NoteSignal(&fit);  // in the step that was cut off
+    saver_.reset();
+    checkpoints_.reset();
+    signals_.reset();
+  }
+
+  bool RestoresAfterLoss() const override { return true; }
+  std::string Describe() const override {
+    return std::string(name()) + ", save_freq " +
+           (options_.save_freq == 0 ? "epoch"
+                                    : std::to_string(options_.save_freq));
+  }
+
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/backup_and_restore/steps_since",
+                      DType::kInt64,
+                      {},
+                      &steps_since_});
+  }
+  Status StateLoaded() override {
+    if (steps_since_ >= 0) return Status();
+    return Corruption("callback/backup_and_restore/steps_since is negative");
+  }
+
+ private:
+  // Where a validation is broken off its step's end comes a second time.
+  bool IsCounted(const FitState& fit) {
+    const bool is = counted_epoch_ == fit.epoch && counted_step_ == fit.step;
+    counted_epoch_ = fit.epoch;
+    counted_step_ = fit.step;
+    return is;
+  }
+
+  void NoteSignal(FitState* fit) const {
+    if (signals_ != nullptr) Interrupts::Note(fit);
+  }
+
+  static void Warn(const Status& status, const char* what) {
+    Notice("warning: %s: %s", what, status.message());
+  }
+
+  Status Open() {
+    CheckpointDirectoryOptions options;
+    options.checkpoint_name = "backup";
+    options.max_to_keep = options_.double_checkpoint ? 2 : 1;
+    options.files = options_.files;
+    options.clock = options_.clock;
+    RINGLET_RETURN_IF_ERROR(
+        CheckpointDirectory::Open(directory_, options, &checkpoints_));
+    if (options_.background) {
+      saver_ = std::make_unique<BackgroundSaver>(
+          checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
+    }
+    return Status();
+  }
+
+  // On the saver's thread, where there is one.
+  void Saved(const Status& saved) {
+    saved_ = saved;
+    if (saved.ok() || ends_) return;
+    Warn(saved,
+         "no backup was written; training goes on, and the backup "
+         "before stays");
+  }
+
+  // What the fit ends with where it was interrupted and saved_ is an error. It
+  // can be resumed only where there is something to resume.
+  Status NotSaved() const {
+    const std::string before = checkpoints_->latest();
+    if (before.empty()) {
+      return saved_.Annotate(
+          "interrupted, and no backup was written, nor is there one before");
+    }
+    return Error(Code::kCancelled,
+                 "interrupted, and no backup was written: %s. Run again to go "
+                 "on from %s",
+                 saved_.message(), before.c_str());
+  }
+
+  // What the weights' names and shapes do not tell, before any is overwritten.
+  // Other data are the user's choice, as in Keras, but seldom a wish.
+  Status CheckMetadata(const std::string& path, const FitState& fit) const {
+    SafetensorsReader file;
+    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
+    const auto layers = file.metadata().find(kLayersKey);
+    if (layers != file.metadata().end()) {
+      RINGLET_RETURN_IF_ERROR(
+          CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
+    }
+    const auto saved = file.metadata().find(kDataKey);
+    const std::string here = DescribeData(fit);
+    if (saved != file.metadata().end() && saved->second != here) {
+      Notice(
+          "warning: %s was saved with other data or batches: %s; "
+          "here: %s. Training goes on from there, and not as it would "
+          "have without the break",
+          path.c_str(), Printable(saved->second).c_str(), here.c_str());
+    }
+    return Status();
+  }
+
+  Status Load(const FitState& fit, RunState* state) {
+    const std::string path = checkpoints_->latest();
+    LoadOptions options;
+    options.files = options_.files;
+    Status loaded = CheckMetadata(path, fit);
+    if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
+    if (loaded.ok() && fit.dataset != nullptr) {
+      loaded = fit.dataset->CheckStart(fit.position,
+                                       fit.model->collective()->size());
+    }
+    RINGLET_RETURN_IF_ERROR(loaded.Annotate(
+        "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
+    if (fit.epoch < fit.epochs || (fit.epoch == fit.epochs && fit.step == 0)) {
+      return Status();
+    }
+    return InvalidArgument("%s is of epoch %" PRId64 ", step %" PRId64
+                           ", but the fit ends with epoch %" PRId64,
+                           path.c_str(), fit.epoch + 1, fit.step + 1,
+                           fit.epochs);
+  }
+
+  Status Save(FitState& fit) {
+    RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
+    if (!fit.chief) return Status();
+    if (fit.interrupted) {
+      if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_
+      ends_ = true;
+    }
+    RunState state(&fit);
+    Metadata metadata = {
+        {"epoch", std::to_string(fit.epoch)},
+        {"step", std::to_string(fit.step)},
+        {"seed", std::to_string(fit.model->seed())},
+        {"world", std::to_string(fit.model->collective()->size())},
+        {kLayersKey, DescribeLayers(*fit.model)},
+        {kDataKey, DescribeData(fit)},
+    };
+    if (saver_ == nullptr) {
+      Saved(checkpoints_->Save({&state}, metadata));
+      return ends_ && !saved_.ok() ? NotSaved() : Status();
+    }
+    if (options_.skip_when_busy && !fit.interrupted && saver_->busy()) {
+      Notice(
+          "warning: %s: the backup before is still being written; "
+          "this one, of step %" PRId64 ", is left out",
+          directory_.c_str(), fit.model->iterations());
+      return Status();
+    }
+    const Status copied = saver_->Start(&state, metadata);
+    if (!copied.ok()) Saved(copied);
+    if (!ends_) return Status();
+    saver_->Wait();
+    return saved_.ok() ? Status() : NotSaved();
+  }
+
+  const std::string directory_;
+  const BackupAndRestoreOptions options_;
+  int64_t steps_since_ = 0;
+  int64_t counted_epoch_ = -1, counted_step_ = -1;
+  bool ends_ = false;  // the save is the last, for the fit was interrupted
+  Status saved_;       // how the last save went; the saver's while it is busy
+  std::unique_ptr<Interrupts> signals_;
+  // The saver uses the directory, and goes first.
+  std::unique_ptr<CheckpointDirectory> checkpoints_;
+  std::unique_ptr<BackgroundSaver> saver_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> BackupAndRestore(
+    const std::string& backup_dir, const BackupAndRestoreOptions& options) {
+  return std::make_shared<BackupAndRestoreCallback>(backup_dir, options);
+}
+
+}  // namespace ringlet

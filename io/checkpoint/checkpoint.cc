@@ -1,0 +1,122 @@
+#include "checkpoint.h"
+
+#include <set>
+
+#include "../keras/json.h"
+
+namespace ringlet {
+
+namespace {
+
+std::vector<StateSpan> SpansOf(const Saveables& state) {
+  std::vector<StateSpan> spans;
+  for (Saveable* saveable : state) saveable->AppendState(&spans);
+  return spans;
+}
+
+// What explains a tensor that only one of file and state has.
+const char* OtherSource(const std::string& tensor) {
+  return tensor.rfind("callback/", 0) == 0
+             ? "it was saved with other callbacks"
+             : "it was saved from another model or configuration";
+}
+
+Status CheckSpan(const SafetensorsReader& file, const StateSpan& span) {
+  const StoredTensor* tensor = file.Find(span.name);
+  if (tensor == nullptr) {
+    return InvalidArgument("%s: has no tensor '%s'; %s", file.path().c_str(),
+                           span.name.c_str(), OtherSource(span.name));
+  }
+  if (DTypeOf(tensor->storage) != span.dtype) {
+    return InvalidArgument("%s: tensor '%s' is %s in the file, %s here",
+                           file.path().c_str(), span.name.c_str(),
+                           NameOf(tensor->storage),
+                           NameOf(StorageOf(span.dtype)));
+  }
+  if (tensor->shape != span.shape) {
+    return InvalidArgument("%s: tensor '%s' has shape %s in the file, %s here",
+                           file.path().c_str(), span.name.c_str(),
+                           tensor->shape.ToString().c_str(),
+                           span.shape.ToString().c_str());
+  }
+  return Status();
+}
+
+Status CheckOthers(const SafetensorsReader& file,
+                   const std::vector<StateSpan>& spans) {
+  std::set<std::string> names;
+  for (const StateSpan& span : spans) names.insert(span.name);
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (names.count(tensor.name) == 0) {
+      return InvalidArgument(
+          "%s: has a tensor '%s', which is not known here; %s",
+          file.path().c_str(), Printable(tensor.name).c_str(),
+          OtherSource(tensor.name));
+    }
+  }
+  return Status();
+}
+
+Status ReadSpans(const SafetensorsReader& file,
+                 const std::vector<StateSpan>& spans) {
+  for (const StateSpan& span : spans) {
+    const Status status = file.Read(*file.Find(span.name), span.data);
+    if (!status.ok()) {
+      return status.Annotate(
+          "the state in memory is now partly overwritten "
+          "and must not be used");
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status SaveCheckpoint(const std::string& path, const Saveables& state,
+                      const Metadata& metadata, const SaveOptions& options,
+                      bool* replaced) {
+  if (replaced != nullptr) *replaced = false;
+  SafetensorsWriter writer;
+  SafetensorsWriter::Options layout;
+  layout.weights = options.weights;
+  RINGLET_RETURN_IF_ERROR(writer.Plan(SpansOf(state), metadata, layout)
+                              .Annotate("%s", path.c_str()));
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes()));
+  RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
+  return file.Commit(replaced, options.replace);
+}
+
+Status LoadCheckpoint(const std::string& path, const Saveables& state,
+                      const LoadOptions& options, LoadedCheckpoint* loaded) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
+  if (file.verifiable() || !options.accept_unverified) {
+    RINGLET_RETURN_IF_ERROR(file.Verify());
+  }
+  const std::vector<StateSpan> spans = SpansOf(state);
+  for (const StateSpan& span : spans) {
+    RINGLET_RETURN_IF_ERROR(CheckSpan(file, span));
+  }
+  if (!options.ignore_others) {
+    RINGLET_RETURN_IF_ERROR(CheckOthers(file, spans));
+  }
+  RINGLET_RETURN_IF_ERROR(ReadSpans(file, spans));
+  if (loaded != nullptr) {
+    loaded->metadata = file.metadata();
+    loaded->verified = file.verifiable();
+  }
+  for (Saveable* saveable : state) {
+    RINGLET_RETURN_IF_ERROR(
+        saveable->StateLoaded().Annotate("%s", path.c_str()));
+  }
+  return Status();
+}
+
+Status VerifyCheckpoint(const std::string& path, FileSystem* files) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  return file.Verify();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,81 @@
+// CheckpointManager: tf.train.CheckpointManager.
+//
+// Public. A CheckpointDirectory with the names and the semantics that users of
+// TensorFlow know. Save returns when the file is durable. Not safe from several
+// threads at once.
+
+#ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_MANAGER_H_
+#define RINGLET_IO_CHECKPOINT_CHECKPOINT_MANAGER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../core/base/clock.h"
+#include "../../core/base/status.h"
+#include "checkpoint.h"
+#include "checkpoint_directory.h"
+
+namespace ringlet {
+
+struct CheckpointManagerOptions {
+  int max_to_keep = 5;  // > 0, or kKeepAll for TensorFlow's None
+  double keep_checkpoint_every_n_hours = 0;
+  std::string checkpoint_name = "ckpt";
+  // With an interval: Save does nothing until *step_counter has moved on by
+  // that much since the last save or restore. Not owned.
+  const int64_t* step_counter = nullptr;
+  int64_t checkpoint_interval = 0;
+  // Called by RestoreOrInitialize where there is nothing to restore.
+  std::function<Status()> init_fn;
+  Metadata metadata;  // of every save
+  Storage weights = Storage::kF32;
+  FileSystem* files = FileSystem::Posix();
+  Clock* clock = Clock::System();
+  std::function<void(const std::string&)> warn;
+};
+
+// The directory is opened (CheckpointDirectory::Open) by the constructor; an
+// error of that is kept in status(), and every call returns it.
+class CheckpointManager {
+ public:
+  static constexpr int kKeepAll = 0;
+
+  CheckpointManager(const Saveables& state, const std::string& directory,
+                    const CheckpointManagerOptions& options = {});
+  const Status& status() const { return status_; }
+
+  // *path is the new checkpoint, "" where the interval says not yet. With
+  // check_interval false it saves unless the step is that of the last save.
+  Status Save(std::string* path = nullptr, bool check_interval = true,
+              int64_t checkpoint_number = 0);
+  // Restores latest_checkpoint() or, where there is none, calls init_fn and
+  // leaves *path "".
+  Status RestoreOrInitialize(std::string* path = nullptr);
+
+  std::string latest_checkpoint() const;  // "" where there is none
+  std::vector<std::string> checkpoints() const;
+  int64_t checkpoint_interval() const { return options_.checkpoint_interval; }
+  const std::string& directory() const { return directory_; }
+  // Of the checkpoint that was restored.
+  const Metadata& restored_metadata() const { return restored_metadata_; }
+
+ private:
+  bool TooSoon(bool check_interval) const;
+  void RememberStep();
+
+  const Saveables state_;
+  const std::string directory_;
+  const CheckpointManagerOptions options_;
+  Status status_;
+  std::unique_ptr<CheckpointDirectory> checkpoints_;
+  Metadata restored_metadata_;
+  bool has_last_step_ = false;
+  int64_t last_step_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_CHECKPOINT_MANAGER_H_

@@ -1,0 +1,282 @@
+#include "model_checkpoint.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "../../core/base/message.h"
+#include "../../core/model/model.h"
+#include "../files/format_path.h"
+#include "model_file.h"
+
+namespace ringlet {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+class ModelCheckpointCallback final : public Callback {
+ public:
+  ModelCheckpointCallback(const std::string& filepath,
+                          const ModelCheckpointOptions& options)
+      : filepath_(filepath),
+        options_(options),
+        best_(options.initial_value_threshold) {}
+
+  const char* name() const override { return "model_checkpoint"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+
+  Status OnSetup(FitState& fit) override {
+    RINGLET_RETURN_IF_ERROR(CheckFilepath());
+    if (options_.save_freq < 0) {
+      return InvalidArgument(
+          "save_freq must be a number of batches >= 1, or 0 for \"epoch\"; it "
+          "is %" PRId64,
+          options_.save_freq);
+    }
+    if (!options_.save_weights_only) {
+      RINGLET_RETURN_IF_ERROR(CheckSaveModel(*fit.model));
+    }
+    RINGLET_RETURN_IF_ERROR(CheckNames(fit));
+    // As Keras's it keeps its best and its count from one fit to the next.
+    if (!options_.save_best_only) return Status();
+    return monitor_.Setup(*fit.model, options_.monitor, options_.mode,
+                          /*min_delta=*/0);
+  }
+
+  // What will stand in the way of a file whose name is known is told now.
+  Status OnTrainBegin(FitState& fit) override {
+    const std::string folder = FolderOf(filepath_);
+    if (!fit.chief || folder.find('{') != std::string::npos) return Status();
+    const Status made = options_.files->MakeDirectory(folder);
+    if (!made.ok()) return Failed(made, filepath_);
+    return filepath_.find('{') == std::string::npos ? CheckNoFolder(filepath_)
+                                                    : Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
+    if (options_.save_freq == 0 || ++batches_since_ < options_.save_freq) {
+      return Status();
+    }
+    batches_since_ = 0;
+    return Save(fit, logs, /*on_batch=*/true);
+  }
+
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    if (options_.save_freq != 0) return Status();
+    return Save(fit, *logs, /*on_batch=*/false);
+  }
+
+  std::string SavesModelAs() const override {
+    return options_.save_weights_only ? "" : filepath_;
+  }
+  std::string Describe() const override {
+    std::string text = std::string(name()) + ", save_freq ";
+    text +=
+        options_.save_freq == 0 ? "epoch" : std::to_string(options_.save_freq);
+    if (!options_.save_best_only) return text;
+    return text + ", save_best_only by " + options_.monitor + ", mode " +
+           std::to_string(static_cast<int>(options_.mode));
+  }
+
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back(
+        {"callback/model_checkpoint/best", DType::kFloat64, {}, &best_});
+    spans->push_back({"callback/model_checkpoint/batches_since",
+                      DType::kInt64,
+                      {},
+                      &batches_since_});
+  }
+  Status StateLoaded() override {
+    if (batches_since_ >= 0) return Status();
+    return Corruption("callback/model_checkpoint/batches_since is negative");
+  }
+
+ private:
+  Status CheckFilepath() const {
+    if (!options_.save_weights_only) {
+      RINGLET_RETURN_IF_ERROR(CheckModelName(filepath_));
+    }
+    const char* suffix =
+        options_.save_weights_only ? ".weights.safetensors" : ".safetensors";
+    if (!EndsWith(filepath_, suffix)) {
+      return InvalidArgument(
+          "The filepath provided must end in `%s`%s. Received: filepath=%s",
+          suffix,
+          options_.save_weights_only ? " when `save_weights_only=True`" : "",
+          filepath_.c_str());
+    }
+    return CheckPathFormat(filepath_);
+  }
+
+  // Tries the path with the names that the logs will have, as far as these can
+  // be known now.
+  Status CheckNames(const FitState& fit) const {
+    const bool on_batch = options_.save_freq > 0;
+    Logs logs;
+    SetMetrics(fit, "", &logs);
+    if (!on_batch) {
+      std::vector<std::string> names;
+      for (const auto& callback : *fit.callbacks) {
+        if (callback.get() == this) break;
+        if (!callback->NamesInLogs(&names)) return Status();
+      }
+      for (const std::string& name : names) logs.Set(name, 1);
+    }
+    std::string path;
+    Logs validated = logs;
+    if (!on_batch) SetMetrics(fit, "val_", &validated);
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, validated, on_batch, &path));
+    if (fit.validation == Validation::kAfterEveryEpoch ||
+        PathOf(fit, logs, on_batch, &path).ok()) {
+      return Status();
+    }
+    return InvalidArgument(
+        "Failed to format this callback filepath: \"%s\". Reason: a name that "
+        "begins with val_ needs validation %s",
+        filepath_.c_str(),
+        fit.validation == Validation::kNever
+            ? "data, and there are none"
+            : "after every epoch, and validation_freq leaves out some");
+  }
+
+  static void SetMetrics(const FitState& fit, const std::string& prefix,
+                         Logs* logs) {
+    for (int i = 0; i < fit.model->num_metrics(); ++i) {
+      logs->Set(prefix + fit.model->metric_name(i), 1);
+    }
+  }
+
+  Status PathOf(const FitState& fit, const Logs& logs, bool on_batch,
+                std::string* path) const {
+    std::vector<PathField> fields;
+    fields.push_back({"epoch", true, fit.epoch + 1, 0});
+    if (on_batch) fields.push_back({"batch", true, fit.step + 1, 0});
+    for (const auto& [key, value] : logs.entries()) {
+      fields.push_back({key, false, 0, value});
+    }
+    return FormatPath(filepath_, fields, path);
+  }
+
+  // Whether to save now; *best is the best once that is done.
+  bool Due(const FitState& fit, const Logs& logs, const std::string& path,
+           double* best) const {
+    *best = best_;
+    const int64_t number = fit.epoch + 1;
+    const bool says = options_.verbose > 0 && fit.chief;
+    const char* monitor = options_.monitor.c_str();
+    if (!options_.save_best_only) {
+      if (says) {
+        Print("\nEpoch %" PRId64 ": saving model to %s\n", number,
+              path.c_str());
+      }
+      return true;
+    }
+    const double* value = logs.Find(options_.monitor);
+    if (value == nullptr) {
+      if (fit.chief) {
+        Notice("warning: Can save best model only with %s available.", monitor);
+      }
+      return true;
+    }
+    char before[64] = "None";
+    if (!std::isnan(best_)) {
+      std::snprintf(before, sizeof(before), "%.5f", best_);
+    }
+    if (!monitor_.Improves(*value, best_)) {
+      if (says) {
+        Print("\nEpoch %" PRId64 ": %s did not improve from %s\n", number,
+              monitor, before);
+      }
+      return false;
+    }
+    if (says) {
+      Print("\nEpoch %" PRId64
+            ": %s improved from %s to %.5f, saving model to %s\n",
+            number, monitor, before, *value, path.c_str());
+    }
+    *best = *value;
+    return true;
+  }
+
+  // Every rank decides, so that another may become the chief; what the chief
+  // has decided is done.
+  Status Save(FitState& fit, const Logs& logs, bool on_batch) {
+    std::string path;
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
+    double best = kNone;
+    Collective* const collective = fit.model->collective();
+    unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&due, 1, /*root=*/0));
+    if (due == 0) return Status();
+    RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
+    unsigned char saved = 0;
+    if (fit.chief) {
+      const Status written = Write(fit.model, path);
+      if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));
+      saved = written.ok() ? 1 : 0;
+      if (written.ok() && options_.verbose > 0) {
+        Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
+              fit.epoch + 1, path.c_str());
+      }
+    }
+    // All decide alike the next time too.
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&saved, 1, /*root=*/0));
+    if (saved == 0) return Status();
+    if (!options_.save_weights_only) fit.saved_model = path;
+    best_ = best;
+    return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
+  }
+
+  Status Write(Model* model, const std::string& path) const {
+    RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
+    if (options_.save_weights_only) {
+      SaveOptions saving;
+      saving.weights = options_.weights;
+      saving.files = options_.files;
+      return SaveWeights(model, path, saving);
+    }
+    SaveModelOptions saving;
+    saving.weights = options_.weights;
+    saving.files = options_.files;
+    return SaveModel(model, path, saving);
+  }
+
+  Status CheckNoFolder(const std::string& path) const {
+    std::vector<std::string> names;
+    if (!options_.files->List(path, &names).ok()) return Status();
+    return InvalidArgument(
+        "Please specify a non-directory filepath for ModelCheckpoint. "
+        "Filepath used is an existing directory: %s",
+        path.c_str());
+  }
+
+  // What space or a repair may cure is no reason to stop.
+  Status Failed(const Status& status, const std::string& path) const {
+    RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
+    if (status.code() == Code::kInvalidArgument) return status;
+    Notice("warning: the model was not saved; training goes on: %s",
+           status.message());
+    return Status();
+  }
+
+  const std::string filepath_;
+  const ModelCheckpointOptions options_;
+  Monitor monitor_;
+  double best_;
+  int64_t batches_since_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> ModelCheckpoint(
+    const std::string& filepath, const ModelCheckpointOptions& options) {
+  return std::make_shared<ModelCheckpointCallback>(filepath, options);
+}
+
+}  // namespace ringlet

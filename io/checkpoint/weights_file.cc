@@ -1,0 +1,127 @@
+#include "weights_file.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+
+#include "../files/file_kind.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kNpyHeaderBytes = (64 << 10) + 12;  // at most
+
+// Up to `bytes` of the file's beginning.
+Status ReadStart(File* file, size_t bytes, std::vector<unsigned char>* start) {
+  start->resize(bytes);
+  size_t done = 0;
+  for (size_t got = 1; done < bytes && got > 0; done += got) {
+    RINGLET_RETURN_IF_ERROR(file->ReadSome(
+        static_cast<int64_t>(done), start->data() + done, bytes - done, &got));
+  }
+  start->resize(done);
+  return Status();
+}
+
+// A zip archive begins so, an empty one too, and an array. As the length of a
+// safetensors header these would be more than the limit.
+Status FindFormat(FileSystem* files, const std::string& path,
+                  WeightsFile::Format* format) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
+  std::vector<unsigned char> start;
+  RINGLET_RETURN_IF_ERROR(ReadStart(file.get(), 6, &start));
+  start.resize(6);
+  const auto begins = [&start](const char* magic, size_t bytes) {
+    return std::memcmp(start.data(), magic, bytes) == 0;
+  };
+  *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
+                ? WeightsFile::Format::kNpz
+            : begins("\x93NUMPY", 6) ? WeightsFile::Format::kNpy
+                                     : WeightsFile::Format::kSafetensors;
+  return Status();
+}
+
+}  // namespace
+
+Status WeightsFile::Open(FileSystem* files, const std::string& path) {
+  *this = WeightsFile();
+  path_ = path;
+  RINGLET_RETURN_IF_ERROR(FindFormat(files, path, &format_));
+  const Status status = is_npz() ? npz_.Open(files, path)
+                        : format_ == Format::kNpy
+                            ? OpenNpy(files)
+                            : safetensors_.Open(files, path);
+  return OtherKind(files, path,
+                   {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
+                    FileKind::Format::kNpy},
+                   status);
+}
+
+Status WeightsFile::OpenNpy(FileSystem* files) {
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path_, &file));
+  file_ = std::move(file);
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file_->Size(&size));
+  std::vector<unsigned char> start;
+  RINGLET_RETURN_IF_ERROR(ReadStart(
+      file_.get(),
+      static_cast<size_t>(std::min<int64_t>(size, kNpyHeaderBytes)), &start));
+  StoredTensor array;
+  RINGLET_RETURN_IF_ERROR(ParseNpyHeader(path_, start.data(), start.size(),
+                                         size, &layout_, &array.offset));
+  array.name = "arr_0";
+  array.storage = layout_.storage();
+  array.shape = layout_.shape;
+  array.bytes = layout_.stored_bytes();
+  array_.push_back(array);
+  if (static_cast<uint64_t>(array.bytes) > SIZE_MAX / 8) {
+    return ResourceExhausted("%s: %" PRId64 " bytes do not fit this machine",
+                             path_.c_str(), array.bytes);
+  }
+  if (array.offset + array.bytes == size) return Status();
+  return Corruption("%s: %" PRId64 " bytes, but its header says %" PRId64,
+                    path_.c_str(), size, array.offset + array.bytes);
+}
+
+Status WeightsFile::ReadNpy(void* elements) const {
+  if (layout_.is_text()) {
+    return InvalidArgument("%s: its elements are text", path_.c_str());
+  }
+  std::vector<unsigned char> stored(static_cast<size_t>(array_[0].bytes));
+  RINGLET_RETURN_IF_ERROR(
+      file_->Read(array_[0].offset, stored.data(), stored.size()));
+  return DecodeNumbers(path_, layout_, stored.data(), elements);
+}
+
+bool WeightsFile::is_ringlets() const {
+  const auto format = metadata().find("format");
+  return format != metadata().end() && format->second == "ringlet";
+}
+
+const std::vector<StoredTensor>& WeightsFile::tensors() const {
+  return is_npz()                  ? npz_.tensors()
+         : format_ == Format::kNpy ? array_
+                                   : safetensors_.tensors();
+}
+
+const StoredTensor* WeightsFile::Find(const std::string& name) const {
+  if (format_ == Format::kNpy) {
+    return name == array_[0].name ? &array_[0] : nullptr;
+  }
+  return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
+}
+
+Status WeightsFile::Verify() const {
+  if (is_npz()) return npz_.Verify();
+  return format_ == Format::kNpy ? Status() : safetensors_.Verify();
+}
+
+Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
+  if (format_ == Format::kNpy) return ReadNpy(elements);
+  return is_npz() ? npz_.Read(tensor, elements)
+                  : safetensors_.Read(tensor, elements);
+}
+
+}  // namespace ringlet

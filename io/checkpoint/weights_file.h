@@ -1,0 +1,58 @@
+// WeightsFile: named tensors of a safetensors, an npz or an npy file, as one.
+//
+// Internal to io/. Which of them it is, its first bytes tell; of any other kind
+// the error says what it is and what to do with it. The array of an npy file is
+// named as numpy.savez names one without a name, "arr_0".
+
+#ifndef RINGLET_IO_CHECKPOINT_WEIGHTS_FILE_H_
+#define RINGLET_IO_CHECKPOINT_WEIGHTS_FILE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../data/npz.h"
+#include "safetensors.h"
+
+namespace ringlet {
+
+class WeightsFile {
+ public:
+  enum class Format : uint8_t { kSafetensors, kNpz, kNpy };
+
+  Status Open(FileSystem* files, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  Format format() const { return format_; }
+  bool is_npz() const { return format_ == Format::kNpz; }
+  // Whether it is ringlet's own, whose weights are below "model/".
+  bool is_ringlets() const;
+  // Of a safetensors file; of the others there are none.
+  const Metadata& metadata() const { return safetensors_.metadata(); }
+  const std::vector<StoredTensor>& tensors() const;
+  const StoredTensor* Find(const std::string& name) const;
+  // Whether it has checksums. Without them damage cannot be seen.
+  bool verifiable() const {
+    return format_ == Format::kSafetensors ? safetensors_.verifiable()
+                                           : is_npz();
+  }
+  // As the readers have them.
+  Status Verify() const;
+  Status Read(const StoredTensor& tensor, void* elements) const;
+
+ private:
+  Status OpenNpy(FileSystem* files);
+  Status ReadNpy(void* elements) const;
+
+  std::string path_;
+  Format format_ = Format::kSafetensors;
+  NpzReader npz_;
+  SafetensorsReader safetensors_;
+  std::vector<StoredTensor> array_;  // of an npy file: one
+  NpyLayout layout_;
+  std::shared_ptr<File> file_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_WEIGHTS_FILE_H_

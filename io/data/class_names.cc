@@ -1,0 +1,48 @@
+#include "class_names.h"
+
+#include <cstdio>
+
+#include "../../core/base/message.h"
+#include "../keras/json.h"
+
+namespace ringlet {
+
+int32_t ClassNumbers::Add(const std::string& name) {
+  const auto found = seen_.find(name);
+  if (found != seen_.end()) return found->second;
+  if (seen_.size() == kMost) return -1;
+  const int32_t number = static_cast<int32_t>(seen_.size());
+  seen_.emplace(name, number);
+  return number;
+}
+
+std::vector<std::string> ClassNumbers::Sort(int32_t* numbers,
+                                            int64_t count) const {
+  std::vector<std::string> names;
+  std::vector<int32_t> place(seen_.size());
+  for (const auto& [name, number] : seen_) {
+    place[static_cast<size_t>(number)] = static_cast<int32_t>(names.size());
+    names.push_back(name);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    numbers[i] = place[static_cast<size_t>(numbers[i])];
+  }
+  return names;
+}
+
+void TellClassNames(const std::string& path,
+                    const std::vector<std::string>& names) {
+  constexpr size_t kMostListed = 20;
+  std::string list;
+  for (size_t i = 0; i < names.size() && i < kMostListed; ++i) {
+    list += (i > 0 ? ", " : "") + std::to_string(i) + " '" +
+            Printable(names[i].substr(0, 40)) + "'";
+  }
+  if (names.size() > kMostListed) {
+    list += " and " + std::to_string(names.size() - kMostListed) + " more";
+  }
+  Notice("note: %s: labels are names, classes in their order: %s", path.c_str(),
+         list.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,172 @@
+#include "npy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "../../core/base/byte_order.h"
+#include "../files/file_kind.h"
+#include "../files/input_file.h"
+#include "array_source.h"
+#include "class_names.h"
+#include "npy_layout.h"
+
+namespace ringlet {
+namespace {
+
+void ReverseElements(size_t size, std::vector<unsigned char>* data) {
+  for (size_t i = 0; i + size <= data->size(); i += size) {
+    std::reverse(data->begin() + i, data->begin() + i + size);
+  }
+}
+
+Status ReadHeader(InputFile* file, NpyLayout* layout) {
+  const std::string& path = file->path();
+  unsigned char start[8];
+  RINGLET_RETURN_IF_ERROR(file->Read(start, 8, "the NPY magic number"));
+  size_t length_bytes = 0, length = 0;
+  RINGLET_RETURN_IF_ERROR(
+      OtherKind(FileSystem::Posix(), path,
+                {FileKind::Format::kNpy, FileKind::Format::kGzip},
+                CheckNpyStart(path, start, &length_bytes)));
+  unsigned char b[4] = {};
+  RINGLET_RETURN_IF_ERROR(
+      file->Read(b, length_bytes, "the length of the NPY header"));
+  RINGLET_RETURN_IF_ERROR(NpyHeaderLength(path, b, length_bytes, &length));
+  std::string header(length, '\0');
+  RINGLET_RETURN_IF_ERROR(file->Read(&header[0], length, "the NPY header"));
+  return ParseNpyDictionary(path, header, file->MostLeft(), layout);
+}
+
+// A file whose header was read, and what it says.
+struct NpyInput {
+  InputFile file;
+  NpyLayout layout;
+
+  Status Open(const std::string& path) {
+    RINGLET_RETURN_IF_ERROR(file.Open(path));
+    return ReadHeader(&file, &layout);
+  }
+  // Text, as class numbers, where `names` is not null.
+  Status ReadElements(NpyArray* array, std::vector<std::string>* names) {
+    const std::string& path = file.path();
+    if (layout.is_text() && names == nullptr) {
+      return InvalidArgument(
+          "%s: its elements are text, which is read as labels only",
+          path.c_str());
+    }
+    array->shape = layout.shape;
+    array->dtype = layout.is_text() ? DType::kInt32 : layout.dtype();
+    RINGLET_RETURN_IF_ERROR(file.ReadArray(
+        static_cast<uint64_t>(layout.stored_bytes()), &array->data));
+    if (layout.native()) return Status();
+    const uint64_t bytes =
+        static_cast<uint64_t>(layout.shape.elements()) * SizeOf(array->dtype);
+    RINGLET_RETURN_IF_ERROR(file.CheckRoom(bytes));
+    std::vector<unsigned char> stored(static_cast<size_t>(bytes));
+    stored.swap(array->data);
+    return layout.is_text()
+               ? DecodeClassNumbers(
+                     path, layout, stored.data(),
+                     reinterpret_cast<int32_t*>(array->data.data()), names)
+               : DecodeNumbers(path, layout, stored.data(), array->data.data());
+  }
+};
+
+// An array of examples.
+Status OpenExamples(const std::string& path, NpyInput* input) {
+  RINGLET_RETURN_IF_ERROR(input->Open(path));
+  const Shape& shape = input->layout.shape;
+  if (shape.rank() < 1) {
+    return InvalidArgument("%s: a single value, not an array of examples",
+                           path.c_str());
+  }
+  if (ExampleShape(shape).elements() == 0) {
+    return InvalidArgument("%s: an array of %s: its examples hold no values",
+                           path.c_str(), shape.ToString().c_str());
+  }
+  return Status();
+}
+
+// Of files that do not go together no more than the headers is read.
+Status ReadPair(const std::string& x, const std::string& y, NpyArray* examples,
+                NpyArray* labels, std::vector<std::string>* names) {
+  NpyInput inputs[2];
+  RINGLET_RETURN_IF_ERROR(OpenExamples(x, &inputs[0]));
+  RINGLET_RETURN_IF_ERROR(OpenExamples(y, &inputs[1]));
+  RINGLET_RETURN_IF_ERROR(
+      CheckPair(x, inputs[0].layout.shape[0], y, inputs[1].layout.shape[0]));
+  RINGLET_RETURN_IF_ERROR(inputs[0].ReadElements(examples, nullptr));
+  return inputs[1].ReadElements(labels, names);
+}
+
+}  // namespace
+
+Status ReadNpy(const std::string& path, NpyArray* array) {
+  *array = NpyArray();
+  NpyInput input;
+  RINGLET_RETURN_IF_ERROR(input.Open(path));
+  return input.ReadElements(array, nullptr);
+}
+
+std::string NpyHeader(DType dtype, const Shape& shape) {
+  const char* type = dtype == DType::kUint8     ? "u1"
+                     : dtype == DType::kInt32   ? "i4"
+                     : dtype == DType::kInt64   ? "i8"
+                     : dtype == DType::kFloat32 ? "f4"
+                                                : "f8";
+  std::string header =
+      std::string("{'descr': '") + (SizeOf(dtype) == 1 ? "|" : "<") + type +
+      "', 'fortran_order': False, 'shape': " + shape.ToString() + ", }";
+  // Magic, version and length take 10 bytes; the data begin at a multiple of
+  // 64.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header += '\n';
+  const size_t n = header.size();
+  return std::string("\x93NUMPY") + std::string("\1\0", 2) +
+         static_cast<char>(n & 255) + static_cast<char>(n >> 8) + header;
+}
+
+Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
+                const void* data) {
+  const std::string header = NpyHeader(dtype, shape);
+  std::vector<unsigned char> bytes(
+      static_cast<const unsigned char*>(data),
+      static_cast<const unsigned char*>(data) +
+          SizeOf(dtype) * static_cast<size_t>(shape.elements()));
+  if (kBigEndian) ReverseElements(SizeOf(dtype), &bytes);
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return OsError(errno, "%s", path.c_str());
+  const bool written =
+      std::fwrite(header.data(), 1, header.size(), file) == header.size() &&
+      (bytes.empty() ||
+       std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size());
+  const int error = errno;
+  if (std::fclose(file) != 0 || !written) {
+    return OsError(written ? errno : error, "%s: writing", path.c_str());
+  }
+  return Status();
+}
+
+Dataset NpyDataset(const std::string& x, const std::string& y) {
+  NpyArray examples, labels;
+  std::vector<std::string> names;
+  const Status status = ReadPair(x, y, &examples, &labels, &names);
+  if (!status.ok()) return Dataset(status);
+  if (!names.empty()) TellClassNames(y, names);
+  return Dataset(std::make_shared<ArraySource>(
+      examples.shape[0],
+      ExampleArray{x,
+                   {examples.dtype, ExampleShape(examples.shape)},
+                   std::move(examples.data)},
+      ExampleArray{y,
+                   {labels.dtype, ExampleShape(labels.shape)},
+                   std::move(labels.data)},
+      std::move(names)));
+}
+
+}  // namespace ringlet

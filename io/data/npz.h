@@ -1,0 +1,99 @@
+// NPZ: numpy's files of several named arrays.
+//
+// Public. A zip archive of NPY files, written without compression (numpy.savez)
+// and read with it too (savez_compressed); up to 4 GiB and 65535 arrays (PKWARE
+// APPNOTE 4.3, without Zip64).
+
+#ifndef RINGLET_IO_DATA_NPZ_H_
+#define RINGLET_IO_DATA_NPZ_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../core/base/shape.h"
+#include "../../core/base/status.h"
+#include "../checkpoint/safetensors.h"
+#include "../files/file_system.h"
+#include "npy_layout.h"
+
+namespace ringlet {
+
+// Files are not trusted: every size is checked before memory is taken, and what
+// an entry becomes is measured before it is unpacked.
+class NpzReader {
+ public:
+  // Reads the directory and the arrays' headers. kCorruption with the place
+  // where the file breaks a rule; kUnimplemented: what numpy does not write.
+  Status Open(FileSystem* files, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // As numpy.load names them, in the order of the directory; `offset` and
+  // `bytes` are those of the whole entry, as stored. Their crc is zip's.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  const StoredTensor* Find(const std::string& name) const;
+
+  // Reads every array and compares the checksums.
+  Status Verify() const;
+  // Into `elements`, of tensor.shape and DTypeOf(tensor.storage), native byte
+  // order; checked.
+  Status Read(const StoredTensor& tensor, void* elements) const;
+
+ private:
+  // What tensors_[i] does not tell.
+  struct Entry {
+    bool deflated = false;
+    int64_t size = 0;     // inflated
+    int64_t data_at = 0;  // in the inflated NPY file
+    NpyLayout layout;
+  };
+  Status FindDirectory(int64_t file_bytes, int64_t* begin, int64_t* bytes,
+                       int64_t* count) const;
+  Status ReadDirectory(const std::vector<unsigned char>& directory,
+                       int64_t begin, int64_t count);
+  Status CheckEntry(const std::string& where, const StoredTensor& tensor,
+                    const Entry& entry, int flags, int method) const;
+  Status FindData(const std::string& where, const std::string& file_name,
+                  int64_t end, StoredTensor* tensor) const;
+  Status ReadNpyHeader(const std::string& where, StoredTensor* tensor,
+                       Entry* entry) const;
+  Status ReadStored(const StoredTensor& tensor,
+                    std::vector<unsigned char>* stored) const;
+  Status CheckContent(const StoredTensor& tensor,
+                      const std::vector<unsigned char>& stored) const;
+  const Entry& EntryOf(const StoredTensor& tensor) const {
+    return entries_[static_cast<size_t>(&tensor - tensors_.data())];
+  }
+
+  std::string path_;
+  std::shared_ptr<File> file_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t> by_name_;
+};
+
+class NpzWriter {
+ public:
+  Status Open(FileSystem* files, const std::string& path);
+  // numpy.load(path)[name] is the array. `data` holds shape.elements()
+  // elements. kInvalidArgument where the file would grow too large.
+  Status Add(const std::string& name, DType dtype, const Shape& shape,
+             const void* data);
+  // OK: the file is there, and durable. Without it there is none.
+  Status Finish();
+
+ private:
+  Status Write(const std::string& bytes);
+
+  std::string path_;
+  AtomicFile file_;
+  int64_t offset_ = 0;
+  int64_t count_ = 0;
+  std::string directory_;  // the central directory so far
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_DATA_NPZ_H_

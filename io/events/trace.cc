@@ -1,0 +1,216 @@
+#include "trace.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "../../core/base/message.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kChunk = 32768;  // of the file, in memory
+
+void PutString(std::string* out, const char* text) {
+  *out += '"';
+  for (; *text != '\0'; ++text) {
+    const auto c = static_cast<unsigned char>(*text);
+    if (c == '"' || c == '\\') *out += '\\';
+    if (c >= 0x20) {
+      *out += *text;
+      continue;
+    }
+    char escape[8];
+    std::snprintf(escape, sizeof(escape), "\\u%04x", c);
+    *out += escape;
+  }
+  *out += '"';
+}
+
+// Nanoseconds as microseconds.
+void PutMicros(std::string* out, int64_t nanos) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%" PRId64 ".%03d", nanos / 1000,
+                static_cast<int>(nanos % 1000));
+  *out += text;
+}
+
+}  // namespace
+
+void Trace::Reserve(size_t pieces) {
+  pieces_.reserve(std::min(pieces, max_pieces_));
+}
+
+void Trace::Piece(const char* what, const char* phase, int64_t begin,
+                  int64_t end) {
+  if (pieces_.size() < max_pieces_) {
+    pieces_.push_back({what, phase, begin, std::max(begin, end)});
+  } else {
+    ++dropped_;
+  }
+}
+
+void Trace::Clear() {
+  pieces_.clear();
+  dropped_ = 0;
+}
+
+Status Trace::Write(const std::string& path, int rank,
+                    FileSystem* files) const {
+  AtomicFile file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
+  int64_t zero = pieces_.empty() ? 0 : pieces_[0].begin;
+  for (const Entry& e : pieces_) zero = std::min(zero, e.begin);
+  const std::string process = std::to_string(rank);
+  std::string out =
+      "{\"displayTimeUnit\": \"ns\",\n\"otherData\": {\"dropped\": " +
+      std::to_string(dropped_) + "},\n\"traceEvents\": [\n" +
+      "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": " + process +
+      ", \"tid\": 0, \"args\": {\"name\": \"rank " + process + "\"}}";
+  for (const Entry& e : pieces_) {
+    out += ",\n{\"name\": ";
+    PutString(&out, e.what);
+    out += ", \"cat\": ";
+    PutString(&out, e.phase);
+    out += ", \"ph\": \"X\", \"pid\": " + process + ", \"tid\": 0, \"ts\": ";
+    PutMicros(&out, e.begin - zero);
+    out += ", \"dur\": ";
+    PutMicros(&out, e.end - e.begin);
+    out += '}';
+    if (out.size() < kChunk) continue;
+    RINGLET_RETURN_IF_ERROR(file.file()->Write(out.data(), out.size()));
+    out.clear();
+  }
+  out += "\n]}\n";
+  RINGLET_RETURN_IF_ERROR(file.file()->Write(out.data(), out.size()));
+  return file.Commit();
+}
+
+namespace {
+
+// Tells a trace, and whoever watched before.
+class Tee final : public StepObserver {
+ public:
+  explicit Tee(Trace* trace) : trace_(trace) {}
+  void Piece(const char* what, const char* phase, int64_t begin,
+             int64_t end) override {
+    trace_->Piece(what, phase, begin, end);
+    if (other_ != nullptr) other_->Piece(what, phase, begin, end);
+  }
+  StepObserver* Without(const StepObserver* gone) override {
+    if (gone == this) return other_;
+    if (other_ != nullptr) other_ = other_->Without(gone);
+    return this;
+  }
+  void Watch(Model* model) {
+    other_ = model->observer();
+    model->set_observer(this);
+  }
+  // Who was set before and since stays.
+  void Leave(Model* model) {
+    StepObserver* const first = model->observer();
+    if (first != nullptr) model->set_observer(first->Without(this));
+    other_ = nullptr;
+  }
+
+ private:
+  Trace* const trace_;
+  StepObserver* other_ = nullptr;
+};
+
+class ProfilerCallback final : public Callback {
+ public:
+  explicit ProfilerCallback(const ProfilerOptions& options)
+      : options_(options), trace_(options.max_pieces) {}
+
+  const char* name() const override { return "profiler"; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+
+  Status OnSetup(FitState&) override {
+    if (options_.path.empty()) {
+      return InvalidArgument("path is empty; name a file");
+    }
+    if (options_.first_step < 1 || options_.steps < 1) {
+      return InvalidArgument("first_step and steps must be at least 1");
+    }
+    step_ = 0;
+    step_end_ = -1;
+    tracing_ = false;
+    trace_.Clear();
+    return Status();
+  }
+
+  Status OnTrainBatchBegin(FitState& fit) override {
+    ++step_;
+    if (!fit.chief) return Status();
+    if (step_ == options_.first_step) {
+      tracing_ = true;
+      tee_.Watch(fit.model);
+    }
+    if (!tracing_) return Status();
+    step_begin_ = options_.clock->MonotonicNanos();
+    if (step_end_ >= 0) {
+      trace_.Piece("between_steps", "step", step_end_, step_begin_);
+    }
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    if (!tracing_) return Status();
+    step_end_ = options_.clock->MonotonicNanos();
+    trace_.Piece("train_step", "step", step_begin_, step_end_);
+    const int64_t done = step_ - options_.first_step + 1;
+    if (done == 1) ReserveForAll();
+    if (done >= options_.steps) Finish(fit);
+    return Status();
+  }
+
+  // Validation is not part of any step.
+  Status OnTestBegin(FitState& fit) override {
+    if (tracing_) tee_.Leave(fit.model);
+    return Status();
+  }
+  Status OnTestEnd(FitState& fit, const Logs&) override {
+    if (tracing_) tee_.Watch(fit.model);
+    return Status();
+  }
+
+  void OnFitReturn(FitState& fit, const Status&) override {
+    if (tracing_) Finish(fit);
+  }
+
+ private:
+  // From the first step: one more piece for what is between two.
+  void ReserveForAll() {
+    const size_t a_step = trace_.pieces() + 1;
+    const auto steps = static_cast<uint64_t>(options_.steps);
+    trace_.Reserve(steps > options_.max_pieces / a_step
+                       ? options_.max_pieces
+                       : a_step * static_cast<size_t>(steps));
+  }
+
+  void Finish(const FitState& fit) {
+    tracing_ = false;
+    tee_.Leave(fit.model);
+    const Status status = trace_.Write(
+        options_.path, fit.model->collective()->rank(), options_.files);
+    if (!status.ok()) {
+      Notice("warning: profiler: %s", status.message());
+    }
+  }
+
+  const ProfilerOptions options_;
+  Trace trace_;
+  Tee tee_{&trace_};
+  int64_t step_ = 0;
+  int64_t step_begin_ = 0, step_end_ = -1;
+  bool tracing_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> Profiler(const ProfilerOptions& options) {
+  return std::make_shared<ProfilerCallback>(options);
+}
+
+}  // namespace ringlet

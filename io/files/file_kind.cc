@@ -1,0 +1,343 @@
+#include "file_kind.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "../../core/base/crc32c.h"
+#include "../keras/json.h"
+#include "../keras/keras_json.h"
+#include "input_file.h"
+
+namespace ringlet {
+namespace {
+
+using Format = FileKind::Format;
+
+constexpr size_t kHeadBytes = 4096;
+constexpr int64_t kTailBytes = 66 << 10;  // where a zip archive's names stand
+
+// Up to `bytes` from `offset` on.
+Status ReadPart(File* file, int64_t offset, size_t bytes, std::string* part) {
+  part->resize(bytes);
+  size_t done = 0;
+  for (size_t got = 1; done < bytes && got > 0; done += got) {
+    RINGLET_RETURN_IF_ERROR(file->ReadSome(offset + static_cast<int64_t>(done),
+                                           &(*part)[done], bytes - done, &got));
+  }
+  part->resize(done);
+  return Status();
+}
+
+bool Begins(const std::string& text, const char* bytes, size_t count,
+            size_t at = 0) {
+  return text.size() >= at + count &&
+         text.compare(at, count, bytes, count) == 0;
+}
+
+unsigned Byte(const std::string& text, size_t at) {
+  return at < text.size() ? static_cast<unsigned char>(text[at]) : 0;
+}
+
+uint64_t Little(const std::string& text, size_t at, int bytes) {
+  uint64_t value = 0;
+  for (int i = 0; i < bytes; ++i) {
+    value |= uint64_t{Byte(text, at + static_cast<size_t>(i))} << (8 * i);
+  }
+  return value;
+}
+
+// --- archives ---------------------------------------------------------------
+
+// By the names of its files: the first one's, and those in the directory at
+// its end.
+Format ZipFormat(const std::string& head, const std::string& tail) {
+  const std::string first =
+      head.substr(std::min<size_t>(30, head.size()),
+                  static_cast<size_t>(Little(head, 26, 2)));
+  const auto has = [&](const char* name) {
+    return first.find(name) != std::string::npos ||
+           tail.find(name) != std::string::npos;
+  };
+  if (has("model.weights.h5")) return Format::kKeras;
+  if (has("/data.pkl")) return Format::kTorch;
+  return has(".npy") || Begins(head, "PK\5\6", 4) ? Format::kNpz : Format::kZip;
+}
+
+// The beginning of a gzip file's content (RFC 1952); "" where it is damaged.
+std::string Inflated(const std::string& head) {
+  const unsigned flags = Byte(head, 3);
+  size_t at = 10;
+  if ((flags & 4) != 0) at += 2 + static_cast<size_t>(Little(head, at, 2));
+  for (const unsigned text : {8u, 16u}) {  // its name, a comment
+    if ((flags & text) == 0) continue;
+    const size_t end = head.find('\0', at);
+    if (end == std::string::npos) return "";
+    at = end + 1;
+  }
+  if ((flags & 2) != 0) at += 2;
+  if (at >= head.size()) return "";
+  std::string content(kHeadBytes, '\0');
+  size_t made = 0;
+  bool ended = false;
+  if (!InflateRaw(reinterpret_cast<const unsigned char*>(head.data()) + at,
+                  head.size() - at,
+                  reinterpret_cast<unsigned char*>(&content[0]), kHeadBytes,
+                  &made, &ended)) {
+    return "";
+  }
+  content.resize(made);
+  return content;
+}
+
+// --- single files -----------------------------------------------------------
+
+bool IsIdx(const std::string& head) {
+  const unsigned type = Byte(head, 2), rank = Byte(head, 3);
+  return head.size() >= 8 && Byte(head, 0) == 0 && Byte(head, 1) == 0 &&
+         (type == 8 || type == 9 || (type >= 0xb && type <= 0xe)) &&
+         rank >= 1 && rank <= 8;
+}
+
+// A record's length and its checksum, as TensorFlow writes them.
+bool IsTfRecord(const std::string& head) {
+  return head.size() >= 16 &&
+         MaskCrc32c(Crc32c(head.data(), 8)) == Little(head, 8, 4);
+}
+
+// A protocol buffer that begins with ir_version and goes on with one of the
+// strings or the graph that an ONNX model has.
+bool IsOnnx(const std::string& head) {
+  const unsigned next = Byte(head, 2);
+  return Byte(head, 0) == 0x08 && Byte(head, 1) >= 1 && Byte(head, 1) <= 20 &&
+         (next == 0x12 || next == 0x1a || next == 0x22 || next == 0x3a);
+}
+
+bool IsText(const std::string& head) {
+  for (const char c : head) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' && c != '\n' && c != '\r' && c != '\t') return false;
+    if (byte == 0x7f) return false;
+  }
+  // A character may be cut at the end.
+  return EndOfUtf8(head) + 4 > head.size();
+}
+
+// Lines with one and the same number of separators.
+bool IsCsv(const std::string& head) {
+  for (const char separator : {',', ';', '\t'}) {
+    int64_t least = INT64_MAX, most = 0, lines = 0;
+    for (size_t at = 0; at < head.size() && lines < 5; ++lines) {
+      const size_t end = head.find('\n', at);
+      if (end == std::string::npos && lines > 0) break;  // may be cut
+      const size_t stop = std::min(end, head.size());
+      const int64_t n =
+          std::count(head.begin() + static_cast<ptrdiff_t>(at),
+                     head.begin() + static_cast<ptrdiff_t>(stop), separator);
+      least = std::min(least, n);
+      most = std::max(most, n);
+      at = stop + 1;
+    }
+    if (lines > 0 && least == most && most > 0) return true;
+  }
+  return false;
+}
+
+Format TextFormat(const std::string& head) {
+  const size_t at = head.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (at == std::string::npos) return Format::kText;
+  if (head[at] == '{' || head[at] == '[') return Format::kJson;
+  return IsCsv(head) ? Format::kCsv : Format::kText;
+}
+
+Format FormatOf(const std::string& head) {
+  const struct {
+    const char* bytes;
+    size_t count, at;
+    Format format;
+  } kMagic[] = {
+      {"\x93NUMPY", 6, 0, Format::kNpy},
+      {"\x89HDF\r\n\x1a\n", 8, 0, Format::kHdf5},
+      {"PK\3\4", 4, 0, Format::kZip},
+      {"PK\5\6", 4, 0, Format::kZip},
+      {"\x1f\x8b\x08", 3, 0, Format::kGzip},
+      {"TFL3", 4, 4, Format::kTflite},
+      // PyTorch's number, pickled, before 1.6.
+      {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14, 0,
+       Format::kTorch},
+  };
+  if (head.empty()) return Format::kEmpty;
+  for (const auto& magic : kMagic) {
+    if (Begins(head, magic.bytes, magic.count, magic.at)) return magic.format;
+  }
+  if (Little(head, 0, 8) < 100 << 20 && Byte(head, 8) == '{') {
+    return Format::kSafetensors;
+  }
+  if (IsTfRecord(head)) {
+    return head.find("brain.Event:") != std::string::npos ? Format::kEvents
+                                                          : Format::kTfRecord;
+  }
+  if (IsIdx(head)) return Format::kIdx;
+  if (Byte(head, 0) == 0x80 && Byte(head, 1) >= 2 && Byte(head, 1) <= 5) {
+    return Format::kPickle;
+  }
+  if (IsOnnx(head)) return Format::kOnnx;
+  return IsText(head) ? TextFormat(head) : Format::kUnknown;
+}
+
+// Of JSON: whose.
+Format JsonFormat(FileSystem* files, const std::string& path) {
+  std::string text;
+  Json json;
+  if (!ReadWholeFile(files, path, kMaxKerasJsonBytes, &text).ok() ||
+      !ParseKerasJson(text, "", &json).ok()) {
+    return Format::kJson;
+  }
+  if (json["model"]) return Format::kRun;
+  return json["class_name"] ? Format::kKerasJson : Format::kJson;
+}
+
+// What is said of each. '@' stands for the path.
+const struct {
+  Format format;
+  const char *name, *what, *advice;
+} kKinds[] = {
+    {Format::kSafetensors, "safetensors", "a safetensors file",
+     "ringlet inspect @ shows it"},
+    {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
+     "as weights: RUN.json --init @"},
+    {Format::kNpy, "npy", "an array of numpy (NPY)",
+     "as data: \"x\" or \"y\" of RUN.json, --x or --y"},
+    {Format::kKeras, "keras", "a model of Keras 3 (.keras)",
+     "in Python: m = keras.models.load_model(\"@\"); numpy.savez(\"w.npz\", "
+     "*m.get_weights()); open(\"model.json\", \"w\").write(m.to_json()). Then "
+     "\"model\": \"model.json\" in RUN.json, and --init w.npz"},
+    {Format::kHdf5, "hdf5", "an HDF5 file, as Keras's .h5 and .weights.h5",
+     "in Python: m = keras.models.load_model(\"@\"), or of weights alone "
+     "m.load_weights(\"@\") of the model; numpy.savez(\"w.npz\", "
+     "*m.get_weights()). Then --init w.npz"},
+    {Format::kTorch, "torch", "a file of PyTorch (.pt, .pth)",
+     "in Python: s = torch.load(\"@\", map_location=\"cpu\"), of a whole model "
+     "its state_dict(); numpy.savez(\"w.npz\", **{k: v.numpy() for k, v in "
+     "s.items()}). Then --init w.npz --init-layout torch"},
+    {Format::kPickle, "pickle", "a pickle of Python",
+     "load it in Python and write its arrays with numpy.savez(\"w.npz\", ...)"},
+    {Format::kOnnx, "onnx", "a model in ONNX",
+     "in Python: numpy.savez(\"w.npz\", **{t.name: "
+     "onnx.numpy_helper.to_array(t) for t in "
+     "onnx.load(\"@\").graph.initializer}) gives its weights"},
+    {Format::kTflite, "tflite",
+     "a model of TensorFlow Lite, made for inference",
+     "take the Keras model that it was converted from"},
+    {Format::kZip, "zip", "a zip archive", "unpack it: unzip @"},
+    {Format::kGzip, "gzip", "a gzip file", "unpack it: gunzip @"},
+    {Format::kIdx, "idx", "an IDX file, as MNIST's",
+     "as data: \"images\" or \"labels\" of RUN.json, --images or --labels"},
+    {Format::kEvents, "events", "an event file of TensorBoard",
+     "tensorboard --logdir shows its folder"},
+    {Format::kTfRecord, "tfrecord", "a TFRecord file of TensorFlow",
+     "write its examples as NPY: numpy.save(\"x.npy\", ...)"},
+    {Format::kRun, "RUN.json", "a RUN.json",
+     "ringlet train, summary and plan take it"},
+    {Format::kKerasJson, "keras-json", "a model's configuration (Keras's JSON)",
+     "ringlet summary @ shows it; name it as \"model\" of a RUN.json"},
+    {Format::kJson, "json", "a JSON text", ""},
+    {Format::kCsv, "csv", "a table in text (CSV)",
+     "as data: \"csv\" of RUN.json, --csv"},
+    {Format::kText, "text", "a text", ""},
+    {Format::kEmpty, "empty", "an empty file", "take another copy of it"},
+    {Format::kUnknown, "unknown", "", ""},
+};
+
+std::string WithPath(std::string text, const std::string& path) {
+  for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) {
+    text.replace(at, 1, path);
+    at += path.size();
+  }
+  return text;
+}
+
+void Describe(Format format, const std::string& path, FileKind* kind) {
+  kind->format = kind->content = format;
+  for (const auto& entry : kKinds) {
+    if (entry.format != format) continue;
+    kind->what = entry.what;
+    kind->advice = WithPath(entry.advice, path);
+  }
+}
+
+// IDX, NPY and CSV are read as they are; of others the content is told.
+void DescribeGzip(const std::string& head, const std::string& path,
+                  FileKind* kind) {
+  Describe(Format::kGzip, path, kind);
+  const std::string content = Inflated(head);
+  if (content.empty()) return;
+  FileKind inner;
+  Describe(FormatOf(content), path, &inner);
+  if (inner.what.empty()) return;
+  kind->content = inner.format;
+  kind->what += " of " + inner.what;
+  if (inner.format == Format::kIdx || inner.format == Format::kNpy ||
+      inner.format == Format::kCsv) {
+    kind->advice = inner.advice;
+  }
+}
+
+}  // namespace
+
+const char* NameOf(FileKind::Format format) {
+  for (const auto& entry : kKinds) {
+    if (entry.format == format) return entry.name;
+  }
+  return "";
+}
+
+Status FindFileKind(FileSystem* files, const std::string& path,
+                    FileKind* kind) {
+  *kind = FileKind();
+  std::unique_ptr<File> file;
+  RINGLET_RETURN_IF_ERROR(files->Open(path, &file));
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file->Size(&size));
+  std::string head, tail;
+  RINGLET_RETURN_IF_ERROR(ReadPart(file.get(), 0, kHeadBytes, &head));
+  Format format = FormatOf(head);
+  if (format == Format::kGzip) {
+    DescribeGzip(head, path, kind);
+    return Status();
+  }
+  if (format == Format::kZip) {
+    const int64_t from = std::max<int64_t>(0, size - kTailBytes);
+    RINGLET_RETURN_IF_ERROR(
+        ReadPart(file.get(), from, static_cast<size_t>(size - from), &tail));
+    format = ZipFormat(head, tail);
+  }
+  if (format == Format::kJson) format = JsonFormat(files, path);
+  Describe(format, path, kind);
+  return Status();
+}
+
+Status OtherKind(FileSystem* files, const std::string& path,
+                 std::initializer_list<FileKind::Format> wanted,
+                 const Status& error) {
+  FileKind kind;
+  if (error.ok() || !FindFileKind(files, path, &kind).ok()) return error;
+  const bool unpacks =
+      std::find(wanted.begin(), wanted.end(), Format::kGzip) != wanted.end();
+  const bool packed = kind.format == Format::kGzip && !unpacks;
+  // What says nothing, and what may be a damaged one of those wanted.
+  for (const Format format :
+       {Format::kUnknown, Format::kText, Format::kEmpty, Format::kGzip}) {
+    if (kind.content == format && !packed) return error;
+  }
+  std::string names;
+  for (const Format format : wanted) {
+    if (format == Format::kGzip) continue;
+    if (kind.content == format && !packed) return error;
+    names += (names.empty() ? "" : " or ") + std::string(NameOf(format));
+  }
+  return InvalidArgument("%s: is %s, not %s%s%s", path.c_str(),
+                         kind.what.c_str(), names.c_str(),
+                         kind.advice.empty() ? "" : "; ", kind.advice.c_str());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,188 @@
+#include "format_path.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "../keras/json.h"
+#include "../keras/keras_json.h"
+
+namespace ringlet {
+namespace {
+
+// One "{name:spec}".
+struct Replacement {
+  std::string name;
+  bool zeros = false;
+  int width = 0;
+  int precision = -1;  // < 0: none given
+  char type = 0;       // 0: none given
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// At most two digits; -1 where there are more or none.
+int TakeNumber(const std::string& text, size_t* at) {
+  int value = 0, digits = 0;
+  for (; *at < text.size() && IsDigit(text[*at]); ++*at, ++digits) {
+    value = digits < 2 ? value * 10 + (text[*at] - '0') : value;
+  }
+  return digits == 1 || digits == 2 ? value : -1;
+}
+
+bool ParseSpec(const std::string& spec, Replacement* made) {
+  size_t at = 0;
+  if (at < spec.size() && spec[at] == '0') {
+    made->zeros = true;
+    ++at;
+  }
+  if (at < spec.size() && IsDigit(spec[at])) {
+    made->width = TakeNumber(spec, &at);
+    if (made->width < 0) return false;
+  }
+  if (at < spec.size() && spec[at] == '.') {
+    ++at;
+    made->precision = TakeNumber(spec, &at);
+    if (made->precision < 0) return false;
+  }
+  if (at < spec.size()) made->type = spec[at++];
+  const bool floating =
+      made->type == 'f' || made->type == 'e' || made->type == 'g';
+  const bool whole = made->type == 'd' || made->type == 0;
+  return at == spec.size() && (floating || (whole && made->precision < 0));
+}
+
+std::string Padded(const Replacement& r, const std::string& digits) {
+  const size_t width = static_cast<size_t>(r.width);
+  if (digits.size() >= width) return digits;
+  const size_t missing = width - digits.size();
+  if (!r.zeros) return std::string(missing, ' ') + digits;
+  const size_t sign = digits[0] == '-' ? 1 : 0;
+  return digits.substr(0, sign) + std::string(missing, '0') +
+         digits.substr(sign);
+}
+
+// Python's repr: like 0.5, 10.0, 1e-05, 1e+16.
+std::string ShortestFloat(double value) {
+  char digits[64];
+  const double size = std::fabs(value);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value,
+                                 fixed ? std::chars_format::fixed
+                                       : std::chars_format::scientific)
+                       .ptr;
+  std::string text(digits, end);
+  if (fixed && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+// std::to_chars, as printf would do in the C locale.
+std::string FloatText(const Replacement& r, double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  if (r.type == 0) return ShortestFloat(value);
+  const auto format = r.type == 'f'   ? std::chars_format::fixed
+                      : r.type == 'e' ? std::chars_format::scientific
+                                      : std::chars_format::general;
+  char digits[512];  // 1.8e308 takes 309, and 99 more after the point
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value, format,
+                                 r.precision < 0 ? 6 : r.precision)
+                       .ptr;
+  return std::string(digits, end);
+}
+
+// "" with *reason where the field cannot be written so.
+std::string FieldText(const Replacement& r, const PathField& field,
+                      std::string* reason) {
+  if (field.whole && (r.type == 'd' || r.type == 0)) {
+    return Padded(r, std::to_string(field.integer));
+  }
+  if (r.type == 'd') {
+    *reason =
+        "Unknown format code 'd' for object of type 'float' ('" + r.name + "')";
+    return "";
+  }
+  const double value =
+      field.whole ? static_cast<double>(field.integer) : field.number;
+  return Padded(r, FloatText(r, value));
+}
+
+// Finds one replacement, from behind its brace on; *at is then behind the
+// other. False with a reason.
+bool TakeReplacement(const std::string& text, size_t* at, Replacement* made,
+                     std::string* reason) {
+  const size_t end = text.find('}', *at);
+  if (end == std::string::npos) {
+    *reason = "expected '}' before end of string";
+    return false;
+  }
+  const std::string inside = text.substr(*at, end - *at);
+  *at = end + 1;
+  const size_t colon = inside.find(':');
+  made->name = inside.substr(0, colon);
+  const std::string spec =
+      colon == std::string::npos ? "" : inside.substr(colon + 1);
+  if (made->name.empty() || inside.find_first_of("{!") != std::string::npos ||
+      !ParseSpec(spec, made)) {
+    *reason = "'{" + Printable(inside) +
+              "}' is not among {name}, {name:02d}, {name:.2f}, {name:.2e} and "
+              "{name:.3g}";
+    return false;
+  }
+  return true;
+}
+
+const PathField* FindField(const std::vector<PathField>& fields,
+                           const std::string& name, std::string* reason) {
+  std::vector<std::string> names;
+  for (const PathField& field : fields) {
+    names.push_back(field.name);
+    if (field.name == name) return &field;
+  }
+  *reason = "'" + Printable(name) + "'" + NearestOrAll(name, names);
+  return nullptr;
+}
+
+// `fields` null: only reads.
+Status Format(const std::string& text, const std::vector<PathField>* fields,
+              std::string* path) {
+  std::string reason;
+  path->clear();
+  for (size_t at = 0; at < text.size() && reason.empty();) {
+    const char c = text[at++];
+    if (c != '{' && c != '}') {
+      *path += c;
+      continue;
+    }
+    if (at < text.size() && text[at] == c) {
+      *path += text[at++];
+      continue;
+    }
+    if (c == '}') {
+      reason = "Single '}' encountered in format string";
+      break;
+    }
+    Replacement replacement;
+    if (!TakeReplacement(text, &at, &replacement, &reason)) break;
+    if (fields == nullptr) continue;
+    const PathField* field = FindField(*fields, replacement.name, &reason);
+    if (field != nullptr) *path += FieldText(replacement, *field, &reason);
+  }
+  if (reason.empty()) return Status();
+  return InvalidArgument(
+      "Failed to format this callback filepath: \"%s\". Reason: %s",
+      text.c_str(), reason.c_str());
+}
+
+}  // namespace
+
+Status FormatPath(const std::string& text, const std::vector<PathField>& fields,
+                  std::string* path) {
+  return Format(text, &fields, path);
+}
+
+Status CheckPathFormat(const std::string& text) {
+  std::string ignored;
+  return Format(text, nullptr, &ignored);
+}
+
+}  // namespace ringlet

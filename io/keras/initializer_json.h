@@ -1,0 +1,20 @@
+// Initializers in Keras's configuration JSON.
+//
+// Internal to io/ and tools/.
+
+#ifndef RINGLET_IO_KERAS_INITIALIZER_JSON_H_
+#define RINGLET_IO_KERAS_INITIALIZER_JSON_H_
+
+#include "../../core/layers/initializers.h"
+#include "keras_json.h"
+
+namespace ringlet {
+
+// The field `key`, which leaves *initializer where it is absent.
+void ReadInitializer(const char* key, FieldReader* fields,
+                     Initializer* initializer);
+void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_KERAS_INITIALIZER_JSON_H_

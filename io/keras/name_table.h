@@ -1,0 +1,74 @@
+// NameTable: the names that values have in JSON, a row a value.
+//
+// Internal to io/ and tools/.
+
+#ifndef RINGLET_IO_KERAS_NAME_TABLE_H_
+#define RINGLET_IO_KERAS_NAME_TABLE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "../../core/base/status.h"
+
+namespace ringlet {
+
+// A value and the names that it is known by, with a blank between two; the
+// first is written.
+template <typename T>
+struct Named {
+  const char* names;
+  T value;
+};
+std::vector<std::string> Words(const char* names);
+
+// The names of such a table.
+class NameTable {
+ public:
+  template <typename T, size_t n>
+  NameTable(const Named<T> (&table)[n])  // NOLINT: implicit
+      : first_(reinterpret_cast<const char*>(table)),
+        stride_(sizeof(Named<T>)),
+        size_(n) {
+    static_assert(offsetof(Named<T>, names) == 0);
+  }
+  size_t size() const { return size_; }
+  std::vector<std::string> Row(size_t i) const {
+    return Words(*reinterpret_cast<const char* const*>(first_ + i * stride_));
+  }
+  std::vector<std::string> All() const;
+
+ private:
+  const char* first_;
+  size_t stride_, size_;
+};
+
+// "<path>: unknown <what> 'Dens'; …" (UnknownName of keras_json.h), or that
+// Keras has the word and ringlet does not.
+Status NotAmong(const std::string& path, const char* what,
+                const std::string& word, const std::vector<std::string>& known);
+
+// The row of `word`, or an error that names the nearest.
+Status ChooseRow(const NameTable& table, const std::string& path,
+                 const char* what, const std::string& word, size_t* row);
+
+template <typename T, size_t n>
+Status Choose(const Named<T> (&table)[n], const std::string& path,
+              const char* what, const std::string& word, T* value) {
+  size_t row = 0;
+  const Status status = ChooseRow(table, path, what, word, &row);
+  if (status.ok()) *value = table[row].value;
+  return status;
+}
+
+template <typename T, size_t n>
+std::string FirstName(const Named<T> (&table)[n], T value) {
+  for (const Named<T>& entry : table) {
+    if (entry.value == value) return Words(entry.names)[0];
+  }
+  return "";
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_KERAS_NAME_TABLE_H_

@@ -1,0 +1,237 @@
+#include "strategy.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "../../core/base/clock.h"
+#include "../../core/base/message.h"
+#include "../ring/ring_collective.h"
+#include "../wire/withdrawal.h"
+#include "mpi_collective.h"
+
+namespace ringlet {
+namespace {
+
+// The same on both sides: small enough that several are under way at once
+// while the backward pass runs, large enough for the links' full speed.
+constexpr int64_t kDefaultPack = 1 << 20;
+
+Status CheckCommunication(const CommunicationOptions& options) {
+  switch (options.implementation) {
+    case CommunicationImplementation::kMpi:
+      if (options.wire_dtype == WireDtype::kFloat32) break;
+      return InvalidArgument(
+          "wire dtype %s with implementation MPI, which moves float32: use "
+          "AUTO "
+          "or RING",
+          WireDtypeName(options.wire_dtype));
+    case CommunicationImplementation::kNccl:
+      return InvalidArgument(
+          "communication implementation NCCL: it needs GPUs, and ringlet "
+          "computes on CPUs; use AUTO or RING");
+    default:
+      break;
+  }
+  if (options.bytes_per_pack < 0) {
+    return InvalidArgument("bytes_per_pack must be >= 0, not %" PRId64,
+                           options.bytes_per_pack);
+  }
+  return Status();
+}
+
+int64_t PackOf(const CommunicationOptions& options) {
+  return options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultPack;
+}
+
+Status OpenMpi(const StrategyOptions& options,
+               std::unique_ptr<Collective>* out) {
+  MpiOptions mpi;
+  mpi.bytes_per_pack = PackOf(options.communication);
+  mpi.leave_timeout_seconds = options.start_timeout_seconds;
+  return OpenMpi(mpi, out);
+}
+
+// The workers that mpirun has started; their addresses are MPI's business.
+ClusterConfig ClusterOf(const Collective& mpi) {
+  ClusterConfig cluster;
+  cluster.world_size = mpi.size();
+  cluster.rank = cluster.task_index = mpi.rank();
+  cluster.is_chief = mpi.rank() == 0;
+  return cluster;
+}
+
+RingImplementation RingOf(CommunicationImplementation implementation) {
+  switch (implementation) {
+    case CommunicationImplementation::kRing:
+      return RingImplementation::kRing;
+    case CommunicationImplementation::kTree:
+      return RingImplementation::kTree;
+    default:
+      return RingImplementation::kAuto;
+  }
+}
+
+// One that was lost while all met is waited for like one that is not there yet.
+Status OpenRingPatiently(const RingOptions& options,
+                         std::unique_ptr<Collective>* out,
+                         std::unique_ptr<Withdrawal>* withdrawal) {
+  Clock* const clock = Clock::System();
+  const int64_t deadline =
+      clock->MonotonicNanos() +
+      static_cast<int64_t>(options.start_timeout_seconds * 1e9);
+  for (;;) {
+    const Status status = OpenRing(options, out, withdrawal);
+    if (status.code() != Code::kPeerLost ||
+        clock->MonotonicNanos() >= deadline) {
+      return status;
+    }
+    Notice("warning: %s, while the workers met; waiting on", status.message());
+  }
+}
+
+RingOptions OptionsOf(const ClusterConfig& cluster,
+                      const StrategyOptions& options) {
+  RingOptions ring;
+  for (const Address& address : cluster.addresses) {
+    ring.addresses.push_back(ToString(address));
+  }
+  ring.rank = cluster.rank;
+  ring.job = options.job;
+  ring.timeout_seconds = options.timeout_seconds;
+  ring.start_timeout_seconds = options.start_timeout_seconds;
+  ring.patience_seconds = options.patience_seconds;
+  ring.implementation = RingOf(options.communication.implementation);
+  ring.bytes_per_pack = PackOf(options.communication);
+  ring.wire_dtype = options.communication.wire_dtype;
+  return ring;
+}
+
+std::string LowerCase(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string WorkerFolder(const ClusterConfig& cluster,
+                         const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) +
+         "workertemp_" + std::to_string(cluster.task_index);
+}
+
+}  // namespace
+
+Status CommunicationImplementationFromName(const std::string& name,
+                                           CommunicationImplementation* out) {
+  using Implementation = CommunicationImplementation;
+  const std::string lower = LowerCase(name);
+  for (const auto& [known, value] :
+       {std::pair<const char*, Implementation>{"auto", Implementation::kAuto},
+        {"ring", Implementation::kRing},
+        {"tree", Implementation::kTree},
+        {"mpi", Implementation::kMpi},
+        {"nccl", Implementation::kNccl}}) {
+    if (lower != known) continue;
+    *out = value;
+    return Status();
+  }
+  return InvalidArgument(
+      "communication implementation '%s' is none of AUTO, RING, TREE, MPI, "
+      "NCCL",
+      name.c_str());
+}
+
+MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
+    const StrategyOptions& options, const Environment& environment) {
+  MultiWorkerMirroredStrategy strategy;
+  const CommunicationOptions& communication = options.communication;
+  if (communication.implementation == CommunicationImplementation::kMpi &&
+      environment.Get("TF_CONFIG") == nullptr) {
+    strategy.status_ = CheckCommunication(communication);
+    if (!strategy.status_.ok()) return strategy;
+    strategy.status_ = OpenMpi(options, &strategy.collective_);
+    if (!strategy.status_.ok()) return strategy;
+    strategy.cluster_ = ClusterOf(*strategy.collective_);
+    return strategy;
+  }
+  ClusterConfig cluster;
+  strategy.status_ = ClusterFromEnvironment(environment, &cluster);
+  return strategy.status_.ok() ? FromCluster(cluster, options)
+                               : std::move(strategy);
+}
+
+MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
+    const ClusterConfig& cluster, const StrategyOptions& options) {
+  MultiWorkerMirroredStrategy strategy;
+  strategy.cluster_ = cluster;
+  strategy.status_ = CheckCommunication(options.communication);
+  const bool mpi =
+      options.communication.implementation == CommunicationImplementation::kMpi;
+  if (!strategy.status_.ok()) {
+    return Withdrawn(cluster, options, strategy.status_);
+  }
+  if (cluster.world_size == 1 && !mpi) return strategy;
+  if (mpi) {
+    strategy.status_ = OpenMpi(options, &strategy.collective_);
+    if (!strategy.status_.ok()) return strategy;
+    const Collective& world = *strategy.collective_;
+    if (world.rank() == cluster.rank && world.size() == cluster.world_size) {
+      return strategy;
+    }
+    strategy.status_ = InvalidArgument(
+        "this worker is rank %d of %d by its configuration (TF_CONFIG), and "
+        "rank %d of %d by MPI: start it with mpirun -n %d, and leave TF_CONFIG "
+        "unset",
+        cluster.rank, cluster.world_size, world.rank(), world.size(),
+        cluster.world_size);
+    return strategy;
+  }
+  std::unique_ptr<Withdrawal> withdrawal;
+  strategy.status_ = OpenRingPatiently(OptionsOf(cluster, options),
+                                       &strategy.collective_, &withdrawal);
+  strategy.withdrawal_ = std::move(withdrawal);
+  return strategy;
+}
+
+MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
+    const ClusterConfig& cluster, const StrategyOptions& options,
+    const Status& why) {
+  MultiWorkerMirroredStrategy strategy;
+  strategy.cluster_ = cluster;
+  strategy.status_ = why;
+  const bool mpi =
+      options.communication.implementation == CommunicationImplementation::kMpi;
+  // mpirun ends all for one; an evaluator is no rank of the job.
+  if (IsPermanent(why) && !mpi && cluster.world_size > 1) {
+    strategy.withdrawal_ = Withdrawal::Begin(OptionsOf(cluster, options), why);
+  }
+  return strategy;
+}
+
+std::string WorkerPath(const ClusterConfig& cluster, const std::string& path) {
+  if (cluster.is_chief) return path;
+  return WorkerFolder(cluster, path) + "/" +
+         path.substr(path.find_last_of('/') + 1);
+}
+
+Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path) {
+  if (cluster.is_chief) return Status();
+  const std::string file = WorkerPath(cluster, path);
+  if (unlink(file.c_str()) != 0 && errno != ENOENT) {
+    return OsError(errno, "%s: removing", file.c_str());
+  }
+  const std::string folder = WorkerFolder(cluster, path);
+  if (rmdir(folder.c_str()) == 0 || errno == ENOENT || errno == ENOTEMPTY ||
+      errno == EEXIST) {
+    return Status();
+  }
+  return OsError(errno, "%s: removing", folder.c_str());
+}
+
+}  // namespace ringlet

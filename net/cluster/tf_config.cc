@@ -1,0 +1,288 @@
+#include <cstdio>
+
+#include "../../core/base/message.h"
+#include "../ring/resolvers.h"
+#include "json.h"
+
+namespace ringlet {
+
+namespace {
+
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr int kMaxDepth = 16;
+
+// What "cluster" holds.
+struct Jobs {
+  std::vector<Address> chief, worker, evaluator;
+  std::vector<Address>* of(const std::string& type) {
+    return type == "chief" ? &chief : type == "worker" ? &worker : &evaluator;
+  }
+};
+
+Status CheckTaskType(const std::string& type) {
+  if (type == "chief" || type == "worker" || type == "evaluator") {
+    return Status();
+  }
+  if (type == "ps") {
+    return InvalidArgument(
+        "'ps': ringlet has no parameter servers, workers average their "
+        "gradients among themselves; leave 'ps' out and start chief, worker "
+        "and evaluator tasks only");
+  }
+  return InvalidArgument(
+      "Unrecognized task_type: %s, valid task types are: \"chief\", "
+      "\"worker\" and \"evaluator\"",
+      Quoted(type).c_str());
+}
+
+Status CheckNoDuplicates(Json object) {
+  const char* key = object.DuplicateKey();
+  if (key == nullptr) return Status();
+  return InvalidArgument("%s is there twice: keep one", Quoted(key).c_str());
+}
+
+Status ReadAddress(Json item, Address* address) {
+  if (!item.is_string()) {
+    return InvalidArgument("is %s, must be a string \"host:port\"",
+                           item.type_name());
+  }
+  return ParseAddress(item.string(), address);
+}
+
+Status TooMany() {
+  return InvalidArgument("more than %d tasks", kMaxWorldSize);
+}
+
+Status ReadList(Json list, std::vector<Address>* addresses) {
+  for (Json item = list.first(); item.exists(); item = item.next()) {
+    if (addresses->size() == kMaxWorldSize) return TooMany();
+    addresses->emplace_back();
+    RINGLET_RETURN_IF_ERROR(ReadAddress(item, &addresses->back())
+                                .Annotate("[%zu]", addresses->size() - 1));
+  }
+  return Status();
+}
+
+// {"0": "a:1", "1": "b:1"}, in any order.
+Status ReadSparse(Json object, std::vector<Address>* addresses) {
+  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(object));
+  int last = -1;
+  for (Json item = object.first(); item.exists(); item = item.next()) {
+    const int index = ParseDigits(item.key(), kMaxWorldSize - 1);
+    if (index < 0) {
+      return InvalidArgument("key %s is not an index from 0 to %d",
+                             Quoted(item.key()).c_str(), kMaxWorldSize - 1);
+    }
+    if (index > last) {
+      last = index;
+      addresses->resize(static_cast<size_t>(last) + 1);
+    }
+    Address* address = &(*addresses)[static_cast<size_t>(index)];
+    if (address->port != 0) {
+      return InvalidArgument("index %d is there twice: keep one", index);
+    }
+    RINGLET_RETURN_IF_ERROR(ReadAddress(item, address).Annotate("[%d]", index));
+  }
+  for (int i = 0; i < last; ++i) {
+    if ((*addresses)[static_cast<size_t>(i)].port == 0) {
+      return InvalidArgument(
+          "has index %d but not %d: every worker exchanges with the others, "
+          "so give each index from 0 an address",
+          last, i);
+    }
+  }
+  return Status();
+}
+
+Status ReadJobs(Json cluster, Jobs* jobs) {
+  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(cluster));
+  for (Json job = cluster.first(); job.exists(); job = job.next()) {
+    const std::string type = job.key();
+    RINGLET_RETURN_IF_ERROR(CheckTaskType(type));
+    std::vector<Address>* addresses = jobs->of(type);
+    if (job.is_array()) {
+      RINGLET_RETURN_IF_ERROR(
+          ReadList(job, addresses).Annotate("%s", type.c_str()));
+    } else if (job.is_object()) {
+      RINGLET_RETURN_IF_ERROR(
+          ReadSparse(job, addresses).Annotate("%s", type.c_str()));
+    } else {
+      return InvalidArgument(
+          "%s: is %s, must be a list of addresses [\"host:port\", ...] or an "
+          "object {\"0\": \"host:port\", ...}",
+          type.c_str(), job.type_name());
+    }
+  }
+  if (jobs->chief.size() > 1) {
+    return InvalidArgument(
+        "There must be at most one 'chief' job. (chief "
+        "has %zu addresses: move the others to worker)",
+        jobs->chief.size());
+  }
+  if (jobs->evaluator.size() > 1) {
+    return InvalidArgument(
+        "There must be at most one 'evaluator' job. "
+        "(evaluator has %zu addresses: keep one)",
+        jobs->evaluator.size());
+  }
+  if (jobs->chief.size() + jobs->worker.size() > kMaxWorldSize) {
+    return TooMany();
+  }
+  std::vector<Address> all = jobs->chief;
+  all.insert(all.end(), jobs->worker.begin(), jobs->worker.end());
+  all.insert(all.end(), jobs->evaluator.begin(), jobs->evaluator.end());
+  return CheckDistinct(all);
+}
+
+// Leaves *type empty and *index -1 where they are not given.
+Status ReadTask(Json task, std::string* type, int* index) {
+  if (!task.exists()) return Status();
+  if (!task.is_object()) {
+    return InvalidArgument(
+        "is %s, must be an object {\"type\": \"worker\", \"index\": 0}",
+        task.type_name());
+  }
+  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(task));
+  const Json type_json = task.Find("type");
+  if (type_json.exists()) {
+    if (!type_json.is_string()) {
+      return InvalidArgument("type is %s, must be a string such as \"worker\"",
+                             type_json.type_name());
+    }
+    *type = type_json.string();
+    RINGLET_RETURN_IF_ERROR(CheckTaskType(*type).Annotate("type"));
+  }
+  const Json index_json = task.Find("index");
+  if (!index_json.exists()) return Status();
+  // Above every possible count, so that any number gets the message of one
+  // that is too large.
+  constexpr int kMost = 2000000000;
+  if (index_json.is_string()) {
+    *index = ParseDigits(index_json.string(), kMost);
+  } else {
+    int64_t number = -1;
+    if (index_json.Integer(&number) && number >= 0 && number <= kMost) {
+      *index = static_cast<int>(number);
+    }
+  }
+  if (*index >= 0) return Status();
+  return InvalidArgument(
+      "index is %s, must be a whole number from 0 (or a string of its digits)",
+      index_json.is_string() ? Quoted(index_json.string()).c_str()
+      : index_json.is_number()
+          ? "a number that is negative, broken or too large"
+          : index_json.type_name());
+}
+
+// A task without a cluster trains alone, as in TensorFlow; but the second of
+// several such workers was surely meant to have a cluster.
+Status Alone(const std::string& type, int index, ClusterConfig* config) {
+  if (index > 0) {
+    return InvalidArgument(
+        "task: index is %d but there is no cluster: add \"cluster\", or leave "
+        "\"task\" out for one worker alone",
+        index);
+  }
+  *config = ClusterConfig();
+  if (!type.empty()) config->task_type = type;
+  config->is_evaluator = type == "evaluator";
+  return Status();
+}
+
+Status Place(const std::string& type, int index, Jobs* jobs,
+             ClusterConfig* config) {
+  if (type.empty() || index < 0) {
+    return InvalidArgument(
+        "When `cluster_spec` is given, you must also specify `task_type` and "
+        "`task_id`. (add \"task\": {\"type\": \"worker\", \"index\": 0})");
+  }
+  // The evaluator may be missing from the cluster: nobody connects to it.
+  const std::vector<Address>& own = *jobs->of(type);
+  const bool evaluator = type == "evaluator";
+  if (own.empty() && !evaluator) {
+    return InvalidArgument(
+        "`task_type` '%s' not found in cluster_spec. (add it to \"cluster\", "
+        "or correct the type of \"task\")",
+        type.c_str());
+  }
+  const int tasks = own.empty() ? 1 : static_cast<int>(own.size());
+  if (index >= tasks) {
+    return InvalidArgument(
+        "The `task_id` %d exceeds the maximum id of %s. (indexes count from "
+        "0, the last is %d)",
+        index, type.c_str(), tasks - 1);
+  }
+  ClusterConfig placed;
+  placed.task_type = type;
+  placed.task_index = index;
+  placed.is_evaluator = evaluator;
+  placed.addresses = evaluator ? own : jobs->chief;
+  if (!evaluator) {
+    placed.rank = index;
+    if (type == "worker") placed.rank += static_cast<int>(jobs->chief.size());
+    placed.addresses.insert(placed.addresses.end(), jobs->worker.begin(),
+                            jobs->worker.end());
+    placed.world_size = static_cast<int>(placed.addresses.size());
+  }
+  placed.is_chief = placed.rank == 0;
+  *config = placed;
+  return Status();
+}
+
+// TensorFlow ignores what it does not know. A misspelt "cluster" would leave
+// every worker alone, writing the files of the others.
+void WarnWithoutCluster(Json root) {
+  if (root.Find("cluster").exists()) return;
+  for (Json item = root.first(); item.exists(); item = item.next()) {
+    const std::string key = item.key();
+    if (key == "task" || key == "environment" || key == "rpc_layer" ||
+        key == "job") {
+      continue;
+    }
+    Notice(
+        "warning: TF_CONFIG: there is no \"cluster\", and %s is not "
+        "known: this is one worker alone",
+        Quoted(key).c_str());
+    return;
+  }
+}
+
+Status Resolve(const std::string& text, ClusterConfig* config) {
+  if (text.empty()) {
+    return InvalidArgument(
+        "is set but empty: unset it, or set it to {} for one worker alone");
+  }
+  JsonDocument document;
+  RINGLET_RETURN_IF_ERROR(document.Parse(text, kMaxBytes, kMaxDepth));
+  const Json root = document.root();
+  if (!root.is_object()) {
+    return InvalidArgument(
+        "is %s, must be an object {\"cluster\": ..., \"task\": ...}",
+        root.type_name());
+  }
+  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(root));
+  const Json cluster = root.Find("cluster");
+  if (cluster.exists() && !cluster.is_object()) {
+    return InvalidArgument(
+        "cluster: is %s, must be an object {\"worker\": [\"host:port\", "
+        "...]}",
+        cluster.type_name());
+  }
+  Jobs jobs;
+  RINGLET_RETURN_IF_ERROR(ReadJobs(cluster, &jobs).Annotate("cluster"));
+  std::string type;
+  int index = -1;
+  RINGLET_RETURN_IF_ERROR(
+      ReadTask(root.Find("task"), &type, &index).Annotate("task"));
+  WarnWithoutCluster(root);
+  if (!cluster.first().exists()) return Alone(type, index, config);
+  return Place(type, index, &jobs, config);
+}
+
+}  // namespace
+
+Status ResolveTfConfig(const std::string& text, ClusterConfig* config) {
+  return Resolve(text, config).Annotate("TF_CONFIG");
+}
+
+}  // namespace ringlet

@@ -1,0 +1,157 @@
+// Membership: who is still there, and whose fault a standstill is.
+//
+// Internal to net/. Pure: time comes in as an argument, in nanoseconds of a
+// monotonic clock. One knob, the timeout T. Every member says something at
+// least every T/4; silence longer than T, a connection that ended without a
+// goodbye, or an operation that has moved no byte for 1.5 T makes a suspect. A
+// slow member that still says it is alive and has not begun the operation is
+// waited for. A member that hears none of two or more others takes itself for
+// the one that is cut off: where it can still be heard, it says so before they
+// look for a culprit of the standstill.
+
+#ifndef RINGLET_NET_RING_MEMBERSHIP_H_
+#define RINGLET_NET_RING_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../wire/frame.h"
+
+namespace ringlet {
+
+// How a member was lost.
+enum class Cause : uint8_t {
+  kExited,    // its end of the connection was closed without a goodbye
+  kSilent,    // nothing heard for T
+  kRefused,   // its host answers that nobody listens
+  kCut,       // the network gave up on the connection
+  kStalled,   // it is alive, and the operation stands still because of it
+  kLeft,      // it said goodbye while others still need it
+  kProtocol,  // it sent what it must not
+  kHeldUp,    // this worker itself stood still for longer than T
+  kDeaf,      // this worker itself has heard none of the others for T
+};
+const char* CauseName(Cause cause);
+
+// What a worker is doing: the content of a heartbeat.
+struct Activity {
+  uint64_t step = 0;      // training step
+  uint64_t sequence = 0;  // operation waited for, or the last one completed
+  FrameType type = FrameType::kHeartbeat;  // of the operation waited for;
+                                           // kHeartbeat: none, it computes
+  int waiting_on = -1;                     // rank, or -1
+  bool computing() const { return type == FrameType::kHeartbeat; }
+};
+
+// For whom this worker waits: the chain of those who wait for one another,
+// with what each said last.
+struct Waiting {
+  struct Other {
+    int rank = -1;
+    Activity activity;
+    double seconds = 0;  // since it said something else
+  };
+  int rank = -1;  // this worker
+  Activity activity;
+  std::vector<Other> chain;  // empty: for the network alone
+};
+// "rank 0 has waited 5 s in operation 53 (all-reduce), step 17, for rank 2
+// (10.0.0.3:7000), which has computed for 6 s, step 17, after operation 52".
+// Of a longer chain the first and the last.
+std::string WaitText(const Waiting& waiting, double seconds,
+                     const std::vector<std::string>& addresses);
+
+// When a wait is spoken of: after T, and then at twice the distance each time,
+// at most a minute or T.
+class Reminder {
+ public:
+  explicit Reminder(double timeout_seconds)
+      : most_(timeout_seconds > 60 ? timeout_seconds : 60),
+        distance_(timeout_seconds),
+        next_(timeout_seconds) {}
+  double next() const { return next_; }  // seconds since the wait began
+  void Said() {
+    next_ += distance_;
+    distance_ = 2 * distance_ < most_ ? 2 * distance_ : most_;
+  }
+
+ private:
+  const double most_;
+  double distance_;
+  double next_;
+};
+
+constexpr size_t kHeartbeatBytes = 4;
+void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
+                     uint8_t* payload);
+Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
+                       int size, Activity* out);
+
+class Membership {
+ public:
+  struct Options {
+    int rank = 0;
+    int64_t timeout_nanos = 5000000000;
+    std::vector<std::string> addresses;  // by rank
+  };
+  Membership(Options options, int64_t now);
+
+  // Times between two calls of Tick.
+  int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
+
+  // Of the ring that has formed, for messages; 1 until then.
+  void SetGeneration(uint32_t generation) { generation_ = generation; }
+  void Joined(int peer, int64_t now);
+  void Heard(int peer, int64_t now);
+  void Beat(int peer, const Activity& activity, int64_t now);
+  void Gone(int peer);  // no longer watched: it left or was lost
+  bool joined(int peer) const { return peers_[peer].joined; }
+
+  // What this worker does. `moved` counts the bytes its operations have moved;
+  // any change of it, or of the activity, is progress.
+  void SetActivity(const Activity& activity, uint64_t moved, int64_t now);
+  const Activity& activity() const { return activity_; }
+
+  struct Suspect {
+    int rank = -1;  // -1: nobody
+    Cause cause = Cause::kSilent;
+    double seconds = 0;  // how long the silence or the standstill lasted
+  };
+  // To be called every tick_nanos(). `beat` says whether heartbeats are due.
+  // A tick that comes late makes this worker more patient by as much; one that
+  // comes later than T makes it the suspect itself.
+  Suspect Tick(int64_t now, bool* beat);
+  // Whom to name when a connection ends without a word: this worker, where it
+  // stood still for more than T/2 just now, for then the others will have gone
+  // on without it; else nobody.
+  Suspect HeldUp(int64_t now) const;
+
+  Waiting WaitsFor(int64_t now) const;
+
+  // kPeerLost, naming rank, address, generation, step, phase and cause.
+  Status Lost(const Suspect& suspect, const char* detail) const;
+
+ private:
+  struct Peer {
+    bool joined = false;
+    int64_t heard = 0;
+    int64_t changed = 0;  // when its activity last changed
+    Activity activity;
+  };
+  Suspect FindStalled(int64_t now) const;
+
+  const Options options_;
+  uint32_t generation_ = 1;
+  std::vector<Peer> peers_;
+  Activity activity_;
+  uint64_t moved_ = 0;
+  int64_t progress_ = 0;  // when something last moved
+  int64_t last_tick_;
+  int64_t late_ = 0;  // by how much the last tick was
+  int64_t last_beat_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_MEMBERSHIP_H_

@@ -1,0 +1,36 @@
+// What the resolvers of net/cluster/cluster.h share.
+//
+// Internal to net/. Texts here are from the environment: hostile.
+
+#ifndef RINGLET_NET_RING_RESOLVERS_H_
+#define RINGLET_NET_RING_RESOLVERS_H_
+
+#include <string>
+#include <vector>
+
+#include "../cluster/cluster.h"
+
+namespace ringlet {
+
+// 'text' for a message: cut at 60 bytes, anything but printable ASCII as '?'.
+std::string Quoted(const std::string& text);
+
+// A name, IPv4 or IPv6 (without brackets) in the form in which Address holds
+// it.
+Status ParseHost(const std::string& text, std::string* host);
+
+// 0..limit as decimal digits, nothing else; -1 where it is not.
+int ParseDigits(const std::string& text, int limit);
+
+// "a,node[01-03,7]-x,[::1]:2222" one by one; brackets as in Slurm's hostlist,
+// several in a name too. At most kMaxWorldSize.
+Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
+
+// Two ranks at one address cannot be told apart.
+Status CheckDistinct(const std::vector<Address>& addresses);
+
+Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_RESOLVERS_H_

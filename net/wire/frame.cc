@@ -1,0 +1,131 @@
+#include "frame.h"
+
+#include "../../core/base/crc32c.h"
+
+namespace ringlet {
+
+const char* FrameTypeName(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+      return "hello";
+    case FrameType::kWelcome:
+      return "welcome";
+    case FrameType::kReject:
+      return "reject";
+    case FrameType::kHeartbeat:
+      return "heartbeat";
+    case FrameType::kGoodbye:
+      return "goodbye";
+    case FrameType::kAbort:
+      return "abort";
+    case FrameType::kReady:
+      return "ready";
+    case FrameType::kWithdraw:
+      return "withdraw";
+    case FrameType::kAllReduce:
+      return "all-reduce";
+    case FrameType::kBroadcast:
+      return "broadcast";
+    case FrameType::kAllGather:
+      return "all-gather";
+    case FrameType::kBarrier:
+      return "barrier";
+  }
+  return "unknown";
+}
+
+namespace {
+
+bool IsKnown(uint8_t type) {
+  return (type >= 1 && type <= 8) || (type >= 16 && type <= 19);
+}
+
+// Whether a frame of this type may carry a root in its flags.
+bool MayHaveRoot(FrameType type) {
+  return type == FrameType::kBroadcast || type == FrameType::kReady;
+}
+
+}  // namespace
+
+uint32_t MaxPayload(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+    case FrameType::kWelcome:
+    case FrameType::kReject:
+    case FrameType::kAbort:
+    case FrameType::kWithdraw:
+      return 512;
+    case FrameType::kHeartbeat:
+      return 4;
+    case FrameType::kReady:
+    case FrameType::kGoodbye:
+    case FrameType::kBarrier:
+      return 0;
+    case FrameType::kAllReduce:
+    case FrameType::kBroadcast:
+    case FrameType::kAllGather:
+      return kSegmentBytes;
+  }
+  return 0;
+}
+
+void EncodeHeader(const FrameHeader& header, uint8_t* out) {
+  StoreLittle(kWireMagic, out);
+  out[4] = kWireVersion;
+  out[5] = static_cast<uint8_t>(header.type);
+  StoreLittle(header.flags, out + 6);
+  StoreLittle(header.payload_bytes, out + 8);
+  StoreLittle(header.generation, out + 12);
+  StoreLittle(header.step, out + 16);
+  StoreLittle(header.sequence, out + 24);
+  StoreLittle(header.total, out + 32);
+  StoreLittle(header.source, out + 40);
+  StoreLittle(header.destination, out + 42);
+  StoreLittle(header.chunk, out + 44);
+  StoreLittle(header.payload_crc, out + 48);
+  StoreLittle(Crc32c(out, 52), out + 52);
+}
+
+Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
+  if (LoadLittle<uint32_t>(in) != kWireMagic) {
+    return Corruption("not a ringlet frame (it starts %02x %02x %02x %02x)",
+                      in[0], in[1], in[2], in[3]);
+  }
+  if (in[4] != kWireVersion) {
+    return Error(
+        Code::kUnimplemented,
+        "wire version %d, this worker speaks %d: run the same version of "
+        "ringlet on every worker",
+        in[4], kWireVersion);
+  }
+  if (LoadLittle<uint32_t>(in + 52) != Crc32c(in, 52)) {
+    return Corruption("the checksum of a frame's header does not fit");
+  }
+  if (!IsKnown(in[5])) return Corruption("unknown frame type %d", in[5]);
+  FrameHeader h;
+  h.type = static_cast<FrameType>(in[5]);
+  h.flags = LoadLittle<uint16_t>(in + 6);
+  h.payload_bytes = LoadLittle<uint32_t>(in + 8);
+  h.generation = LoadLittle<uint32_t>(in + 12);
+  h.step = LoadLittle<uint64_t>(in + 16);
+  h.sequence = LoadLittle<uint64_t>(in + 24);
+  h.total = LoadLittle<uint64_t>(in + 32);
+  h.source = LoadLittle<uint16_t>(in + 40);
+  h.destination = LoadLittle<uint16_t>(in + 42);
+  h.chunk = LoadLittle<uint32_t>(in + 44);
+  h.payload_crc = LoadLittle<uint32_t>(in + 48);
+  if (h.flags != 0 && !MayHaveRoot(h.type)) {
+    return Corruption("a %s frame with flags %#x", FrameTypeName(h.type),
+                      h.flags);
+  }
+  if (h.payload_bytes > MaxPayload(h.type)) {
+    return Corruption("a %s frame of %lu bytes, at most %lu are allowed",
+                      FrameTypeName(h.type),
+                      static_cast<unsigned long>(h.payload_bytes),
+                      static_cast<unsigned long>(MaxPayload(h.type)));
+  }
+  *header = h;
+  return Status();
+}
+
+}  // namespace ringlet

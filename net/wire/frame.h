@@ -1,0 +1,105 @@
+// Frames: the fixed header in front of everything one worker sends another.
+//
+// Internal to net/. Little-endian, 56 bytes; the payload follows.
+//
+//   OFFSET SIZE
+//    0      4   magic "RGLT"
+//    4      1   version, kWireVersion
+//    5      1   type, FrameType
+//    6      2   flags: the root, of kBroadcast and its kReady; 0 elsewhere
+//    8      4   payload length, at most MaxPayload(type)
+//   12      4   generation of the ring: 0 before it has formed, in kHello and
+//               kWelcome the one proposed
+//   16      8   training step, for messages
+//   24      8   sequence: number of the operation, counted from 1; in kReject
+//               the Code with which the refused one ends, 0: it may try again
+//   32      8   total: bytes of the whole operation, as its caller gave them;
+//               see net/wire/handshake.h of kWelcome
+//   40      2   source rank
+//   42      2   destination rank
+//   44      4   chunk: counts the frames of one operation from source to
+//               destination; in kReady the operation's type; 0 elsewhere
+//   48      4   CRC32C of the payload
+//   52      4   CRC32C of bytes 0..51
+//
+// Magic and version keep their place in every future version.
+
+#ifndef RINGLET_NET_WIRE_FRAME_H_
+#define RINGLET_NET_WIRE_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../../core/base/status.h"
+
+namespace ringlet {
+
+constexpr uint32_t kWireMagic = 0x544C4752;  // "RGLT"
+constexpr uint8_t kWireVersion = 1;
+constexpr size_t kFrameHeaderBytes = 56;
+// The most a bulk frame carries.
+constexpr uint32_t kSegmentBytes = 64 << 10;
+// The most a frame carries that may arrive before its receiver is ready.
+constexpr uint32_t kEagerBytes = 8 << 10;
+
+// Values are part of the format.
+enum class FrameType : uint8_t {
+  kHello = 1,      // who connects; the first frame of the connecting side
+  kWelcome = 2,    // who listens; the first frame of the listening side
+  kReject = 3,     // instead of kWelcome: why not, as text
+  kHeartbeat = 4,  // what the sender does and whom it waits for
+  kGoodbye = 5,    // the sender has finished; nothing follows
+  kAbort = 6,      // the job cannot go on: code, rank and text
+  kReady = 7,      // the sender has a place for the operation's data
+  kWithdraw = 8,   // instead of kHello: the sender cannot take part, and why
+  kAllReduce = 16,
+  kBroadcast = 17,
+  kAllGather = 18,
+  kBarrier = 19,
+};
+
+// True for the four operations.
+inline bool IsData(FrameType type) { return type >= FrameType::kAllReduce; }
+// "all-reduce" and so on; static storage.
+const char* FrameTypeName(FrameType type);
+uint32_t MaxPayload(FrameType type);
+
+struct FrameHeader {
+  FrameType type = FrameType::kHeartbeat;
+  uint16_t flags = 0;
+  uint32_t payload_bytes = 0;
+  uint32_t generation = 0;
+  uint64_t step = 0;
+  uint64_t sequence = 0;
+  uint64_t total = 0;
+  uint16_t source = 0;
+  uint16_t destination = 0;
+  uint32_t chunk = 0;
+  uint32_t payload_crc = 0;
+};
+
+void EncodeHeader(const FrameHeader& header, uint8_t* out);
+// kCorruption names what is wrong: magic, checksum, type, flags or length;
+// kUnimplemented is another version of the wire. Every header it accepts
+// encodes to the same bytes again.
+Status DecodeHeader(const uint8_t* in, FrameHeader* header);
+
+// Little-endian, byte by byte, on any processor.
+template <typename T>
+inline void StoreLittle(T value, uint8_t* out) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out[i] = static_cast<uint8_t>(value >> (8 * i));
+  }
+}
+template <typename T>
+inline T LoadLittle(const uint8_t* in) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
+  }
+  return value;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_WIRE_FRAME_H_

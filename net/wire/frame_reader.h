@@ -1,0 +1,90 @@
+// FrameReader: cuts a stream of bytes into frames, however it was split.
+//
+// Internal to net/. Pure: no socket, no clock. The owner says where each
+// payload goes when its header is known, so bulk data lands straight in its
+// destination. A payload's checksum is known at its end: what kLand and kAdd
+// have written by then is undefined after an error.
+
+#ifndef RINGLET_NET_WIRE_FRAME_READER_H_
+#define RINGLET_NET_WIRE_FRAME_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "frame.h"
+#include "packed_floats.h"
+
+namespace ringlet {
+
+// Where a payload goes.
+struct Landing {
+  enum Mode : uint8_t {
+    kKeep,  // small: kept and handed to OnFrame
+    kLand,  // to data[0..payload_bytes)
+    kAdd,   // added, as floats, to those at data
+    kSkip,  // nowhere
+  };
+  Mode mode = kSkip;
+  // Of the payload where it is other than at `data`: floats are there.
+  WireDtype dtype = WireDtype::kFloat32;
+  uint8_t* data = nullptr;
+};
+
+class FrameReader {
+ public:
+  class Sink {
+   public:
+    // A header that decoded well. kKeep is for at most kEagerBytes, kAdd for
+    // whole numbers. An error ends the stream.
+    virtual Status OnHeader(const FrameHeader& header, Landing* landing) = 0;
+    // The whole payload is where it should be and its checksum is right.
+    // `payload` is null unless it was kept.
+    virtual Status OnFrame(const FrameHeader& header,
+                           const uint8_t* payload) = 0;
+
+   protected:
+    ~Sink() = default;
+  };
+
+  explicit FrameReader(Sink* sink) : sink_(sink) {}
+
+  // Where the next bytes may be read to, without a copy: never empty. Call
+  // Read with what arrived there before asking again.
+  struct Space {
+    uint8_t* data;
+    size_t bytes;
+  };
+  Space NextSpace();
+  // `bytes` have arrived in NextSpace().
+  Status Read(size_t bytes);
+
+  // The payload under way goes nowhere from now on; its owner may free the
+  // memory it was landing in.
+  void SkipPayload() { landing_.mode = Landing::kSkip; }
+
+ private:
+  // Bytes read at once while no more is known than that a frame follows.
+  static constexpr size_t kShortRead = kFrameHeaderBytes + kEagerBytes;
+  static constexpr size_t kBufferBytes = kFrameHeaderBytes + kSegmentBytes;
+
+  bool direct() const;
+  size_t number_bytes() const;
+  Status Parse();
+  Status Take(const uint8_t* data, size_t bytes);
+  Status EndFrame();
+
+  Sink* const sink_;
+  FrameHeader header_;
+  Landing landing_;
+  bool in_payload_ = false;
+  uint32_t received_ = 0;  // bytes of the payload
+  uint32_t crc_ = 0;
+  size_t begin_ = 0;  // buffer_[begin_..end_) is not yet consumed
+  size_t end_ = 0;
+  uint8_t kept_[kEagerBytes];
+  alignas(64) uint8_t buffer_[kBufferBytes];
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_WIRE_FRAME_READER_H_

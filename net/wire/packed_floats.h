@@ -1,0 +1,31 @@
+// Packing: floats as they travel.
+//
+// Internal to net/. See wire_dtype.h. None of the memory need be aligned; the
+// numbers are little-endian, on every processor.
+
+#ifndef RINGLET_NET_WIRE_PACKED_FLOATS_H_
+#define RINGLET_NET_WIRE_PACKED_FLOATS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire_dtype.h"
+
+namespace ringlet {
+
+constexpr size_t WireBytes(WireDtype dtype) {
+  return dtype == WireDtype::kFloat32 ? 4 : 2;
+}
+
+// out[i] = floats[i], rounded; floats[i] becomes what the receiver will see.
+void PackFloats(WireDtype dtype, uint8_t* floats, size_t count, uint8_t* out);
+// floats[i] = from[i].
+void UnpackFloats(WireDtype dtype, const uint8_t* from, size_t count,
+                  uint8_t* floats);
+// floats[i] += from[i].
+void AddPacked(WireDtype dtype, const uint8_t* from, size_t count,
+               uint8_t* floats);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_WIRE_PACKED_FLOATS_H_

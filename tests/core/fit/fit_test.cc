@@ -1,0 +1,1045 @@
+#include "core/fit/fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "../../support/rewinder.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callbacks.h"
+#include "core/fit/step_logger.h"
+
+namespace ringlet {
+namespace {
+
+// Writes down every call.
+class Recorder : public Callback {
+ public:
+  const char* name() const override { return "recorder"; }
+  Status OnSetup(FitState&) override { return Note("setup"); }
+  Status OnTrainBegin(FitState&) override { return Note("train("); }
+  Status OnTrainEnd(FitState&, const Logs&) override { return Note(")train"); }
+  void OnFitReturn(FitState&, const Status& s) override {
+    (void)Note(s.ok() ? "returned" : "failed");
+  }
+  Status OnEpochBegin(FitState& f) override { return Note("epoch(", f.epoch); }
+  Status OnEpochEnd(FitState& f, Logs*) override {
+    return Note(")epoch", f.epoch);
+  }
+  Status OnTrainBatchBegin(FitState& f) override {
+    return Note("batch(", f.step);
+  }
+  Status OnTrainBatchEnd(FitState& f, const Logs&) override {
+    return Note(")batch", f.step);
+  }
+  Status OnTestBegin(FitState&) override { return Note("test("); }
+  Status OnTestEnd(FitState&, const Logs&) override { return Note(")test"); }
+  Status OnSavePoint(FitState& f, bool epoch_ended) override {
+    return Note(epoch_ended ? "saved epoch" : "saved", f.step);
+  }
+
+  std::string events;
+
+ private:
+  Status Note(const std::string& what, int64_t number = -1) {
+    events += (events.empty() ? "" : " ") + what;
+    if (number >= 0) events += std::to_string(number);
+    return Status();
+  }
+};
+
+TEST(FitTest, EventsComeInKerasOrder) {
+  auto model = TinyModel();
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(2);
+  options.callbacks = {recorder};
+  options.validation_data = Points(4).Batch(4);
+  options.validation_freq = 2;
+  ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+  EXPECT_EQ(recorder->events,
+            "setup train( "
+            "epoch(0 batch(0 )batch0 saved1 batch(1 )batch1 saved2 "
+            ")epoch0 saved epoch0 "
+            "epoch(1 batch(0 )batch0 saved1 batch(1 )batch1 saved2 "
+            "test( )test )epoch1 saved epoch0 "
+            ")train returned");
+}
+
+TEST(FitTest, HistoryHoldsTheLogsOfEachEpoch) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(5);
+  options.initial_epoch = 2;
+  options.validation_data = Points(30, 8).Batch(30);
+  options.validation_epochs = {4};
+  auto history = model->Fit(Points(60).Shuffle(1).Batch(10), options);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3, 4}));
+  const auto loss = history->Values("loss");
+  ASSERT_EQ(loss.size(), 3u);
+  EXPECT_LT(loss[2], loss[0]);
+  const auto val = history->Values("val_accuracy");
+  EXPECT_TRUE(std::isnan(val[0]));
+  EXPECT_FALSE(std::isnan(val[1]));  // epoch number 4, counted from one
+  EXPECT_TRUE(std::isnan(val[2]));
+}
+
+TEST(FitTest, LossOfAnEpochIsTheMeanOverItsExamples) {
+  // With a learning rate of 0 every epoch sees the same weights, so Fit,
+  // Evaluate and a mean over single examples must agree, a short last batch
+  // included.
+  auto model = TinyModel(SGD(0.0f));
+  auto history = model->Fit(Points(10).Batch(4), Quiet(1));
+  ASSERT_TRUE(history.ok());
+  EvaluateOptions silent;
+  silent.verbose = Verbose::kSilent;
+  auto whole = model->Evaluate(Points(10).Batch(10), silent);
+  auto single = model->Evaluate(Points(10).Batch(1), silent);
+  ASSERT_TRUE(whole.ok() && single.ok());
+  EXPECT_NEAR(history->Values("loss")[0], *whole->Find("loss"), 1e-6);
+  EXPECT_NEAR(*single->Find("loss"), *whole->Find("loss"), 1e-6);
+  EXPECT_DOUBLE_EQ(history->Values("accuracy")[0], *whole->Find("accuracy"));
+  EXPECT_DOUBLE_EQ(*single->Find("accuracy"), *whole->Find("accuracy"));
+}
+
+TEST(FitTest, AnEvaluationThatRunsOutOfDataSaysSo) {
+  auto model = TinyModel();
+  EvaluateOptions options;
+  options.steps = 5;
+  options.verbose = Verbose::kLine;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(model->Evaluate(Points(8).Batch(4), options).ok());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("2 of 5 steps"),
+            std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 4), "2/5 ");
+}
+
+TEST(FitTest, StepsPerEpochCutsAnEndlessDataset) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(3);
+  EXPECT_EQ(model->Fit(Points(10).Repeat().Batch(4), options).status().code(),
+            Code::kInvalidArgument);
+  options.steps_per_epoch = 5;
+  ASSERT_TRUE(model->Fit(Points(10).Repeat().Batch(4), options).ok());
+  EXPECT_EQ(model->iterations(), 15);
+}
+
+TEST(FitTest, DataThatRunOutEndTheFitWithKerasWarning) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 4;
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(24).Batch(4), options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(model->iterations(), 6);
+  EXPECT_EQ(history->epoch.size(), 2u);
+  EXPECT_NE(said.find("Your input ran out of data; interrupting training"),
+            std::string::npos);
+}
+
+TEST(FitTest, DataThatEndWithAnEpochLeaveNoEmptyOneBehind) {
+  auto model = TinyModel();
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 2;
+  options.callbacks = {recorder};
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(8).Batch(4), options);
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{0}));
+  EXPECT_EQ(recorder->events.find("epoch(1"), std::string::npos);
+  EXPECT_NE(recorder->events.find(")train"), std::string::npos);
+  EXPECT_NE(said.find("Your input ran out of data"), std::string::npos);
+}
+
+TEST(FitTest, DataAreNewForAFitThatBeginsAtALaterEpoch) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(4);
+  options.initial_epoch = 2;
+  options.steps_per_epoch = 3;
+  testing::internal::CaptureStderr();
+  auto history = model->Fit(Points(24).Batch(4), options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(history.ok());
+  EXPECT_EQ(model->iterations(), 6);
+  EXPECT_EQ(history->epoch, (std::vector<int64_t>{2, 3}));
+}
+
+TEST(FitTest, SameSeedSameBits) {
+  auto run = [](uint64_t seed, bool prefetch) {
+    CompileOptions compile;
+    compile.seed = seed;
+    compile.threads = 2;
+    auto model = TinyModel(Adam(), /*dropout=*/0.3f, compile);
+    FitOptions options = Quiet(3);
+    options.prefetch = prefetch;
+    EXPECT_TRUE(model->Fit(Points(50).Shuffle(seed).Batch(8), options).ok());
+    return WeightsOf(model.get());
+  };
+  const auto first = run(3, true);
+  EXPECT_EQ(first, run(3, true));
+  EXPECT_EQ(first, run(3, false));
+  EXPECT_NE(first, run(4, true));
+}
+
+TEST(FitTest, PiecesOfAStepAreTheStep) {
+  const Dataset data = Points(64).Shuffle(5).Batch(8);
+  auto whole = TinyModel(RMSprop(), 0.2f);
+  auto pieces = TinyModel(RMSprop(), 0.2f);
+  for (Model* model :
+       {static_cast<Model*>(whole.get()), static_cast<Model*>(pieces.get())}) {
+    std::unique_ptr<BatchLoader> loader;
+    ASSERT_TRUE(model->OpenLoader(data, {}, &loader).ok());
+    Batch batch;
+    while (!batch.last) {
+      ASSERT_TRUE(loader->Next(&batch).ok());
+      if (model == whole.get()) {
+        ASSERT_TRUE(model->TrainStep(batch).ok());
+        continue;
+      }
+      double loss = 0;
+      ASSERT_TRUE(model->Forward(batch.x, batch.count, true).ok());
+      ASSERT_TRUE(model->ComputeLoss(batch, &loss).ok());
+      ASSERT_TRUE(model->Backward().ok());
+      ASSERT_TRUE(model->ApplyGradients().ok());
+    }
+  }
+  EXPECT_EQ(WeightsOf(whole.get()), WeightsOf(pieces.get()));
+}
+
+// A layer whose rows are several blocks: the step applies each block's
+// gradients as they come, the pieces apply all at the end.
+TEST(FitTest, PiecesOfAStepOfManyBlocksAreTheStep) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<std::vector<float>> ends;
+    for (const bool whole : {true, false}) {
+      CompileOptions compile;
+      compile.threads = threads;
+      Sequential model({Input({2}), Dense(2500, kRelu),
+                        Dense(20, kTanh).KernelRegularizer(L2(0.01f)),
+                        Dense(3)});
+      model.Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits), {},
+                    compile);
+      std::unique_ptr<BatchLoader> loader;
+      ASSERT_TRUE(model.OpenLoader(Points(40).Batch(8), {}, &loader).ok());
+      for (Batch batch; !batch.last;) {
+        ASSERT_TRUE(loader->Next(&batch).ok());
+        if (whole) {
+          ASSERT_TRUE(model.TrainStep(batch).ok());
+          continue;
+        }
+        double loss = 0;
+        ASSERT_TRUE(model.Forward(batch.x, batch.count, true).ok());
+        ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+        ASSERT_TRUE(model.Backward().ok());
+        ASSERT_TRUE(model.ApplyGradients().ok());
+      }
+      ends.push_back(WeightsOf(&model));
+    }
+    EXPECT_EQ(ends[0], ends[1]) << threads << " threads";
+  }
+}
+
+TEST(FitTest, PiecesOutOfOrderAreErrors) {
+  auto model = TinyModel();
+  EXPECT_FALSE(model->Backward().ok());
+  EXPECT_FALSE(model->ApplyGradients().ok());
+  Batch batch;
+  double loss;
+  EXPECT_FALSE(model->ComputeLoss(batch, &loss).ok());
+}
+
+TEST(FitTest, TheLossAfterAForwardWithoutTrainingIsThatOfATestStep) {
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy());
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(model.OpenLoader(Points(8).Batch(8), {}, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  ASSERT_TRUE(model.TestStep(batch).ok());
+  double loss = 0;
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/false).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.Backward().ok());
+
+  ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/true).ok());
+  ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
+  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_FALSE(model.ComputeLoss(batch, &loss).ok());  // a second one
+  EXPECT_TRUE(model.Backward().ok());
+}
+
+TEST(FitTest, RestoredAtAnyStepItEndsWithTheBitsOfTheUndisturbedRun) {
+  const Dataset data = Points(40).Shuffle(2).Repeat().Batch(6);
+  FitOptions options = Quiet(3);
+  options.steps_per_epoch = 5;
+  options.validation_data = Points(20, 9).Batch(7);
+  auto undisturbed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
+  auto expected = undisturbed->Fit(data, options);
+  ASSERT_TRUE(expected.ok());
+  for (int64_t step = 1; step <= 15; ++step) {
+    auto rewinder = std::make_shared<Rewinder>();
+    rewinder->save_at = step;
+    rewinder->die_at = std::min<int64_t>(15, step + 2);
+    options.callbacks = {rewinder};
+    auto killed = TinyModel(SGD(0.1f, 0.9f), 0.25f);
+    ASSERT_FALSE(killed->Fit(data, options).ok());
+    rewinder->die_at = -1;
+    CompileOptions other;
+    other.seed = 1;
+    auto resumed = TinyModel(SGD(0.1f, 0.9f), 0.25f, other);
+    for (float& w : WeightsOf(resumed.get())) w = 0;
+    auto history = resumed->Fit(data, options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    EXPECT_EQ(WeightsOf(resumed.get()), WeightsOf(undisturbed.get())) << step;
+    for (const char* name : {"loss", "accuracy", "val_loss"}) {
+      EXPECT_EQ(history->Values(name).back(), expected->Values(name).back())
+          << step << " " << name;
+    }
+  }
+}
+
+TEST(FitTest, AnErrorOfACallbackEndsTheFitAndNamesIt) {
+  class Failing : public Callback {
+   public:
+    const char* name() const override { return "failing"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      return NotFound("nothing here");
+    }
+  };
+  auto recorder = std::make_shared<Recorder>();
+  FitOptions options = Quiet(1);
+  options.callbacks = {std::make_shared<Failing>(), recorder};
+  auto model = TinyModel();
+  const auto history = model->Fit(Points(8).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kNotFound);
+  EXPECT_NE(std::string(history.status().message()).find("failing"),
+            std::string::npos);
+  EXPECT_EQ(recorder->events.substr(recorder->events.rfind(' ') + 1), "failed");
+}
+
+// Rank 0 of 2 whose peer agrees to everything, is lost at the first sum, and
+// does not come back.
+class LosesItsPeer final : public Collective {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Status StartAllReduce(float*, size_t, Ticket*) override {
+    return PeerLost(1, "rank 1 was lost");
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Status(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memcpy(out, in, bytes);
+    std::memcpy(static_cast<char*>(out) + bytes, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Status(); }
+  Status Reform() override {
+    return Error(Code::kDeadlineExceeded, "missing is rank 1");
+  }
+};
+
+class Restores final : public Callback {
+ public:
+  const char* name() const override { return "restores"; }
+  bool RestoresAfterLoss() const override { return true; }
+};
+
+// Rank 0 of 2 whose peer does as it does, is lost now and then, and comes back.
+class LosesItsPeerNowAndThen final : public Collective {
+ public:
+  explicit LosesItsPeerNowAndThen(std::vector<int> losses)
+      : losses_(std::move(losses)) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Status StartAllReduce(float* data, size_t count, Ticket*) override {
+    RINGLET_RETURN_IF_ERROR(Call());
+    for (size_t i = 0; i < count; ++i) data[i] *= 2;
+    return Status();
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void*, size_t, int) override { return Call(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    RINGLET_RETURN_IF_ERROR(Call());
+    std::memcpy(out, in, bytes);
+    std::memcpy(static_cast<char*>(out) + bytes, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Call(); }
+  Status Reform() override {
+    lost_ = false;
+    return Status();
+  }
+  int calls() const { return calls_; }
+  void LoseNow() { lost_ = true; }
+
+ private:
+  Status Call() {
+    ++calls_;
+    lost_ |= std::count(losses_.begin(), losses_.end(), calls_) > 0;
+    return lost_ ? PeerLost(1, "rank 1 was lost") : Status();
+  }
+  const std::vector<int> losses_;  // numbers of calls, from 1 on
+  int calls_ = 0;
+  bool lost_ = false;
+};
+
+// An average of the weights, of more than Border::kSmall bytes, which takes the
+// weights' place at the end; nothing of it may happen twice.
+class Averages final : public Callback {
+ public:
+  const char* name() const override { return "averages"; }
+  Status OnSetup(FitState& fit) override {
+    average_.assign(static_cast<size_t>(fit.model->num_weights()) * 20, 0);
+    return Status();
+  }
+  Status OnEpochBegin(FitState& fit) override { return Add(fit, 0.25f); }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    fit.model->weights()[0] *= 0.5f;
+    return Add(fit, 0.5f);
+  }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    for (int64_t i = 0; i < fit.model->num_weights(); ++i) {
+      fit.model->weights()[i] += average_[static_cast<size_t>(i)];
+    }
+    return Status();
+  }
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/averages/average",
+                      DType::kFloat32,
+                      {static_cast<int64_t>(average_.size())},
+                      average_.data()});
+  }
+
+ private:
+  Status Add(const FitState& fit, float share) {
+    for (size_t i = 0; i < average_.size(); ++i) {
+      const auto n = static_cast<size_t>(fit.model->num_weights());
+      average_[i] += share * fit.model->weights()[i % n];
+    }
+    return Status();
+  }
+  std::vector<float> average_;
+};
+
+// Asks the other ranks in the middle of the callbacks.
+class Checks final : public Callback {
+ public:
+  const char* name() const override { return "checks"; }
+  Status OnEpochBegin(FitState& fit) override {
+    return fit.model->CheckReplicas();
+  }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    return fit.model->CheckReplicas();
+  }
+  Status OnTrainEnd(FitState& fit, const Logs&) override {
+    return fit.model->CheckReplicas();
+  }
+};
+
+// Whatever call of the collective fails, in a step, at an epoch's end, while
+// all meet again: the fit ends with the weights, the history's last epoch and
+// the callbacks' state of the undisturbed one.
+TEST(FitTest, WhateverCallLosesAPeerTheFitEndsAsTheUndisturbedOne) {
+  struct End {
+    std::vector<float> weights;
+    std::vector<double> loss, val_loss;
+    std::string log, steps;
+    int calls = 0;
+  };
+  const auto run = [](const std::vector<int>& losses) {
+    LosesItsPeerNowAndThen collective(losses);
+    CompileOptions compile;
+    compile.collective = &collective;
+    auto model = TinyModel(Adam(0.05f), 0.2f, compile);
+    EXPECT_TRUE(model->status().ok());
+    FitOptions options = Quiet(4);
+    options.validation_data = Points(10, 9).Batch(4);
+    options.check_replicas_every = 2;
+    EarlyStoppingOptions stopping;
+    stopping.monitor = "loss";
+    stopping.restore_best_weights = true;
+    ReduceLROnPlateauOptions plateau;
+    plateau.patience = 1;
+    plateau.min_delta = 10;  // never better
+    const TempFolder folder;
+    options.callbacks = {
+        EarlyStopping(stopping),       ReduceLROnPlateau(plateau),
+        CSVLogger(folder / "log.csv"), StepLogger(folder / "steps.csv"),
+        std::make_shared<Averages>(),  std::make_shared<Checks>(),
+        std::make_shared<Restores>()};
+    const auto history = model->Fit(Points(20).Shuffle(3).Batch(6), options);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+    if (!history.ok()) return End();
+    return End{WeightsOf(model.get()),          history->Values("loss"),
+               history->Values("val_loss"),     ReadWhole(folder / "log.csv"),
+               ReadWhole(folder / "steps.csv"), collective.calls()};
+  };
+  // Compile's calls are not the fit's: a loss there is the program's end.
+  LosesItsPeerNowAndThen compiled({});
+  CompileOptions compile;
+  compile.collective = &compiled;
+  TinyModel(Adam(0.05f), 0.2f, compile);
+  const End expected = run({});
+  ASSERT_EQ(expected.loss.size(), 4u);
+  for (int first = compiled.calls() + 1; first <= expected.calls; ++first) {
+    // Alone, and with a second loss while all meet again or soon after.
+    for (const int more : {0, 1, 2, 3, 5, 8, 13, 21}) {
+      std::vector<int> losses = {first};
+      if (more > 0) losses.push_back(first + more);
+      const End end = run(losses);
+      ASSERT_EQ(end.weights, expected.weights) << first << " + " << more;
+      ASSERT_EQ(end.loss, expected.loss) << first << " + " << more;
+      ASSERT_EQ(end.val_loss, expected.val_loss) << first << " + " << more;
+      ASSERT_EQ(end.log, expected.log) << first << " + " << more;
+      ASSERT_EQ(end.steps, expected.steps) << first << " + " << more;
+    }
+  }
+}
+
+TEST(FitTest, CompileAndFitInACallbackAreRefused) {
+  for (const bool compiles : {true, false}) {
+    class Meddles final : public Callback {
+     public:
+      explicit Meddles(bool compiles) : compiles_(compiles) {}
+      const char* name() const override { return "meddles"; }
+      Status OnEpochEnd(FitState& fit, Logs*) override {
+        if (!compiles_) {
+          return fit.model->Fit(Points(8).Batch(4), Quiet(1)).status();
+        }
+        fit.model->Compile(SGD(0.1f),
+                           SparseCategoricalCrossentropy(kFromLogits), {});
+        return Status();
+      }
+
+     private:
+      const bool compiles_;
+    };
+    auto model = TinyModel();
+    FitOptions options = Quiet(2);
+    options.callbacks = {std::make_shared<Meddles>(compiles)};
+    const Status status = model->Fit(Points(8).Batch(4), options).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message())
+                  .find(compiles ? "Compile while Fit" : "calls Fit"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
+TEST(FitTest, WhoWasAskedToStopDoesNotWaitForALostPeer) {
+  class IsInterrupted final : public Callback {
+   public:
+    explicit IsInterrupted(LosesItsPeerNowAndThen* peer) : peer_(peer) {}
+    const char* name() const override { return "interrupted"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      fit.interrupted = true;
+      peer_->LoseNow();
+      return Status();
+    }
+
+   private:
+    LosesItsPeerNowAndThen* const peer_;
+  };
+  LosesItsPeerNowAndThen collective({});
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(2);
+  options.callbacks = {std::make_shared<IsInterrupted>(&collective),
+                       std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kPeerLost);
+  EXPECT_EQ(model->iterations(), 1);
+}
+
+TEST(FitTest, ADivergedRunIsToldOnceAndInTheEnd) {
+  const auto said = [](bool terminates) {
+    auto model = TinyModel(SGD(1e30f));
+    FitOptions options = Quiet(4);
+    if (terminates) options.callbacks = {TerminateOnNaN()};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(model->Fit(Points(40).Batch(4), options).ok());
+    testing::internal::GetCapturedStdout();
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string all = said(false);
+  const size_t hint = all.find(
+      "warning: the loss is not a number at the end of "
+      "epoch 1: ");
+  ASSERT_EQ(hint, 0u) << all;
+  EXPECT_EQ(all.find("TerminateOnNaN"), all.rfind("TerminateOnNaN")) << all;
+  EXPECT_NE(all.find("\nwarning: the training has diverged in epoch 1: "),
+            std::string::npos)
+      << all;
+  EXPECT_EQ(said(true), "");
+}
+
+// Of x * scale + offset, known from the source or seen in the first batch.
+TEST(FitTest, AScaleThatMakesLargeValuesIsToldOnceAModel) {
+  for (const bool known : {false, true}) {
+    class Knows final : public Source {
+     public:
+      Knows(const std::shared_ptr<Source>& source, bool knows)
+          : source_(source), knows_(knows) {}
+      int64_t size() const override { return source_->size(); }
+      ExampleSpec x() const override { return source_->x(); }
+      ExampleSpec y() const override { return source_->y(); }
+      Status Read(const int64_t* index, int n, void* x, void* y) override {
+        return source_->Read(index, n, x, y);
+      }
+      bool XRange(double* least, double* largest) const override {
+        *least = -1;
+        *largest = 1;
+        return knows_;
+      }
+      std::string name() const override { return "known"; }
+
+     private:
+      const std::shared_ptr<Source> source_;
+      const bool knows_;
+    };
+    const auto said = [&](float factor, float offset, int fits) {
+      auto model = TinyModel(SGD(0.f));
+      testing::internal::CaptureStderr();
+      for (int i = 0; i < fits; ++i) {
+        EXPECT_TRUE(model
+                        ->Fit(Dataset(std::make_shared<Knows>(
+                                          Points(64).source(), known))
+                                  .Map(Scale(factor, offset))
+                                  .Batch(64),
+                              Quiet(2))
+                        .ok());
+      }
+      return testing::internal::GetCapturedStderr();
+    };
+    EXPECT_EQ(said(90, 0, 1), "");
+    EXPECT_EQ(said(-90, 5, 1), "");
+    const std::string large = said(-255, 0, 2);
+    EXPECT_EQ(large.find("warning: the training data reach 25"), 0u) << large;
+    EXPECT_EQ(large.find("warning"), large.rfind("warning")) << large;
+    EXPECT_NE(large.find("scale -255 and offset 0"), std::string::npos);
+    EXPECT_NE(said(1, 200, 1), "");
+  }
+}
+
+TEST(FitTest, AStateThatNobodyHoldsIsAnErrorNeverAStartFromZero) {
+  class TornInTheStep final : public Callback {
+   public:
+    const char* name() const override { return "torn"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (fit.model->iterations() != 3) return Status();
+      return PeerLost(1, "rank 1 was lost");
+    }
+  };
+  LosesItsPeerNowAndThen collective({});
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(2);
+  options.callbacks = {std::make_shared<TornInTheStep>(),
+                       std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(4), options);
+  EXPECT_EQ(history.status().code(), Code::kInternal);
+  EXPECT_NE(std::string(history.status().message()).find("nobody holds"),
+            std::string::npos)
+      << history.status().message();
+}
+
+TEST(FitTest, APeerThatDoesNotComeBackIsLost) {
+  LosesItsPeer collective;
+  CompileOptions compile;
+  compile.collective = &collective;
+  auto model = TinyModel(SGD(0.1f), 0, compile);
+  FitOptions options = Quiet(1);
+  options.callbacks = {std::make_shared<Restores>()};
+  const auto history = model->Fit(Points(16).Batch(8), options);
+  EXPECT_EQ(history.status().code(), Code::kPeerLost);
+  EXPECT_EQ(history.status().rank(), 1);
+  EXPECT_STREQ(history.status().message(), "missing is rank 1");
+  EXPECT_EQ(ExitCode(history.status()), 75);
+}
+
+TEST(FitTest, PredictGivesOutputsInTheOrderOfTheDataset) {
+  auto model = TinyModel();
+  auto all = model->Predict(Points(11).Batch(11));
+  auto parts = model->Predict(Points(11).Batch(4));
+  ASSERT_TRUE(all.ok() && parts.ok());
+  ASSERT_EQ(all->size(), 33u);
+  ASSERT_EQ(parts->size(), 33u);
+  for (size_t i = 0; i < 33; ++i) {
+    EXPECT_NEAR(all.value()[i], parts.value()[i], 1e-6) << i;
+  }
+  EXPECT_FALSE(model->Predict(Points(11).Repeat().Batch(4)).ok());
+}
+
+TEST(FitTest, WrongArgumentsAreNamed) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.validation_freq = 0;
+  EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
+  options = Quiet(-1);
+  EXPECT_FALSE(model->Fit(Points(8).Batch(4), options).ok());
+  options = Quiet(1);
+  options.validation_data = Points(8);  // no Batch
+  const auto no_batch = model->Fit(Points(8).Batch(4), options);
+  EXPECT_NE(std::string(no_batch.status().message()).find("validation_data"),
+            std::string::npos);
+  EXPECT_FALSE(model->Fit(Points(8).Batch(0), Quiet(1)).ok());
+  EXPECT_FALSE(model->Fit(Points(8), Quiet(1)).ok());
+  Sequential raw({Input({2}), Dense(3)});
+  EXPECT_FALSE(raw.Fit(Points(8).Batch(4), Quiet(1)).ok());
+  EXPECT_FALSE(raw.Evaluate(Points(8).Batch(4)).ok());
+}
+
+TEST(FitTest, AnOutputOfManyRowsTakesAClassForEach) {
+  // Two classes a pixel: is its value above a half?
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  const Philox random(3, 0);
+  for (uint64_t i = 0; i < 40 * 12 * 12; ++i) {
+    x.push_back(Philox::Unit(random.At(i)[0]));
+    y.push_back(x.back() > 0.5f);
+  }
+  const Dataset pixels(MemorySource({DType::kFloat32, {12, 12, 1}}, x.data(),
+                                    {DType::kInt32, {12, 12}}, y.data(), 40));
+  Sequential model({Input({12, 12, 1}), Conv2D(2, 1)});
+  model.Compile(Adam(0.05f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  const size_t needed = model.BytesNeeded(20);
+  const auto history = model.Fit(pixels.Batch(20), Quiet(60));
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_GT(history->Values("accuracy").back(), 0.9);
+  EXPECT_EQ(model.BytesUsed(), needed);
+}
+
+TEST(FitTest, LabelsOutsideTheClassesAndNaNInDataAreNamed) {
+  const float x[4] = {1, 2, 3, 4};
+  const int32_t y[2] = {0, 3};
+  auto model = TinyModel();
+  const auto label = model->Fit(Dataset(MemorySource({DType::kFloat32, {2}}, x,
+                                                     {DType::kInt32, {}}, y, 2))
+                                    .Batch(2),
+                                Quiet(1));
+  EXPECT_EQ(label.status().code(), Code::kCorruption);
+  const std::string message = label.status().message();
+  EXPECT_NE(message.find('3'), std::string::npos) << message;
+  EXPECT_NE(message.find('1'), std::string::npos) << message;
+
+  const float nan[4] = {1, 2, std::nanf(""), 4};
+  const int32_t fine[2] = {0, 1};
+  const auto bad =
+      model->Fit(Dataset(MemorySource({DType::kFloat32, {2}}, nan,
+                                      {DType::kInt32, {}}, fine, 2))
+                     .Batch(2),
+                 Quiet(1));
+  EXPECT_EQ(bad.status().code(), Code::kCorruption) << bad.status().message();
+  EXPECT_NE(std::string(bad.status().message()).find("example 1"),
+            std::string::npos)
+      << bad.status().message();
+}
+
+// The error that one pass over x and y, in examples of one value, ends with.
+template <typename X, typename Y>
+std::string ErrorOfData(DType x_type, const std::vector<X>& x, DType y_type,
+                        const std::vector<Y>& y, const Scale& scale) {
+  Sequential model({Input({1}), Dense(1)});
+  model.Compile(SGD(), MeanSquaredError());
+  const Dataset data(MemorySource({x_type, {1}}, x.data(), {y_type, {1}},
+                                  y.data(), static_cast<int64_t>(x.size())));
+  const auto fitted = model.Fit(data.Map(scale).Batch(2), Quiet(1));
+  if (!fitted.ok()) {
+    EXPECT_EQ(fitted.status().code(), Code::kCorruption);
+  }
+  return fitted.status().message();
+}
+
+TEST(FitTest, ValuesThatFloat32DoesNotHoldAreNamed) {
+  const std::vector<float> one = {1, 1, 1};
+  const std::string target = ErrorOfData<float, double>(
+      DType::kFloat32, one, DType::kFloat64, {0, 0, -1e300}, Scale());
+  EXPECT_NE(target.find("example 2: target -1e+300"), std::string::npos)
+      << target;
+  const std::string converted = ErrorOfData<double, float>(
+      DType::kFloat64, {1, 1e39, 1}, DType::kFloat32, one, Scale());
+  EXPECT_NE(converted.find("example 1, value 0 is 1e+39"), std::string::npos)
+      << converted;
+  const std::string scaled = ErrorOfData<float, float>(
+      DType::kFloat32, {1, 1, 3e38f}, DType::kFloat32, one, Scale(10));
+  EXPECT_NE(scaled.find("example 2, value 0 is 3e+38, which times 10"),
+            std::string::npos)
+      << scaled;
+  const std::string bytes = ErrorOfData<unsigned char, float>(
+      DType::kUint8, {0, 2, 0}, DType::kFloat32, one, Scale(3e38f));
+  EXPECT_NE(bytes.find("example 1, value 0 is 2, which times 3e+38"),
+            std::string::npos)
+      << bytes;
+  // What fits after scaling is fine, though a larger byte would not be.
+  EXPECT_EQ((ErrorOfData<unsigned char, float>(DType::kUint8, {1, 0, 1},
+                                               DType::kFloat32, one,
+                                               Scale(3e38f, -3e38f))),
+            "");
+}
+
+TEST(FitTest, EpochLineIsPrintedOnlyForMoreThanOneEpoch) {
+  for (int epochs : {1, 2}) {
+    FILE* out = std::tmpfile();
+    FitOptions options;
+    options.epochs = epochs;
+    options.out = out;
+    auto model = TinyModel();
+    ASSERT_TRUE(model->Fit(Points(8).Batch(4), options).ok());
+    std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+    std::rewind(out);
+    ASSERT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+    std::fclose(out);
+    EXPECT_EQ(text.find("Epoch 1/2\n2/2 - ") == 0, epochs == 2) << text;
+    EXPECT_EQ(text.find("Epoch") == std::string::npos, epochs == 1) << text;
+  }
+}
+
+TEST(ModelTest, SummaryIsKerasTable) {
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  const std::string summary = model.Summary();
+  EXPECT_EQ(summary.find("Model: \"sequential\"\n"), 0u);
+  for (const char* row :
+       {"│ reshape (Reshape)               │ (None, 28, 28, 1)      │",
+        "│ conv2d (Conv2D)                 │ (None, 26, 26, 32)     │"
+        "           320 │\n",
+        "│ dense_1 (Dense)                 │ (None, 10)             │"
+        "         1,290 │\n",
+        " Total params: 2,770,634 (10.57 MB)\n",
+        " Trainable params: 2,770,634 (10.57 MB)\n"}) {
+    EXPECT_NE(summary.find(row), std::string::npos) << row << "\n" << summary;
+  }
+  EXPECT_EQ(summary.find("InputLayer"), std::string::npos);
+  Functional graph;
+  graph.Add(Dense(3), {graph.Add(Input({2}))});
+  EXPECT_NE(graph.Summary().find("InputLayer"), std::string::npos);
+}
+
+TEST(ModelTest, ShapesThatDoNotChainNameTheLayer) {
+  auto error = [](std::initializer_list<Layer> layers) {
+    Sequential model(layers);
+    model.Compile(SGD(), MeanSquaredError());
+    return std::string(model.status().message());
+  };
+  EXPECT_NE(error({Input({4}), Conv2D(2, 3).Name("c1")}).find("c1"),
+            std::string::npos);
+  EXPECT_NE(error({Input({4, 4, 1}), Conv2D(2, 5).Name("wide")}).find("wide"),
+            std::string::npos);
+  EXPECT_NE(error({Input({4}), Reshape({3}).Name("r")}).find("r"),
+            std::string::npos);
+  EXPECT_NE(error({Dense(3)}), "");
+  EXPECT_NE(
+      error({Input({4}), Dense(3).Name("a"), Dense(2).Name("a")}).find("a"),
+      std::string::npos);
+  EXPECT_NE(error({}), "");
+  EXPECT_EQ(error({Input({4}), Dense(3)}), "");
+}
+
+// Products that overflow are refused like those that are only too large.
+TEST(ModelTest, ShapesBeyondAllNumbersAreErrors) {
+  constexpr int64_t kHuge = int64_t{1} << 32, kMost = INT64_MAX;
+  const auto error = [](std::initializer_list<Layer> layers) {
+    return std::string(Sequential(layers).status().message());
+  };
+  for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{1, kMost, kMost},
+                             Shape{kHuge, kHuge / 2, 0}}) {
+    EXPECT_NE(error({Input(shape), Flatten()}).find("is not the shape"),
+              std::string::npos)
+        << shape.ToString();
+  }
+  EXPECT_NE(error({Input({4}), Dense(kMost)}), "");
+  EXPECT_NE(error({Input({4, 4, 2}), Conv2D(kMost, 3)}), "");
+  EXPECT_NE(error({Input({4}), Reshape({kMost, kMost, -1})}), "");
+}
+
+TEST(ModelTest, ALayerAfterCompileIsAnError) {
+  auto model = TinyModel();
+  model->Add(Dense(3));
+  EXPECT_EQ(model->status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(model->status().message()).find("'dense_2'"),
+            std::string::npos);
+  EXPECT_FALSE(model->Predict(Points(8).Batch(4)).ok());
+  model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_FALSE(model->status().ok());
+}
+
+TEST(ModelTest, ABatchBeyondAllMemoryIsAnError) {
+  auto model = TinyModel();
+  for (const int64_t batch : {int64_t{1} << 40, int64_t{1} << 60, INT64_MAX}) {
+    EXPECT_EQ(model->Reserve(batch, true).code(), Code::kResourceExhausted);
+    EXPECT_EQ(model->Fit(Points(8).Batch(batch), Quiet(1)).status().code(),
+              Code::kInvalidArgument);
+  }
+  EXPECT_TRUE(model->Fit(Points(8).Batch(8), Quiet(1)).ok());
+}
+
+TEST(ModelTest, MetricsOfOneNameAreNumbered) {
+  Sequential model({Input({2}), Dense(3)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy(), Accuracy(), Accuracy().Name("loss")});
+  ASSERT_TRUE(model.status().ok());
+  EXPECT_EQ(model.metric_name(1), "accuracy");
+  EXPECT_EQ(model.metric_name(2), "accuracy_1");
+  EXPECT_EQ(model.metric_name(3), "loss_1");
+}
+
+TEST(ModelTest, TooLargeForTheMemoryGivenSaysHowMuchItTakes) {
+  CompileOptions compile;
+  compile.memory_bytes = 1 << 20;
+  Sequential model({Input({1000}), Dense(1000), Dense(3)});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits), {}, compile);
+  Status status = model.status();
+  if (status.ok()) status = model.Reserve(8, true);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  EXPECT_NE(std::string(status.message()).find("1048576"), std::string::npos)
+      << status.message();
+}
+
+TEST(ModelTest, LayerThatLeadsNowhereIsAnError) {
+  Functional model;
+  const auto x = model.Add(Input({4}));
+  model.Add(Dense(3).Name("unused"), {x});
+  model.Add(Dense(2), {x});
+  model.Compile(SGD(), MeanSquaredError());
+  EXPECT_NE(std::string(model.status().message()).find("unused"),
+            std::string::npos);
+}
+
+TEST(ModelTest, ResidualGradientsAgreeWithFiniteDifferences) {
+  Functional model;
+  auto x = model.Add(Input({4, 4, 2}));
+  auto a = model.Add(Conv2D(2, 3, kTanh).Padding(kSame), {x});
+  auto sum = model.Add(Add(), {x, a});
+  auto b = model.Add(Conv2D(2, 1, kTanh), {sum});
+  auto joined = model.Add(Concatenate(), {sum, b});
+  model.Add(Dense(3), {model.Add(Flatten(), {joined})});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+
+  std::vector<float> inputs(2 * 32), targets = {.1f, .5f, -.3f, 1, 0, .7f};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = std::sin(static_cast<float>(i));
+  }
+  const Dataset data =
+      Dataset(MemorySource({DType::kFloat32, {4, 4, 2}}, inputs.data(),
+                           {DType::kFloat32, {3}}, targets.data(), 2))
+          .Batch(2);
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  auto loss = [&] {
+    double value = 0;
+    EXPECT_TRUE(model.Forward(batch.x, batch.count, true).ok());
+    EXPECT_TRUE(model.ComputeLoss(batch, &value).ok());
+    return value;
+  };
+  loss();
+  ASSERT_TRUE(model.Backward().ok());
+  const std::vector<float> gradients(model.gradients(),
+                                     model.gradients() + model.num_weights());
+  for (int64_t i = 0; i < model.num_weights(); i += 3) {
+    const float kept = model.weights()[i], h = 1e-2f;
+    model.weights()[i] = kept + h;
+    const double up = loss();
+    model.weights()[i] = kept - h;
+    const double down = loss();
+    model.weights()[i] = kept;
+    EXPECT_NEAR(gradients[i], (up - down) / (2 * h), 2e-4) << i;
+  }
+}
+
+TEST(ModelTest, SoftmaxBeforeTheLossEqualsLogits) {
+  auto weights = [](bool softmax) {
+    Sequential model({Input({2}), Dense(8, kTanh), Dense(3)});
+    if (softmax) model.Add(Softmax());
+    model.Compile(SGD(0.5f), SparseCategoricalCrossentropy(
+                                 softmax ? kFromProbabilities : kFromLogits));
+    EXPECT_TRUE(model.Fit(Points(30).Batch(10), Quiet(3)).ok());
+    return WeightsOf(&model);
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
+// Weights after some steps, and losses by every way to one.
+std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
+  Sequential model({Input({2}), Dense(8, kTanh), last});
+  model.Compile(SGD(0.5f), loss);
+  std::vector<float> numbers;
+  const Dataset data = Points(30).Batch(10);
+  EXPECT_TRUE(model.Fit(data, Quiet(3)).ok());
+  numbers = WeightsOf(&model);
+  std::unique_ptr<BatchLoader> loader;
+  EXPECT_TRUE(model.OpenLoader(data, {}, &loader).ok());
+  Batch batch;
+  EXPECT_TRUE(loader->Next(&batch).ok());
+  model.ResetMetrics();
+  EXPECT_TRUE(model.TestStep(batch).ok());
+  const float tested = static_cast<float>(model.metric_value(0));
+  numbers.push_back(tested);
+  for (const bool training : {true, false}) {
+    double alone = 0;
+    EXPECT_TRUE(model.Forward(batch.x, batch.count, training).ok());
+    EXPECT_TRUE(model.ComputeLoss(batch, &alone).ok());
+    EXPECT_NEAR(alone, tested, 1e-5) << training;
+  }
+  return numbers;
+}
+
+TEST(ModelTest, LogitsAreTheInputOfASoftmaxOrSigmoidAndThatIsSaidOnce) {
+  const Loss sparse = SparseCategoricalCrossentropy(kFromLogits);
+  const Loss binary = BinaryCrossentropy(kFromLogits);
+  testing::internal::CaptureStderr();
+  const auto softmax = TrainedWithLogits(Dense(3, kSoftmax), sparse);
+  const auto sigmoid = TrainedWithLogits(Dense(1, kSigmoid), binary);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(softmax, TrainedWithLogits(Dense(3), sparse));
+  EXPECT_EQ(sigmoid, TrainedWithLogits(Dense(1), binary));
+  EXPECT_EQ(said,
+            "warning: `sparse_categorical_crossentropy` received "
+            "`from_logits=True`, but the output of model 'sequential' was "
+            "produced by the softmax activation of layer 'dense_1' and thus "
+            "does not represent logits. Was this intended? The loss takes that "
+            "activation's input\n");
+  // Predictions stay probabilities.
+  Sequential model({Input({2}), Dense(3, kSoftmax)});
+  model.Compile(SGD(), sparse);
+  const auto outputs = model.Predict(Points(4).Batch(4));
+  ASSERT_TRUE(outputs.ok());
+  const std::vector<float>& p = outputs.value();
+  EXPECT_NEAR(p[0] + p[1] + p[2], 1, 1e-6);
+}
+
+TEST(ModelTest, SecondCompileKeepsTheWeightsAndForgetsTheOptimizer) {
+  auto model = TinyModel(Adam());
+  ASSERT_TRUE(model->Fit(Points(30).Batch(10), Quiet(1)).ok());
+  const auto weights = WeightsOf(model.get());
+  model->Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  ASSERT_TRUE(model->status().ok());
+  EXPECT_EQ(WeightsOf(model.get()), weights);
+  EXPECT_EQ(model->iterations(), 0);
+}
+
+TEST(ModelTest, LearningRateFollowsTheScheduleUntilItIsSet) {
+  auto model = TinyModel(SGD(ExponentialDecay(1, 1, 0.5f)));
+  EXPECT_FLOAT_EQ(model->LearningRate(), 1);
+  ASSERT_TRUE(model->Fit(Points(8).Batch(4), Quiet(1)).ok());
+  EXPECT_FLOAT_EQ(model->LearningRate(), 0.25f);
+  model->SetLearningRate(0.125f);
+  EXPECT_FLOAT_EQ(model->LearningRate(), 0.125f);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,572 @@
+// What core does in a job of several ranks, over threads instead of a network.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/base/crc32c.h"
+#include "core/fit/callbacks.h"
+#include "io/checkpoint/backup_and_restore.h"
+
+namespace ringlet {
+namespace {
+
+struct Outcome {
+  Status status;
+  std::vector<double> losses;  // of each step, as the whole job sees it
+  std::vector<float> weights;
+  std::vector<float> predictions;
+  std::vector<double> epochs, validation;
+};
+
+// Losses of the steps: Mean over the epoch with one step an epoch.
+Outcome Train(Collective* collective, const Dataset& data,
+              const Optimizer& optimizer) {
+  Outcome outcome;
+  CompileOptions compile(collective);
+  compile.seed = 3;
+  auto model = TinyModel(optimizer, 0, compile);
+  FitOptions options = Quiet(12);
+  options.steps_per_epoch = 1;
+  options.check_replicas_every = 1;
+  options.validation_data = Points(23, 9).Batch(10);
+  const auto history = model->Fit(data, options);
+  outcome.status = history.status();
+  if (!history.ok()) return outcome;
+  outcome.losses = history->Values("loss");
+  outcome.validation = history->Values("val_loss");
+  outcome.weights = WeightsOf(model.get());
+  auto predictions = model->Predict(Points(23, 9).Batch(10));
+  EXPECT_TRUE(predictions.ok());
+  outcome.predictions = predictions.value();
+  return outcome;
+}
+
+// N ranks with a global batch follow one worker with that batch, with uneven
+// parts and a short last batch too.
+TEST(MultiWorkerTest, RanksFollowOneWorkerWithTheWholeBatch) {
+  for (const int64_t batch : {4, 15, 16}) {
+    const Dataset data = Points(50).Shuffle(3).Repeat(20).Batch(batch);
+    for (const Optimizer& optimizer :
+         {SGD(0.1f, 0.9f), Adam(0.01f), SGD(0.1f).GlobalClipNorm(0.5f)}) {
+      SoloCollective solo;
+      const Outcome one = Train(&solo, data, optimizer);
+      ASSERT_TRUE(one.status.ok()) << one.status.message();
+      for (int world = 2; world <= 5; ++world) {
+        std::vector<Outcome> ranks(world);
+        RunRanks(world, [&](Collective* collective) {
+          ranks[collective->rank()] = Train(collective, data, optimizer);
+        });
+        for (const Outcome& rank : ranks) {
+          ASSERT_TRUE(rank.status.ok()) << rank.status.message();
+          EXPECT_EQ(rank.weights, ranks[0].weights);
+          EXPECT_EQ(rank.predictions, ranks[0].predictions);
+        }
+        for (size_t i = 0; i < one.losses.size(); ++i) {
+          EXPECT_NEAR(ranks[0].losses[i], one.losses[i], 1e-4) << i;
+          EXPECT_NEAR(ranks[world - 1].losses[i], one.losses[i], 1e-4) << i;
+          EXPECT_NEAR(ranks[0].validation[i], one.validation[i], 1e-4) << i;
+        }
+        ASSERT_EQ(ranks[0].predictions.size(), one.predictions.size());
+        for (size_t i = 0; i < one.predictions.size(); ++i) {
+          EXPECT_NEAR(ranks[0].predictions[i], one.predictions[i], 1e-3);
+        }
+      }
+    }
+  }
+}
+
+// A file source that gives `data`, cut into files of these sizes.
+Dataset InFiles(const Dataset& data, const std::vector<int64_t>& sizes) {
+  class Cut final : public Source {
+   public:
+    Cut(std::shared_ptr<Source> whole, const std::vector<int64_t>& sizes)
+        : whole_(std::move(whole)) {
+      int64_t start = 0;
+      for (const int64_t size : sizes) {
+        starts_.push_back(start);
+        start += size;
+      }
+      EXPECT_EQ(start, whole_->size());
+    }
+    int64_t size() const override { return whole_->size(); }
+    ExampleSpec x() const override { return whole_->x(); }
+    ExampleSpec y() const override { return whole_->y(); }
+    std::string name() const override { return "files"; }
+    std::vector<int64_t> FileStarts() const override { return starts_; }
+    Status Read(const int64_t* index, int count, void* x, void* y) override {
+      return whole_->Read(index, count, x, y);
+    }
+
+   private:
+    const std::shared_ptr<Source> whole_;
+    std::vector<int64_t> starts_;
+  };
+  return Dataset(std::make_shared<Cut>(data.source(), sizes));
+}
+
+// One worker over memory that takes the steps of `data` as `world` workers
+// would: what they must follow.
+Dataset InOrderOfSteps(const Dataset& data, int world) {
+  static std::vector<std::unique_ptr<std::vector<float>>> xs;
+  static std::vector<std::unique_ptr<std::vector<int32_t>>> ys;
+  auto x = std::make_unique<std::vector<float>>();
+  auto y = std::make_unique<std::vector<int32_t>>();
+  const DataPosition at;
+  for (int rank = 0; rank < world; ++rank) {
+    const BatchPlan plan = data.Plan(at, rank, world);
+    for (int64_t i = 0; i < plan.count; ++i) {
+      const int64_t index = data.ExampleAt(at, plan.first + i, rank, world);
+      x->resize(x->size() + 2);
+      y->resize(y->size() + 1);
+      EXPECT_TRUE(data.source()
+                      ->Read(&index, 1, x->data() + x->size() - 2, &y->back())
+                      .ok());
+    }
+  }
+  const auto count = static_cast<int64_t>(y->size());
+  xs.push_back(std::move(x));
+  ys.push_back(std::move(y));
+  return Dataset(MemorySource({DType::kFloat32, {2}}, xs.back()->data(),
+                              {DType::kInt32, {}}, ys.back()->data(), count))
+      .Batch(count);
+}
+
+// The workers of uneven files all end each pass together, with the same
+// weights, and each example weighs the same however few share its step.
+TEST(MultiWorkerTest, UnevenFilesNeitherHangNorBias) {
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto,
+                            AutoShardPolicy::kOff}) {
+    for (int world = 2; world <= 5; ++world) {
+      const Dataset data = InFiles(Points(50), {31, 2, 9, 1, 7})
+                               .AutoShard(policy)
+                               .Shuffle(3)
+                               .Batch(8);
+      std::vector<std::vector<float>> weights(world);
+      std::vector<std::vector<float>> predictions(world);
+      RunRanks(world, [&](Collective* collective) {
+        auto model = TinyModel(SGD(0.1f, 0.9f), 0, CompileOptions(collective));
+        FitOptions options = Quiet(3);
+        options.check_replicas_every = 1;
+        options.validation_data = data;
+        const auto history = model->Fit(data, options);
+        ASSERT_TRUE(history.ok()) << history.status().message();
+        EXPECT_EQ(model->iterations(), 3 * data.steps(world));
+        // Every example counts once (kOff: once a worker) in the metrics.
+        EvaluateOptions quiet;
+        quiet.verbose = Verbose::kSilent;
+        const auto logs = model->Evaluate(data, quiet);
+        ASSERT_TRUE(logs.ok());
+        const auto whole = model->Evaluate(Points(50).Batch(50), quiet);
+        ASSERT_TRUE(whole.ok());
+        EXPECT_NEAR(*logs->Find("loss"), *whole->Find("loss"), 1e-4);
+        EXPECT_NEAR(*logs->Find("accuracy"), *whole->Find("accuracy"), 1e-6);
+        const int rank = collective->rank();
+        weights[rank] = WeightsOf(model.get());
+        predictions[rank] = model->Predict(data).value();
+        const auto ordered =
+            model->Predict(data.AutoShard(AutoShardPolicy::kData));
+        EXPECT_EQ(predictions[rank], ordered.value());
+      });
+      for (int rank = 1; rank < world; ++rank) {
+        EXPECT_EQ(weights[rank], weights[0]);
+        EXPECT_EQ(predictions[rank], predictions[0]);
+      }
+    }
+  }
+}
+
+// One step of files of 8 and 1 examples: the mean over all of them, not the
+// mean of the two workers' means.
+TEST(MultiWorkerTest, ShortPartOfAFileWeighsByItsExamples) {
+  const Dataset data =
+      InFiles(Points(9), {8, 1}).AutoShard(AutoShardPolicy::kFile).Batch(16);
+  ASSERT_EQ(data.Plan({0, 0}, 0, 2).count, 4);
+  ASSERT_EQ(data.Plan({0, 0}, 1, 2).count, 1);
+  FitOptions options = Quiet(1);
+  options.steps_per_epoch = 1;
+  auto alone = TinyModel(SGD(0.1f));
+  ASSERT_TRUE(alone->Fit(InOrderOfSteps(data, 2), options).ok());
+  const std::vector<float> expected = WeightsOf(alone.get());
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
+    ASSERT_TRUE(model->Fit(data, options).ok());
+    const std::vector<float> weights = WeightsOf(model.get());
+    for (size_t i = 0; i < weights.size(); ++i) {
+      ASSERT_NEAR(weights[i], expected[i], 1e-6);
+    }
+  });
+}
+
+TEST(MultiWorkerTest, DropoutDiffersByRankAndRepeatsByRun) {
+  std::vector<float> runs[2];
+  for (auto& run : runs) {
+    std::vector<std::vector<float>> weights(2);
+    RunRanks(2, [&](Collective* collective) {
+      auto model = TinyModel(SGD(0.1f), 0.5f, CompileOptions(collective));
+      ASSERT_TRUE(model->Fit(Points(40).Shuffle(1).Batch(8), Quiet(2)).ok());
+      weights[collective->rank()] = WeightsOf(model.get());
+    });
+    EXPECT_EQ(weights[0], weights[1]);
+    run = weights[0];
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+}
+
+Metric TopKOf(int k) {
+  Metric metric = SparseTopKCategoricalAccuracy();
+  metric.k = k;
+  return metric;
+}
+
+// Twelve images of 6 x 6, of three classes.
+Dataset Images() {
+  static const std::vector<float> x(12 * 36, 0.5f);
+  static const std::vector<int32_t> y = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2};
+  return Dataset(MemorySource({DType::kFloat32, {6, 6, 1}}, x.data(),
+                              {DType::kInt32, {}}, y.data(), 12));
+}
+
+std::vector<std::string> Messages(
+    int world, const std::function<Status(Collective*)>& body,
+    Code expected = Code::kInvalidArgument) {
+  std::vector<std::string> messages(world);
+  RunRanks(world, [&](Collective* collective) {
+    const Status status = body(collective);
+    EXPECT_EQ(status.code(), expected);
+    messages[collective->rank()] = status.message();
+  });
+  for (const std::string& m : messages) EXPECT_EQ(m, messages[0]);
+  return messages;
+}
+
+TEST(MultiWorkerTest, DifferingModelsDataAndOptionsAreNamedOnEveryRank) {
+  const auto model = Messages(3, [](Collective* collective) {
+    Sequential model({Input({2}), Dense(collective->rank() == 2 ? 5 : 4)});
+    model.Compile(SGD(), MeanSquaredError(), {}, collective);
+    return model.status();
+  });
+  EXPECT_NE(model[0].find("rank 2"), std::string::npos) << model[0];
+  const auto batch = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    return model
+        ->Fit(Points(40).Batch(collective->rank() == 1 ? 10 : 8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(batch[0].find("the batch size is 10 on rank 1, but 8 on rank 0"),
+            std::string::npos)
+      << batch[0];
+  const auto shuffle = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    return model->Fit(Points(40).Shuffle(collective->rank()).Batch(8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(shuffle[0].find("seed"), std::string::npos);
+  const auto files = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const std::vector<int64_t> sizes[] = {{20, 20}, {21, 19}};
+    const Dataset data = InFiles(Points(40), sizes[collective->rank()]);
+    return model->Fit(data.AutoShard(AutoShardPolicy::kFile).Batch(8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(files[0].find("the sizes of the files"), std::string::npos)
+      << files[0];
+  const auto policy = Messages(2, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const Dataset data =
+        Points(40).AutoShard(collective->rank() == 0 ? AutoShardPolicy::kData
+                                                     : AutoShardPolicy::kOff);
+    FitOptions options = Quiet(1);
+    options.steps_per_epoch = 4;
+    return model->Fit(data.Batch(8), options).status();
+  });
+  EXPECT_NE(policy[0].find("the sharding policy"), std::string::npos)
+      << policy[0];
+  const auto too_few = Messages(3, [](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    const Dataset data = InFiles(Points(40), {20, 20});
+    return model->Fit(data.AutoShard(AutoShardPolicy::kAuto).Batch(8), Quiet(1))
+        .status();
+  });
+  EXPECT_NE(too_few[0].find("2 files cannot be dealt to 3 workers"),
+            std::string::npos)
+      << too_few[0];
+}
+
+// Everything that decides the numbers, each alone, and what the message calls
+// it.
+TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
+  struct Setting {
+    Layer conv = Conv2D(4, 3, kRelu);
+    Layer pool = MaxPooling2D(2);
+    Layer dropout = Dropout(0.25f);
+    Layer dense = Dense(3);
+    Optimizer optimizer = SGD(0.1f, 0.9f);
+    Loss loss = SparseCategoricalCrossentropy(kFromLogits);
+    std::vector<Metric> metrics = {Accuracy()};
+    CompileOptions compile;
+    FitOptions fit = Quiet(2);
+    Dataset data;
+  };
+  const struct {
+    const char* says;
+    std::function<void(Setting*)> change;
+  } changes[] = {
+      {"activation tanh", [](Setting* s) { s->conv.activation = kTanh; }},
+      {"AveragePooling2D", [](Setting* s) { s->pool = AveragePooling2D(2); }},
+      {"rate 0.5", [](Setting* s) { s->dropout = Dropout(0.5f); }},
+      {"seed 5", [](Setting* s) { s->dropout.Seed(5); }},
+      {"l2 0.01", [](Setting* s) { s->dense.KernelRegularizer(L2(0.01f)); }},
+      {"strides 2x1", [](Setting* s) { s->pool.Strides(2, 1); }},
+      {"Adam", [](Setting* s) { s->optimizer = Adam(0.1f); }},
+      {"learning rate is 0.2",
+       [](Setting* s) { s->optimizer = SGD(0.2f, 0.9f); }},
+      {"momentum is 0.8", [](Setting* s) { s->optimizer = SGD(0.1f, 0.8f); }},
+      {"nesterov is 1", [](Setting* s) { s->optimizer.nesterov = true; }},
+      {"clipnorm is 1", [](Setting* s) { s->optimizer.ClipNorm(1); }},
+      {"schedule is CosineDecay",
+       [](Setting* s) { s->optimizer.learning_rate = CosineDecay(0.1f, 9); }},
+      {"gradient_accumulation_steps is 2",
+       [](Setting* s) { s->optimizer.GradientAccumulationSteps(2); }},
+      {"from_logits is 0",
+       [](Setting* s) { s->loss = SparseCategoricalCrossentropy(); }},
+      {"metric 0", [](Setting* s) { s->metrics = {TopKOf(2)}; }},
+      {"metric 1", [](Setting* s) { s->metrics.push_back(TopKOf(2)); }},
+      {"the seed is 9", [](Setting* s) { s->compile.seed = 9; }},
+      {"epochs is 3", [](Setting* s) { s->fit.epochs = 3; }},
+      {"initial_epoch is 1", [](Setting* s) { s->fit.initial_epoch = 1; }},
+      {"steps_per_epoch is 1", [](Setting* s) { s->fit.steps_per_epoch = 1; }},
+      {"steps_per_epoch as given is 2",
+       [](Setting* s) { s->fit.steps_per_epoch = 2; }},
+      {"check_replicas_every is 7",
+       [](Setting* s) { s->fit.check_replicas_every = 7; }},
+      {"validation", [](Setting* s) { s->fit.validation_data = s->data; }},
+      {"callback 0 is terminate_on_nan",
+       [](Setting* s) { s->fit.callbacks = {TerminateOnNaN()}; }},
+      {"patience 4",
+       [](Setting* s) {
+         EarlyStoppingOptions stopping;
+         stopping.monitor = "loss";
+         stopping.patience = 4;
+         s->fit.callbacks = {EarlyStopping(stopping)};
+       }},
+      {"save_freq 5",
+       [](Setting* s) {
+         s->fit.callbacks = {BackupAndRestore("unused", SaveEvery(5))};
+       }},
+      {"the batch size is 4", [](Setting* s) { s->data = Images().Batch(4); }},
+      {"the scale's factor is 2",
+       [](Setting* s) { s->data = Images().Map(Scale(2)).Batch(6); }},
+      {"the number of examples is 11",
+       [](Setting* s) { s->data = Images().Skip(1).Take(11).Batch(6); }},
+      {"drop_remainder is 1",
+       [](Setting* s) { s->data = Images().Batch(6, true); }},
+  };
+  for (const auto& change : changes) {
+    const std::vector<std::string> messages =
+        Messages(3, [&](Collective* collective) {
+          Setting s;
+          s.compile.collective = collective;
+          s.data = Images().Batch(6);
+          EarlyStoppingOptions stopping;
+          stopping.monitor = "loss";
+          s.fit.callbacks = {EarlyStopping(stopping)};
+          if (std::string(change.says).compare(0, 9, "save_freq") == 0) {
+            s.fit.callbacks = {BackupAndRestore("unused", SaveEvery(7))};
+          }
+          if (collective->rank() == 2) change.change(&s);
+          Sequential model({Input({6, 6, 1}), s.conv, s.pool, Flatten(),
+                            s.dropout, s.dense});
+          model.Compile(s.optimizer, s.loss, s.metrics, s.compile);
+          if (!model.status().ok()) return model.status();
+          return model.Fit(s.data, s.fit).status();
+        });
+    EXPECT_NE(messages[0].find(change.says), std::string::npos)
+        << change.says << ": " << messages[0];
+    EXPECT_NE(messages[0].find("rank 2"), std::string::npos) << messages[0];
+    EXPECT_NE(messages[0].find("rank 0"), std::string::npos) << messages[0];
+  }
+}
+
+// Whatever code a callback ends the fit with on one rank.
+TEST(MultiWorkerTest, ACallbacksErrorOfAnyCodeReachesTheOthers) {
+  class Ends final : public Callback {
+   public:
+    Ends(Code code, bool mine) : code_(code), mine_(mine) {}
+    const char* name() const override { return "ends"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (!mine_ || fit.step != 2) return Status();
+      return Error(code_, "it is over");
+    }
+
+   private:
+    const Code code_;
+    const bool mine_;
+  };
+  for (int code = 1; code <= static_cast<int>(Code::kInternal); ++code) {
+    RunRanks(3, [&](Collective* collective) {
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      FitOptions options = Quiet(4);
+      options.callbacks = {std::make_shared<Ends>(static_cast<Code>(code),
+                                                  collective->rank() == 1)};
+      const Status status = model->Fit(Points(40).Batch(8), options).status();
+      EXPECT_EQ(static_cast<int>(status.code()), code) << status.message();
+      EXPECT_NE(std::string(status.message()).find("it is over"),
+                std::string::npos)
+          << status.message();
+    });
+  }
+}
+
+// A rank whose own data cannot be read in Evaluate or Predict tells the others.
+TEST(MultiWorkerTest, AFailureInEvaluateOrPredictReachesTheOthers) {
+  for (const bool predicts : {false, true}) {
+    RunRanks(3, [&](Collective* collective) {
+      auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+      class Damaged final : public Source {
+       public:
+        explicit Damaged(std::shared_ptr<Source> whole)
+            : whole_(std::move(whole)) {}
+        int64_t size() const override { return whole_->size(); }
+        ExampleSpec x() const override { return whole_->x(); }
+        ExampleSpec y() const override { return whole_->y(); }
+        std::string name() const override { return "damaged"; }
+        Status Read(const int64_t*, int, void*, void*) override {
+          return Corruption("an example is damaged");
+        }
+
+       private:
+        const std::shared_ptr<Source> whole_;
+      };
+      Dataset data = Points(40);
+      if (collective->rank() == 1) {
+        data = Dataset(std::make_shared<Damaged>(data.source()));
+      }
+      const Status status = predicts ? model->Predict(data.Batch(8)).status()
+                                     : model->Evaluate(data.Batch(8)).status();
+      EXPECT_EQ(status.code(), Code::kCorruption) << status.message();
+      EXPECT_NE(std::string(status.message()).find("an example is damaged"),
+                std::string::npos)
+          << status.message();
+    });
+  }
+}
+
+TEST(MultiWorkerTest, ReplicaThatDriftsIsNamed) {
+  Messages(
+      3,
+      [](Collective* collective) {
+        auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+        if (collective->rank() == 1) model->weights()[3] += 1e-3f;
+        FitOptions options = Quiet(1);
+        options.check_replicas_every = 2;
+        const Status status = model->Fit(Points(40).Batch(8), options).status();
+        EXPECT_NE(
+            std::string(status.message()).find("rank 1 has other weights"),
+            std::string::npos)
+            << status.message();
+        return status;
+      },
+      Code::kOutOfSync);
+}
+
+// Without a Fit: a program may look at status() and end.
+TEST(MultiWorkerTest, ACompileRefusedOnOneRankEndsThoseOfTheOthers) {
+  for (int culprit = 0; culprit < 3; ++culprit) {
+    RunRanks(3, [&](Collective* collective) {
+      Sequential model({Input({2}), Dense(3)});
+      CompileOptions options(collective);
+      if (collective->rank() == culprit) options.threads = -1;
+      model.Compile(SGD(), MeanSquaredError(), {}, options);
+      EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
+      const std::string message = model.status().message();
+      EXPECT_NE(message.find("threads must be in 1..1024, not -1"),
+                std::string::npos)
+          << message;
+    });
+  }
+}
+
+TEST(MultiWorkerTest, OneRanksWishToStopIsEverybodys) {
+  class Stops final : public Callback {
+   public:
+    explicit Stops(bool wishes) : wishes_(wishes) {}
+    const char* name() const override { return "stops"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (wishes_ && fit.step == 2) fit.stop_training = true;
+      return Status();
+    }
+
+   private:
+    const bool wishes_;
+  };
+  RunRanks(3, [&](Collective* collective) {
+    auto model = TinyModel(SGD(), 0, CompileOptions(collective));
+    FitOptions options = Quiet(4);
+    options.callbacks = {std::make_shared<Stops>(collective->rank() == 1)};
+    ASSERT_TRUE(model->Fit(Points(40).Batch(8), options).ok());
+    EXPECT_EQ(model->iterations(), 3);
+  });
+}
+
+class Dies final : public Callback {
+ public:
+  explicit Dies(int64_t at) : at_(at) {}
+  const char* name() const override { return "dies"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    if (at_ == 0 || fit.model->iterations() < at_) return Status();
+    return Error(Code::kInternal, "the power went");
+  }
+
+ private:
+  const int64_t at_;
+};
+
+// Only the chief has the backup; a job resumed from it ends with the bits of
+// the undisturbed one, running metrics included.
+TEST(MultiWorkerTest, BackupOfAJobResumesExactly) {
+  for (const auto& [freq, policy] :
+       {std::pair<int64_t, AutoShardPolicy>{0, AutoShardPolicy::kData},
+        {3, AutoShardPolicy::kData},
+        {3, AutoShardPolicy::kFile},
+        {3, AutoShardPolicy::kOff}}) {
+    const int64_t save_freq = freq;
+    const Dataset data = InFiles(Points(50), {31, 9, 10})
+                             .AutoShard(policy)
+                             .Shuffle(1)
+                             .Repeat()
+                             .Batch(8);
+    const auto run = [&](const std::string& folder, int64_t die_at,
+                         std::vector<float>* weights, std::string* log) {
+      RunRanks(3, [&](Collective* collective) {
+        auto model = TinyModel(Adam(0.01f), 0.2f, CompileOptions(collective));
+        FitOptions options = Quiet(3);
+        options.steps_per_epoch = 7;
+        BackupAndRestoreOptions backup;
+        backup.save_freq = save_freq;
+        backup.save_before_preemption = false;
+        options.callbacks = {CSVLogger(folder + "/log.csv"),
+                             BackupAndRestore(folder + "/backup", backup),
+                             std::make_shared<Dies>(die_at)};
+        const auto history = model->Fit(data, options);
+        EXPECT_EQ(history.ok(), die_at == 0) << history.status().message();
+        if (collective->rank() == 1) *weights = WeightsOf(model.get());
+      });
+      *log = ReadWhole(folder + "/log.csv");
+    };
+    TempFolder undisturbed, killed;
+    std::vector<float> expected, resumed;
+    std::string expected_log, log;
+    run(undisturbed.path(), 0, &expected, &expected_log);
+    run(killed.path(), 12, &resumed, &log);
+    run(killed.path(), 0, &resumed, &log);
+    EXPECT_EQ(resumed, expected) << freq;
+    EXPECT_EQ(log, expected_log) << freq;
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,289 @@
+#include "core/layers/layers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "../../support/naive_layers.h"
+#include "../../support/op_runner.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+namespace {
+
+double Dot(const Floats& a, const Floats& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * b[i];
+  return sum;
+}
+
+void ExpectClose(const Floats& actual, const Floats& expected, double tol) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tol) << "at " << i;
+  }
+}
+
+// Central differences of sum(y * dy) in every input and weight (or, of large
+// ones, in a part) against Backward.
+void CheckGradients(const Layer& layer, const std::vector<Shape>& shapes,
+                    int64_t batch, int threads = 1) {
+  SCOPED_TRACE(ClassName(layer));
+  OpRunner runner(layer, shapes);
+  ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+  std::vector<Floats> x;
+  for (const Shape& s : shapes) {
+    x.push_back(RandomFloats(static_cast<size_t>(batch * s.elements()),
+                             100 + x.size()));
+  }
+  std::vector<Floats> w = runner.RandomWeights(7);
+  const Floats dy = RandomFloats(
+      static_cast<size_t>(batch * runner.op().output().elements()), 55);
+  const OpRun run = runner.Run(batch, x, w, dy, threads);
+  if (!w.empty()) {
+    EXPECT_EQ(run.ready.back(), 1000);
+    EXPECT_TRUE(std::is_sorted(run.ready.rbegin(), run.ready.rend()));
+  }
+  const float h = 1e-2f;
+  const auto check = [&](Floats* values, const Floats& gradient) {
+    const size_t stride = std::max<size_t>(1, values->size() / 60);
+    for (size_t i = 0; i < values->size(); i += stride) {
+      const float saved = (*values)[i];
+      (*values)[i] = saved + h;
+      const double up = Dot(runner.Run(batch, x, w, {}, threads).y, dy);
+      (*values)[i] = saved - h;
+      const double down = Dot(runner.Run(batch, x, w, {}, threads).y, dy);
+      (*values)[i] = saved;
+      const double slope = (up - down) / (2 * h);
+      EXPECT_NEAR(gradient[i], slope, 2e-2 * std::max(1.0, std::fabs(slope)))
+          << "at " << i;
+    }
+  };
+  for (size_t k = 0; k < x.size(); ++k) check(&x[k], run.dx[k]);
+  for (size_t k = 0; k < w.size(); ++k) check(&w[k], run.d_weights[k]);
+}
+
+TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
+  for (int threads : {1, 3}) {
+    // Not relu and max here: their kinks are hit by chance. They are linear
+    // around the points of the next test.
+    for (Activation a : {kLinear, kSigmoid, kTanh, kSoftmax}) {
+      CheckGradients(Dense(5, a), {{7}}, 3, threads);
+      CheckGradients(ActivationLayer(a), {{4, 5}}, 3, threads);
+    }
+    CheckGradients(Dense(4).UseBias(false), {{3, 6}}, 2, threads);
+    CheckGradients(Conv2D(3, 3, kTanh), {{6, 7, 2}}, 4, threads);
+    CheckGradients(Conv2D(3, 2, 3).Strides(2, 1).Padding(kSame), {{5, 6, 2}}, 4,
+                   threads);
+    CheckGradients(Conv2D(2, 5, 5).Padding(kSame).UseBias(false), {{3, 4, 1}},
+                   2, threads);
+    CheckGradients(AveragePooling2D(2), {{5, 6, 3}}, 3, threads);
+    CheckGradients(AveragePooling2D(3, 2).Strides(2, 1).Padding(kSame),
+                   {{5, 6, 3}}, 3, threads);
+    CheckGradients(Dropout(0.4f), {{5, 7}}, 3, threads);
+    CheckGradients(Add(), {{3, 4}, {3, 4}, {3, 4}}, 2, threads);
+    CheckGradients(Concatenate(), {{3, 4}, {3, 2}}, 2, threads);
+  }
+}
+
+// Away from kinks: values are multiples of 1/4 plus an offset of their own.
+TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
+  OpRunner relu(ReLU(), {{6}});
+  const OpRun run =
+      relu.Run(1, {{-2, -1, 0, 0.5f, 1, 2}}, {}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(run.y, (Floats{0, 0, 0, 0.5f, 1, 2}));
+  EXPECT_EQ(run.dx[0], (Floats{0, 0, 0, 4, 5, 6}));
+
+  // Overlapping windows: a pixel may win twice, a tie goes to the first.
+  OpRunner pool(MaxPooling2D(2).Strides(1), {{3, 3, 1}});
+  const OpRun max =
+      pool.Run(1, {{1, 2, 2, 0, 9, 3, 7, 7, 1}}, {}, {1, 10, 100, 1000});
+  EXPECT_EQ(max.y, (Floats{9, 9, 9, 9}));
+  EXPECT_EQ(max.dx[0], (Floats{0, 0, 0, 0, 1111, 0, 0, 0, 0}));
+  OpRunner tie(MaxPooling2D(2), {{2, 2, 1}});
+  EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0], (Floats{3, 0, 0, 0}));
+}
+
+TEST(LayersTest, MaxPoolingPassesNaNOn) {
+  OpRunner pool(MaxPooling2D(2, 1), {{2, 3, 1}});
+  const OpRun run = pool.Run(1, {{NAN, 1, 2, 3, NAN, 4}}, {}, {1, 1, 1});
+  EXPECT_TRUE(std::isnan(run.y[0]));
+  EXPECT_TRUE(std::isnan(run.y[1]));
+  EXPECT_EQ(run.y[2], 4);
+}
+
+TEST(LayersTest, FastKernelsAgreeWithTheirTwins) {
+  struct Case {
+    int64_t h, w, c, f, kh, kw, sh, sw, batch;
+    PaddingMode padding;
+  };
+  const Case cases[] = {{28, 28, 1, 8, 3, 3, 1, 1, 5, kValid},
+                        {7, 5, 3, 4, 3, 2, 2, 3, 4, kSame},
+                        {1, 1, 5, 3, 1, 1, 1, 1, 3, kValid},
+                        {4, 9, 2, 1, 4, 9, 1, 1, 2, kValid},
+                        {5, 5, 1, 2, 7, 7, 1, 1, 3, kSame},
+                        {6, 6, 2, 3, 1, 1, 2, 2, 3, kSame},
+                        {9, 4, 3, 2, 2, 4, 3, 1, 3, kValid}};
+  for (const Case& c : cases) {
+    const Shape x_shape = {c.h, c.w, c.c};
+    Layer conv =
+        Conv2D(c.f, c.kh, c.kw, kRelu).Strides(c.sh, c.sw).Padding(c.padding);
+    const Floats x =
+        RandomFloats(static_cast<size_t>(c.batch * x_shape.elements()), 1);
+    for (int threads : {1, 2, 4}) {
+      OpRunner runner(conv, {x_shape});
+      const std::vector<Floats> w = runner.RandomWeights(2);
+      ExpectClose(runner.Run(c.batch, {x}, w, {}, threads).y,
+                  naive::Conv2DForward(conv, x_shape, c.batch, x, w[0], w[1]),
+                  1e-5);
+      for (Layer pool :
+           {MaxPooling2D(c.kh, c.kw), AveragePooling2D(c.kh, c.kw)}) {
+        pool.Strides(c.sh, c.sw).Padding(c.padding);
+        OpRunner pooled(pool, {x_shape});
+        ExpectClose(pooled.Run(c.batch, {x}, {}, {}, threads).y,
+                    naive::Pool2DForward(pool, x_shape, c.batch, x), 1e-5);
+      }
+    }
+  }
+  for (int64_t units : {1, 2, 31, 130}) {
+    for (int64_t inputs : {1, 50, 97}) {
+      const Layer dense = Dense(units, kTanh);
+      OpRunner runner(dense, {{inputs}});
+      const std::vector<Floats> w = runner.RandomWeights(2);
+      const Floats x = RandomFloats(static_cast<size_t>(7 * inputs), 1);
+      ExpectClose(runner.Run(7, {x}, w, {}, 2).y,
+                  naive::DenseForward(dense, 7, inputs, x, w[0], w[1]), 2e-5);
+    }
+  }
+}
+
+// Several blocks of rows, whatever the number of threads.
+TEST(LayersTest, GradientsOfALargeDenseDoNotDependOnThreads) {
+  OpRunner runner(Dense(130), {{5000}});
+  const std::vector<Floats> w = runner.RandomWeights(2);
+  const Floats x = RandomFloats(3 * 5000, 1), dy = RandomFloats(3 * 130, 5);
+  const OpRun one = runner.Run(3, {x}, w, dy, 1);
+  EXPECT_GT(one.ready.size(), 3u);
+  for (int threads : {2, 3}) {
+    const OpRun run = runner.Run(3, {x}, w, dy, threads);
+    ExpectClose(run.dx[0], one.dx[0], 1e-5);
+    ExpectClose(run.d_weights[0], one.d_weights[0], 1e-5);
+    EXPECT_EQ(run.d_weights[1], one.d_weights[1]);
+    // Blocks grow with the threads; all come, from the end backwards.
+    EXPECT_TRUE(std::is_sorted(run.ready.rbegin(), run.ready.rend()));
+    EXPECT_EQ(run.ready.front(), one.ready.front());
+    EXPECT_EQ(run.ready.back(), one.ready.back());
+  }
+}
+
+// The gradient written over the input, with that of the activation that made
+// it, is what the two ops make one after the other.
+TEST(LayersTest, DenseReplacesItsInputByTheGradient) {
+  for (Activation activation : {kLinear, kRelu, kSigmoid, kTanh}) {
+    for (int64_t units : {1, 5, 16}) {
+      for (int64_t inputs : {1, 3, 4, 50, 1003}) {
+        Sequential fused({Input({2}), Dense(inputs, activation), Dense(units)});
+        Functional apart;  // the sum with a copy forbids it
+        auto x = apart.Add(Dense(inputs, activation), {apart.Add(Input({2}))});
+        auto y = apart.Add(Dense(units), {x});
+        auto none = apart.Add(Dropout(0), {x});
+        apart.Add(Add(), {y, apart.Add(Dense(units).KernelInitializer(Zeros()),
+                                       {none})});
+        for (Model* model :
+             {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
+          CompileOptions options;
+          options.threads = 2;
+          model->Compile(SGD(), MeanSquaredError(), {}, options);
+          ASSERT_TRUE(model->status().ok()) << model->status().message();
+        }
+        for (int64_t batch : {1, 4, 7}) {
+          const Floats inputs_x = RandomFloats(2 * batch, 3);
+          const Floats targets = RandomFloats(units * batch, 4);
+          Batch b;
+          b.count = b.global_count = batch;
+          b.y = targets.data();
+          double loss;
+          for (Model* model :
+               {static_cast<Model*>(&fused), static_cast<Model*>(&apart)}) {
+            ASSERT_TRUE(model->Forward(inputs_x.data(), batch, true).ok());
+            ASSERT_TRUE(model->ComputeLoss(b, &loss).ok());
+            ASSERT_TRUE(model->Backward().ok());
+          }
+          const int64_t n = 3 * inputs;  // the first layer's gradients
+          ExpectClose(Floats(fused.gradients(), fused.gradients() + n),
+                      Floats(apart.gradients(), apart.gradients() + n), 2e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(LayersTest, DropoutDropsItsShareOnlyWhileTraining) {
+  OpRunner runner(Dropout(0.25f), {{1000}});
+  const Floats ones(10000, 1.0f);
+  const Floats y = runner.Run(10, {ones}, {}, {}, 2).y;
+  size_t dropped = 0;
+  for (float v : y) {
+    ASSERT_TRUE(v == 0 || v == 1 / 0.75f);
+    dropped += v == 0;
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 200);
+  EXPECT_EQ(runner.Run(10, {ones}, {}, {}, 1).y, y);  // whatever the threads
+  runner.counter = 6;
+  EXPECT_NE(runner.Run(10, {ones}, {}, {}, 2).y, y);
+  runner.training = false;
+  EXPECT_EQ(runner.Run(10, {ones}, {}, {}, 2).y, ones);
+}
+
+TEST(LayersTest, SigmoidAndSoftmaxSurviveLargeValues) {
+  OpRunner sigmoid(Sigmoid(), {{4}});
+  EXPECT_EQ(sigmoid.Run(1, {{-1e4f, -90, 90, 1e4f}}, {}, {}).y[3], 1);
+  for (float v : sigmoid.Run(1, {{-1e4f, -90, 90, 1e4f}}, {}, {}).y) {
+    EXPECT_TRUE(v >= 0 && v <= 1);
+  }
+  OpRunner softmax(Softmax(), {{3}});
+  const Floats y = softmax.Run(1, {{1e4f, -1e4f, 1e4f}}, {}, {}).y;
+  EXPECT_EQ(y, (Floats{0.5f, 0, 0.5f}));
+}
+
+void ExpectRefused(const Layer& layer, const std::vector<Shape>& inputs,
+                   const char* message_part) {
+  OpRunner runner(layer, inputs);
+  ASSERT_FALSE(runner.status().ok()) << message_part;
+  EXPECT_EQ(runner.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::strstr(runner.status().message(), message_part), nullptr)
+      << runner.status().message();
+}
+
+TEST(LayersTest, WhatDoesNotFitIsNamed) {
+  ExpectRefused(Dense(0), {{3}}, "units");
+  ExpectRefused(Dense(3), {Shape()}, "dimension");
+  ExpectRefused(Dense(3).Padding(kSame), {{3}}, "has no padding");
+  ExpectRefused(Flatten().Strides(2), {{3}}, "has no strides");
+  ExpectRefused(Conv2D(4, 3), {{28, 28}}, "(height, width, channels)");
+  ExpectRefused(Conv2D(4, 3), {{2, 28, 1}}, "does not fit");
+  ExpectRefused(Conv2D(4, 3).Strides(0), {{8, 8, 1}}, "does not fit");
+  ExpectRefused(Conv2D(0, 3), {{8, 8, 1}}, "filters");
+  ExpectRefused(MaxPooling2D(3), {{2, 2, 1}}, "does not fit");
+  ExpectRefused(Dense(3).KernelRegularizer(L2(NAN)), {{2}}, "kernel");
+  ExpectRefused(Dense(3).BiasRegularizer(L1(-1)), {{2}}, "bias");
+  ExpectRefused(Dropout(1), {{3}}, "rate");
+  ExpectRefused(Dropout(std::nanf("")), {{3}}, "rate");
+  ExpectRefused(Reshape({5, 5}), {{24}}, "cannot reshape");
+  ExpectRefused(Reshape({-1, -1}), {{24}}, "cannot reshape");
+  ExpectRefused(Reshape({-1, 7}), {{24}}, "cannot reshape");
+  ExpectRefused(Add(), {{3}}, "two or more");
+  ExpectRefused(Add(), {{3}, {4}}, "do not fit");
+  ExpectRefused(Concatenate(), {{3, 1}, {4, 1}}, "do not fit");
+  ExpectRefused(Dense(int64_t{1} << 40), {{int64_t{1} << 20}}, "too large");
+}
+
+TEST(LayersTest, ReshapeFindsTheMissingDimension) {
+  OpRunner runner(Reshape({2, -1, 3}), {{24}});
+  EXPECT_EQ(runner.op().output(), (Shape{2, 4, 3}));
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,158 @@
+// Models as values: returned from functions, assigned, moved from.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "ringlet.h"
+
+namespace ringlet {
+namespace {
+
+Sequential BuildAndCompile(const CompileOptions& options = {}) {
+  Sequential model({Input({2}), Dense(16, kRelu), Dense(3)});
+  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, options);
+  return model;
+}
+
+bool WasMoved(const Status& status) {
+  return std::string(status.message()).find("was moved from") !=
+         std::string::npos;
+}
+
+TEST(ModelMoveTest, AMovedModelTrainsOnAsIfItHadStayed) {
+  const Dataset data = Points(100).Shuffle(3).Batch(32);
+  Sequential stayed = BuildAndCompile();
+  ASSERT_TRUE(stayed.Fit(data, Quiet(1)).ok());
+  ASSERT_TRUE(stayed.Fit(data, Quiet(1)).ok());
+
+  std::vector<Sequential> models;
+  models.push_back(BuildAndCompile());
+  ASSERT_TRUE(models[0].Fit(data, Quiet(1)).ok());
+  Saveable* const state = models[0].weights_state();
+  for (int i = 0; i < 5; ++i) models.push_back(Sequential());  // moves [0]
+  Sequential other = BuildAndCompile();
+  other = std::move(models[0]);
+  Sequential& same = other;
+  other = std::move(same);
+  ASSERT_TRUE(other.Fit(data, Quiet(1)).ok());
+  EXPECT_EQ(WeightsOf(&other), WeightsOf(&stayed));
+  EXPECT_EQ(other.weights_state(), state);
+  EXPECT_EQ(other.iterations(), stayed.iterations());
+  std::vector<StateSpan> spans;
+  state->AppendState(&spans);
+  EXPECT_EQ(spans[0].data, other.weights());
+
+  Functional graph;
+  const auto x = graph.Add(Input({2}));
+  Functional moved = std::move(graph);
+  moved.Add(Dense(3), {x});
+  moved.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_TRUE(moved.Fit(data, Quiet(1)).ok());
+  EXPECT_STREQ(moved.class_name(), "Functional");
+}
+
+TEST(ModelMoveTest, AModelThatWasMovedFromSaysSo) {
+  const TempFolder folder;
+  const Dataset data = Points(8).Batch(8);
+  Sequential model = BuildAndCompile();
+  ASSERT_TRUE(model.Fit(data, Quiet(1)).ok());
+  Sequential taken = std::move(model);
+  EXPECT_TRUE(taken.status().ok());
+
+  EXPECT_STREQ(model.status().message(),
+               "model 'sequential' was moved from; assign another to it");
+  Batch batch;
+  double loss = 0;
+  std::unique_ptr<BatchLoader> loader;
+  const float x[2] = {};
+  EXPECT_TRUE(WasMoved(model.Fit(data, Quiet(1)).status()));
+  EXPECT_TRUE(WasMoved(model.Evaluate(data).status()));
+  EXPECT_TRUE(WasMoved(model.Predict(data).status()));
+  EXPECT_TRUE(WasMoved(model.TrainStep(batch)));
+  EXPECT_TRUE(WasMoved(model.TestStep(batch)));
+  EXPECT_TRUE(WasMoved(model.Forward(x, 1, true)));
+  EXPECT_TRUE(WasMoved(model.ComputeLoss(batch, &loss)));
+  EXPECT_TRUE(WasMoved(model.Reserve(1, true)));
+  EXPECT_TRUE(WasMoved(model.OpenLoader(data, {}, &loader)));
+  EXPECT_TRUE(WasMoved(model.SetInitialWeights({})));
+  EXPECT_TRUE(WasMoved(model.RejoinReplicas()));
+  EXPECT_TRUE(WasMoved(SaveModel(&model, folder / "m.safetensors")));
+  EXPECT_TRUE(WasMoved(SaveWeights(&model, folder / "m.safetensors")));
+  EXPECT_TRUE(WasMoved(LoadWeights(&model, folder / "m.safetensors")));
+  EXPECT_FALSE(model.Backward().ok());
+  EXPECT_FALSE(model.ApplyGradients().ok());
+  model.Add(Dense(3));
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_TRUE(WasMoved(model.status()));
+  // Nothing there, and nothing that crashes.
+  EXPECT_EQ(model.num_nodes(), 0);
+  EXPECT_EQ(model.num_weights(), 0);
+  EXPECT_EQ(model.output(), nullptr);
+  EXPECT_EQ(model.weights(), nullptr);
+  EXPECT_EQ(model.BytesNeeded(8), 0u);
+  EXPECT_FALSE(model.compiled());
+  EXPECT_FALSE(model.Summary().empty());
+  EXPECT_FALSE(ToJson(model).empty());
+
+  model = std::move(taken);
+  EXPECT_TRUE(model.Fit(data, Quiet(1)).ok());
+}
+
+TEST(ModelMoveTest, AnOpenLoaderGoesOnAndStillKeepsTheMemory) {
+  Sequential model = BuildAndCompile();
+  std::unique_ptr<BatchLoader> loader;
+  ASSERT_TRUE(
+      model.OpenLoader(Points(40).Batch(8), LoaderOptions(), &loader).ok());
+  Batch batch;
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  Sequential taken = std::move(model);
+  EXPECT_TRUE(taken.TrainStep(batch).ok());
+  ASSERT_TRUE(loader->Next(&batch).ok());
+  EXPECT_TRUE(taken.TrainStep(batch).ok());
+  taken.Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_FALSE(taken.status().ok());  // the loader is open
+  loader.reset();
+  taken = BuildAndCompile();
+  EXPECT_TRUE(taken.Fit(Points(40).Batch(8)).ok());  // without options
+}
+
+// What a moved model leaves behind while sums are under way is not lost.
+TEST(ModelMoveTest, RanksMoveTheirModels) {
+  RunRanks(3, [&](Collective* collective) {
+    Sequential model = BuildAndCompile(CompileOptions(collective));
+    EXPECT_TRUE(model.Fit(Points(60).Batch(16), Quiet(1)).ok());
+    Sequential taken = std::move(model);
+    EXPECT_TRUE(taken.Fit(Points(60).Batch(16), Quiet(1)).ok());
+    EXPECT_TRUE(taken.CheckReplicas().ok());
+  });
+}
+
+TEST(ModelMoveTest, MovedWhileFitRunsEndsTheFit) {
+  class Taker final : public Callback {
+   public:
+    const char* name() const override { return "taker"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      taken = std::move(*from);
+      return Status();
+    }
+    Sequential* from = nullptr;
+    Sequential taken;
+  };
+  Sequential model = BuildAndCompile();
+  const auto taker = std::make_shared<Taker>();
+  taker->from = &model;
+  FitOptions options = Quiet(2);
+  options.callbacks = {taker};
+  EXPECT_TRUE(WasMoved(model.Fit(Points(60).Batch(16), options).status()));
+  EXPECT_TRUE(taker->taken.Fit(Points(60).Batch(16), Quiet(1)).ok());
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,534 @@
+#include "io/checkpoint/backup_and_restore.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callbacks.h"
+#include "io/checkpoint/checkpoint_directory.h"
+
+namespace ringlet {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& Runner() {
+  static const std::string path =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tests/backup_runner";
+  return path;
+}
+
+pid_t Start(const std::string& folder, const std::string& optimizer,
+            const std::string& freq) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execl(Runner().c_str(), "backup_runner", folder.c_str(), optimizer.c_str(),
+          freq.c_str(), nullptr);
+    _exit(127);
+  }
+  return pid;
+}
+
+int WaitFor(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  return status;
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// The same final files, nothing of the backup left, and no temporary file.
+void ExpectSame(const TempFolder& killed, const TempFolder& undisturbed,
+                const std::string& what) {
+  for (const char* file : {"final.safetensors", "log.csv"}) {
+    EXPECT_EQ(ReadWhole(killed / file), ReadWhole(undisturbed / file))
+        << what << " " << file;
+  }
+  for (const auto& entry : fs::directory_iterator(killed / "backup")) {
+    EXPECT_EQ(entry.path().filename(), ".lock");
+  }
+}
+
+// SIGKILL at random moments, until it completes: the same files, byte for
+// byte.
+TEST(BackupTest, KilledAtRandomMomentsItEndsAsTheUndisturbedRun) {
+  std::mt19937 random(20261121);
+  int kills = 0;
+  for (const char* optimizer : {"sgd", "rmsprop", "adam"}) {
+    for (const char* freq : {"0", "1", "7", "30"}) {
+      TempFolder undisturbed(TempFolder::InMemory());
+      const double begin = Seconds();
+      ASSERT_EQ(WaitFor(Start(undisturbed.path(), optimizer, freq)), 0);
+      const double whole = Seconds() - begin;
+      for (int mine = 0; mine < 5;) {
+        TempFolder killed(TempFolder::InMemory());
+        for (bool completed = false; !completed;) {
+          const pid_t pid = Start(killed.path(), optimizer, freq);
+          // After enough kills the run is let through, as it must be where it
+          // saves too seldom to get on.
+          if (mine < 5) {
+            std::this_thread::sleep_for(std::chrono::duration<double>(
+                std::uniform_real_distribution<>(0, whole)(random)));
+            kill(pid, SIGKILL);
+          }
+          const int status = WaitFor(pid);
+          completed = WIFEXITED(status);
+          ASSERT_TRUE(!completed || status == 0) << optimizer << " " << freq;
+          mine += completed ? 0 : 1;
+        }
+        ExpectSame(killed, undisturbed, std::string(optimizer) + " " + freq);
+      }
+      kills += 5;
+    }
+  }
+  std::printf("%d kills\n", kills);
+  EXPECT_GE(kills, 50);
+}
+
+TEST(BackupTest, SigtermSavesAtTheNextStepAndExitsResumable) {
+  TempFolder undisturbed(TempFolder::InMemory());
+  TempFolder stopped(TempFolder::InMemory());
+  ASSERT_EQ(WaitFor(Start(undisturbed.path(), "adam", "30")), 0);
+  bool resumable = false;
+  int pause_ms = 2;
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const pid_t pid = Start(stopped.path(), "adam", "30");
+    while (!fs::exists(stopped / "backup/.lock")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    kill(pid, attempt % 2 == 0 ? SIGTERM : SIGINT);
+    const int status = WaitFor(pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 75) {
+      resumable = true;
+      ASSERT_TRUE(fs::exists(stopped / "backup/checkpoint"));
+      continue;
+    }
+    if (status == 0) break;  // it was faster than the signal
+    // The signal came before the fit had begun, or when it had completed.
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    if (resumable && !fs::exists(stopped / "backup/checkpoint")) break;
+    if (!resumable && pause_ms < 1000) pause_ms *= 2;  // starts slowly here
+  }
+  EXPECT_TRUE(resumable);
+  if (!fs::exists(stopped / "final.safetensors")) {
+    ASSERT_EQ(WaitFor(Start(stopped.path(), "adam", "30")), 0);
+  }
+  EXPECT_EQ(ReadWhole(stopped / "final.safetensors"),
+            ReadWhole(undisturbed / "final.safetensors"));
+  EXPECT_EQ(ReadWhole(stopped / "log.csv"), ReadWhole(undisturbed / "log.csv"));
+}
+
+class Dies final : public Callback {
+ public:
+  explicit Dies(int64_t at) : at_(at) {}
+  const char* name() const override { return "dies"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    if (fit.model->iterations() < at_) return Status();
+    return Error(Code::kInternal, "the power went");
+  }
+
+ private:
+  const int64_t at_;
+};
+
+FitOptions WithBackup(const std::string& folder, int64_t freq, int64_t die_at,
+                      FileSystem* files = FileSystem::Posix()) {
+  FitOptions options = Quiet(3);
+  BackupAndRestoreOptions backup;
+  backup.save_freq = freq;
+  backup.files = files;
+  options.callbacks = {BackupAndRestore(folder, backup)};
+  if (die_at > 0) options.callbacks.push_back(std::make_shared<Dies>(die_at));
+  return options;
+}
+
+const Dataset& Data() {
+  static const Dataset data = Points(40).Shuffle(1).Batch(4);
+  return data;
+}
+
+TEST(BackupTest, TrainingResumesAtTheStepOfTheBackup) {
+  for (const auto& [freq, done] :
+       {std::pair<int64_t, int64_t>{0, 10}, {7, 14}, {1, 15}}) {
+    TempFolder folder;
+    auto first = TinyModel();
+    ASSERT_FALSE(first->Fit(Data(), WithBackup(folder.path(), freq, 15)).ok());
+    auto second = TinyModel();
+    int64_t steps = 0;
+    FitOptions options = WithBackup(folder.path(), freq, 0);
+    LambdaCallbackOptions count;
+    count.on_train_batch_end = [&](int64_t, const Logs&) { ++steps; };
+    options.callbacks.push_back(LambdaCallback(count));
+    ASSERT_TRUE(second->Fit(Data(), options).ok());
+    EXPECT_EQ(steps, 30 - done) << freq;
+    EXPECT_EQ(second->iterations(), 30);
+  }
+}
+
+// What is said on stderr of a resume with `data`.
+std::string ResumeWith(const Dataset& data, const std::string& from,
+                       Status* status) {
+  TempFolder folder;
+  fs::copy(from, folder.path(), fs::copy_options::recursive);
+  testing::internal::CaptureStderr();
+  auto model = TinyModel();
+  *status = model->Fit(data, WithBackup(folder.path(), 1, 0)).status();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(BackupTest, OtherDataAreToldAndRefusedWhereThePositionIsOutside) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  Status status;
+  EXPECT_EQ(ResumeWith(Data(), folder.path(), &status), "");
+  EXPECT_TRUE(status.ok()) << status.message();
+  const std::string saved =
+      "was saved with other data or batches: 40 examples, shuffled with seed "
+      "1, batches of 4, 10 steps an epoch; here: ";
+  for (const auto& [data, here] : {
+           std::pair<Dataset, const char*>{
+               Points(60).Shuffle(1).Batch(4),
+               "60 examples, shuffled with seed 1, batches of 4, 15 steps"},
+           {Points(40).Shuffle(1).Batch(8), "batches of 8, 5 steps"},
+           {Points(40).Shuffle(2).Batch(4), "shuffled with seed 2"},
+           {Points(40).Batch(4), "not shuffled"},
+       }) {
+    const std::string told = ResumeWith(data, folder.path(), &status);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_NE(told.find(saved), std::string::npos) << told;
+    EXPECT_NE(told.find(here, told.find("here: ")), std::string::npos) << told;
+  }
+  // 5 steps of 4 examples into its second pass.
+  ResumeWith(Points(20).Shuffle(1).Batch(4), folder.path(), &status);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("cannot be resumed"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(BackupTest, OtherCallbacksAreRefusedAsSuch) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  FitOptions options = WithBackup(folder.path(), 1, 0);
+  options.callbacks.push_back(ReduceLROnPlateau());
+  const Status refused = TinyModel()->Fit(Data(), options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.message()).find("saved with other callbacks"),
+            std::string::npos)
+      << refused.message();
+}
+
+TEST(BackupTest, BackupBehindTheLastEpochIsRefusedAndStays) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 1, 15)).ok());
+  FitOptions options = WithBackup(folder.path(), 1, 0);
+  options.epochs = 1;
+  const Status refused = TinyModel()->Fit(Data(), options).status();
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.message())
+                .find("of epoch 2, step 6, but the fit ends with epoch 1"),
+            std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(fs::exists(folder / "checkpoint"));
+}
+
+TEST(BackupTest, BackupIsRemovedOnlyWhenTrainingCompleted) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  EXPECT_TRUE(fs::exists(folder / "backup-1.safetensors"));
+  auto again = TinyModel();
+  ASSERT_TRUE(again->Fit(Data(), WithBackup(folder.path(), 0, 0)).ok());
+  EXPECT_FALSE(fs::exists(folder / "checkpoint"));
+  FitOptions kept = Quiet(2);
+  BackupAndRestoreOptions keep;
+  keep.delete_checkpoint = false;
+  kept.callbacks = {BackupAndRestore(folder.path(), keep)};
+  auto third = TinyModel();
+  ASSERT_TRUE(third->Fit(Data(), kept).ok());
+  EXPECT_TRUE(fs::exists(folder / "checkpoint"));
+  // It has nothing left to do, and does nothing.
+  auto fourth = TinyModel();
+  ASSERT_TRUE(fourth->Fit(Data(), kept).ok());
+  EXPECT_EQ(WeightsOf(fourth.get()), WeightsOf(third.get()));
+}
+
+TEST(BackupTest, BackupOfAnotherModelIsRefusedByTheFirstDifference) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  Sequential other({Input({2}), Dense(17, kRelu), Dense(3)});
+  other.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()});
+  const auto history = other.Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_EQ(history.status().code(), Code::kInvalidArgument);
+  const std::string message = history.status().message();
+  EXPECT_NE(message.find("model/dense/kernel"), std::string::npos) << message;
+  EXPECT_NE(message.find(folder.path()), std::string::npos) << message;
+}
+
+// Where all weights have the same names and shapes too.
+TEST(BackupTest, BackupOfAModelThatComputesOtherwiseIsRefused) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  const auto resume = [&](Model* other) {
+    other->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()});
+    const std::vector<float> before = WeightsOf(other);
+    const Status status =
+        other->Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_EQ(WeightsOf(other), before);
+    return std::string(status.message());
+  };
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  Sequential tanh({Input({2}), Dense(16, kTanh), Dense(3)});
+  expect(resume(&tanh),
+         "layer 1 dense is Dense relu in the file, Dense tanh here");
+  Sequential longer({Input({2}), Dense(16, kRelu), Dense(3), Softmax()});
+  expect(resume(&longer),
+         "layer 3 activation is missing in the file, Activation softmax here");
+  Functional shortcut;
+  const auto x = shortcut.Add(Input({2}));
+  const auto y = shortcut.Add(Dense(16, kRelu), {x});
+  shortcut.Add(Dense(3), {shortcut.Add(Add(), {y, y})});
+  expect(resume(&shortcut),
+         "layer 2 add is Dense in the file, Add of layer 1, 1 here");
+  // What may be tuned in a run.
+  Sequential same({Input({2}), Dense(16, kRelu).KernelInitializer(HeNormal()),
+                   Dense(3).KernelRegularizer(L2())});
+  same.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits),
+               {Accuracy()});
+  const Status status =
+      same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_FALSE(model->Fit(Data(), WithBackup(folder.path(), 0, 12)).ok());
+  std::string bytes = ReadWhole(folder / "backup-1.safetensors");
+  bytes[bytes.size() / 2] ^= 1;
+  WriteWhole(folder / "backup-1.safetensors", bytes);
+  auto again = TinyModel();
+  const auto history = again->Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_EQ(history.status().code(), Code::kCorruption);
+  EXPECT_EQ(again->iterations(), 0);
+}
+
+// A disk that is full, or fails, costs backups and not the training; once it
+// has room again there are backups again.
+TEST(BackupTest, FullDiskIsAWarningAndBackupsComeBackWithSpace) {
+  SimulatedFileSystem files;
+  files.set_capacity(100);
+  FitOptions options = Quiet(3);
+  BackupAndRestoreOptions backup;
+  backup.save_freq = 1;
+  backup.files = &files;
+  backup.background = false;
+  LambdaCallbackOptions lambda;
+  lambda.on_epoch_begin = [&](int64_t epoch) {
+    if (epoch == 1) files.set_capacity(-1);
+  };
+  options.callbacks = {BackupAndRestore("backup", backup),
+                       LambdaCallback(lambda), std::make_shared<Dies>(15)};
+  auto model = TinyModel();
+  testing::internal::CaptureStderr();
+  ASSERT_FALSE(model->Fit(Data(), options).ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("training goes on"), std::string::npos) << said;
+  EXPECT_EQ(model->iterations(), 15);
+
+  files.Kill();
+  int64_t steps = 0;
+  lambda = {};
+  lambda.on_train_batch_end = [&](int64_t, const Logs&) { ++steps; };
+  options.callbacks = {BackupAndRestore("backup", backup),
+                       LambdaCallback(lambda)};
+  auto again = TinyModel();
+  const auto history = again->Fit(Data(), options);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(steps, 15);
+}
+
+// Nobody is told that the state was saved where it was not.
+TEST(BackupTest, InterruptedOnAFullDiskItSaysWhatThereIsToGoOnFrom) {
+  for (const bool background : {false, true}) {
+    for (const int64_t full_from : {0, 9}) {
+      // The simulated disk is one thread's at a time.
+      if (background && full_from > 0) continue;
+      SimulatedFileSystem files;
+      FitOptions options = Quiet(3);
+      BackupAndRestoreOptions backup;
+      backup.save_freq = 7;
+      backup.files = &files;
+      backup.background = background;
+      LambdaCallbackOptions lambda;
+      lambda.on_train_batch_begin = [&](int64_t step) {
+        if (step == full_from) files.set_capacity(0);
+        if (step == 9) raise(SIGTERM);
+      };
+      options.callbacks = {BackupAndRestore("backup", backup),
+                           LambdaCallback(lambda)};
+      auto model = TinyModel();
+      testing::internal::CaptureStderr();
+      const Status status = model->Fit(Data(), options).status();
+      testing::internal::GetCapturedStderr();
+      const std::string message = status.message();
+      EXPECT_EQ(model->iterations(), 10);
+      EXPECT_NE(message.find("interrupted, and no backup was written"),
+                std::string::npos)
+          << message;
+      EXPECT_EQ(message.find("the state was saved"), std::string::npos);
+      if (full_from == 0) {
+        EXPECT_EQ(status.code(), Code::kResourceExhausted) << message;
+      } else {
+        EXPECT_EQ(status.code(), Code::kCancelled) << message;
+        EXPECT_NE(message.find("go on from backup/backup-1.safetensors"),
+                  std::string::npos)
+            << message;
+      }
+    }
+  }
+}
+
+TEST(BackupTest, AnyFailingOperationOfASaveCostsAtMostThatBackup) {
+  auto undisturbed = TinyModel();
+  ASSERT_TRUE(undisturbed->Fit(Data(), Quiet(3)).ok());
+  for (const int error : {EIO, ENOSPC, EINTR}) {
+    for (int64_t operation = 1; operation <= 40; ++operation) {
+      SimulatedFileSystem files;
+      BackupAndRestoreOptions backup;
+      backup.save_freq = 7;
+      backup.files = &files;
+      backup.background = false;
+      FitOptions options = Quiet(3);
+      LambdaCallbackOptions lambda;
+      lambda.on_epoch_begin = [&](int64_t epoch) {
+        if (epoch == 1) files.FailAfter(operation, error);
+      };
+      options.callbacks = {BackupAndRestore("backup", backup),
+                           LambdaCallback(lambda), std::make_shared<Dies>(29)};
+      auto model = TinyModel();
+      testing::internal::CaptureStderr();
+      ASSERT_FALSE(model->Fit(Data(), options).ok());
+      EXPECT_EQ(model->iterations(), 29) << operation;
+      files.Kill();
+      options.callbacks = {BackupAndRestore("backup", backup)};
+      auto again = TinyModel();
+      const auto history = again->Fit(Data(), options);
+      testing::internal::GetCapturedStderr();
+      ASSERT_TRUE(history.ok()) << history.status().message();
+      EXPECT_EQ(WeightsOf(again.get()), WeightsOf(undisturbed.get()))
+          << operation << " " << error;
+    }
+  }
+}
+
+TEST(BackupTest, SecondProcessOnOneDirectoryIsRefusedByName) {
+  TempFolder folder;
+  std::unique_ptr<CheckpointDirectory> held;
+  ASSERT_TRUE(CheckpointDirectory::Open(folder.path(), {}, &held).ok());
+  auto model = TinyModel();
+  const auto history = model->Fit(Data(), WithBackup(folder.path(), 0, 0));
+  EXPECT_FALSE(history.ok());
+  EXPECT_NE(std::string(history.status().message()).find(folder.path()),
+            std::string::npos);
+}
+
+TEST(BackupTest, WrongOptionsAreErrors) {
+  auto model = TinyModel();
+  auto empty = model->Fit(Data(), WithBackup("", 0, 0));
+  EXPECT_EQ(empty.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(empty.status().message())
+                .find("Empty `backup_dir` argument passed"),
+            std::string::npos);
+  EXPECT_EQ(model->Fit(Data(), WithBackup("x", -1, 0)).status().code(),
+            Code::kInvalidArgument);
+  const auto unwritable = model->Fit(Data(), WithBackup("/proc/backup", 0, 0));
+  EXPECT_FALSE(unwritable.ok());
+  EXPECT_NE(std::string(unwritable.status().message()).find("/proc/backup"),
+            std::string::npos);
+}
+
+// After the fit, however many backups it had, a signal does what it did before.
+TEST(BackupTest, SignalsAreGivenBackWhenTheFitHasReturned) {
+  TempFolder folder;
+  static volatile sig_atomic_t heard;
+  heard = 0;
+  struct sigaction own = {}, before = {}, after = {};
+  own.sa_handler = [](int) { heard = heard + 1; };
+  ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  for (int backups = 1; backups <= 3; ++backups) {
+    FitOptions options = Quiet(1);
+    for (int i = 0; i < backups; ++i) {
+      options.callbacks.push_back(BackupAndRestore(folder / std::to_string(i)));
+    }
+    auto model = TinyModel();
+    ASSERT_TRUE(model->Fit(Data(), options).ok());
+    raise(SIGTERM);
+    raise(SIGTERM);
+    EXPECT_EQ(heard, 2 * backups);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, &before, &after), 0);
+  EXPECT_EQ(after.sa_handler, own.sa_handler);
+}
+
+TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
+  class Counts final : public Callback {
+   public:
+    explicit Counts(int64_t by) : by_(by) {}
+    const char* name() const override { return "counts"; }
+    Status OnTrainBatchEnd(FitState&, const Logs&) override {
+      total += by_;
+      return Status();
+    }
+    void AppendState(std::vector<StateSpan>* spans) override {
+      spans->push_back({"callback/counts/total", DType::kInt64, {}, &total});
+    }
+    int64_t total = 0;
+
+   private:
+    const int64_t by_;
+  };
+  TempFolder folder;
+  const auto fit = [&](int64_t die_at, std::vector<int64_t>* totals) {
+    FitOptions options = WithBackup(folder.path(), 1, die_at);
+    const auto ones = std::make_shared<Counts>(1);
+    const auto tens = std::make_shared<Counts>(10);
+    options.callbacks.push_back(ones);
+    options.callbacks.push_back(tens);
+    const Status status = TinyModel()->Fit(Data(), options).status();
+    *totals = {ones->total, tens->total};
+    return status;
+  };
+  std::vector<int64_t> totals;
+  ASSERT_FALSE(fit(15, &totals).ok());
+  const Status status = fit(0, &totals);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(totals, (std::vector<int64_t>{30, 300}));
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,373 @@
+#include "io/checkpoint/inspect.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../../support/simulated_file_system.h"
+#include "../../support/some_state.h"
+#include "../../support/tiny_model.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/model_file.h"
+#include "io/data/npy.h"
+#include "io/data/npz.h"
+#include "io/keras/json.h"
+
+namespace ringlet {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+// Spans of the test's own, in a file of the simulated disk.
+class Spans final : public Saveable {
+ public:
+  explicit Spans(std::vector<StateSpan> spans) : spans_(std::move(spans)) {}
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->insert(spans->end(), spans_.begin(), spans_.end());
+  }
+
+ private:
+  const std::vector<StateSpan> spans_;
+};
+
+class InspectTest : public testing::Test {
+ protected:
+  InspectTest() { EXPECT_TRUE(files_.MakeDirectory("d").ok()); }
+
+  void Save(const std::string& path, const std::vector<StateSpan>& spans,
+            const Metadata& metadata = {}, Storage weights = Storage::kF32) {
+    Spans state(spans);
+    SaveOptions options;
+    options.files = &files_;
+    options.weights = weights;
+    const Status status = SaveCheckpoint(path, {&state}, metadata, options);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  FileInfo Inspect(const std::string& path) {
+    FileInfo info;
+    const Status status = InspectFile(path, &info, &files_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return info;
+  }
+  FileComparison Compare(size_t most = 20) {
+    FileComparison comparison;
+    const Status status =
+        CompareFiles("d/a", "d/b", &comparison, most, &files_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return comparison;
+  }
+
+  SimulatedFileSystem files_;
+};
+
+TEST_F(InspectTest, TensorsAreListedWithTheirStatistics) {
+  float kernel[6] = {1, -2, 0.5f, NAN, kInf, 2.5f};
+  int64_t step = -7;
+  uint8_t bytes[2] = {255, 1};
+  double mean[2] = {0.25, 0.75};
+  int32_t ints[3] = {-1, 5, 2};
+  float nothing = 0;
+  Save("d/a",
+       {{"model/dense/kernel", DType::kFloat32, {2, 3}, kernel},
+        {"fit/step", DType::kInt64, {}, &step},
+        {"bytes", DType::kUint8, {2}, bytes},
+        {"mean", DType::kFloat64, {2}, mean},
+        {"ints", DType::kInt32, {3}, ints},
+        {"none", DType::kFloat32, {0, 4}, &nothing}},
+       {{"note", "two\nlines"}});
+  const FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.bytes, static_cast<int64_t>(files_.Content("d/a")->size()));
+  EXPECT_EQ(info.verification, Verification::kVerified);
+  EXPECT_EQ(info.metadata.at("note"), "two\nlines");
+  ASSERT_EQ(info.tensors.size(), 6u);
+  const auto expect = [&](const char* name, double min, double max,
+                          double mean_of, int64_t not_finite) {
+    for (const TensorInfo& tensor : info.tensors) {
+      if (tensor.name != name) continue;
+      EXPECT_EQ(tensor.min, min) << name;
+      EXPECT_EQ(tensor.max, max) << name;
+      EXPECT_EQ(tensor.mean, mean_of) << name;
+      EXPECT_EQ(tensor.not_finite, not_finite) << name;
+      return;
+    }
+    ADD_FAILURE() << name;
+  };
+  expect("model/dense/kernel", -2, 2.5, 0.5, 2);
+  expect("fit/step", -7, -7, -7, 0);
+  expect("bytes", 1, 255, 128, 0);
+  expect("mean", 0.25, 0.75, 0.5, 0);
+  expect("ints", -1, 5, 2, 0);
+  expect("none", 0, 0, 0, 0);
+
+  const std::string text = ToText(info);
+  EXPECT_NE(text.find("6 tensors, verified\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("two?lines\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("model/dense/kernel  F32  (2, 3)  min -2    max 2.5   "
+                      "mean 0.5  2 not finite\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(InspectTest, HalfPrecisionIsReadAsItIsStored) {
+  float kernel[2] = {1, 1.0009765625f};
+  Save("d/a", {{"model/k", DType::kFloat32, {2}, kernel}}, {}, Storage::kBF16);
+  const FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.tensors[0].storage, Storage::kBF16);
+  EXPECT_EQ(info.tensors[0].max, 1);
+}
+
+TEST_F(InspectTest, JsonHoldsAll) {
+  auto model = TinyModel(Adam(0.01f));
+  SaveModelOptions options;
+  options.files = &files_;
+  options.metadata = {{"note", "a \"quote\"\n"}};
+  ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+  const FileInfo info = Inspect("d/a");
+  Json json;
+  const Status status = Json::Parse(ToJson(info), "info", &json);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(json["path"].text(), "d/a");
+  EXPECT_EQ(json["bytes"].number(), static_cast<double>(info.bytes));
+  EXPECT_EQ(json["verification"].text(), "verified");
+  EXPECT_EQ(json["metadata"]["note"].text(), "a \"quote\"\n");
+  EXPECT_EQ(json["metadata"]["model"].text(), info.metadata.at("model"));
+  ASSERT_EQ(json["tensors"].size(), static_cast<int>(info.tensors.size()));
+  const Json first = json["tensors"].first();
+  EXPECT_EQ(first["name"].text(), "model/dense/kernel");
+  EXPECT_EQ(first["dtype"].text(), "F32");
+  EXPECT_EQ(first["shape"].size(), 2);
+  EXPECT_EQ(first["shape"].first().next().number(), 16);
+  EXPECT_EQ(first["min"].number(), info.tensors[0].min);
+  EXPECT_EQ(first["not_finite"].number(), 0);
+}
+
+TEST_F(InspectTest, ADamagedTensorIsNamedAndTheOthersAreListed) {
+  float a[2] = {1, 2}, b[64] = {3};
+  Save("d/a",
+       {{"a", DType::kFloat32, {2}, a}, {"b", DType::kFloat32, {64}, b}});
+  const FileInfo whole = Inspect("d/a");
+  std::string* bytes = files_.Content("d/a");
+  // Tensor b ends where the footer of 28 bytes begins.
+  (*bytes)[bytes->size() - 29] ^= 1;
+  const FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.verification, Verification::kDamaged);
+  EXPECT_NE(info.damage.find("'b'"), std::string::npos) << info.damage;
+  EXPECT_FALSE(info.tensors[0].damaged);
+  EXPECT_EQ(info.tensors[0].max, 2);
+  EXPECT_TRUE(info.tensors[1].damaged);
+  EXPECT_NE(ToText(info).find("DAMAGED"), std::string::npos);
+  EXPECT_NE(ToJson(info).find("\"damaged\":true"), std::string::npos);
+  FileComparison comparison;
+  EXPECT_EQ(CompareFiles("d/a", "d/a", &comparison, 20, &files_).code(),
+            Code::kCorruption);
+}
+
+TEST_F(InspectTest, APlainFileIsUnverified) {
+  float a[2] = {1, 2};
+  SafetensorsWriter writer;
+  SafetensorsWriter::Options plain;
+  plain.profile = false;
+  ASSERT_TRUE(writer.Plan({{"a", DType::kFloat32, {2}, a}}, {}, plain).ok());
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/a", &file).ok());
+  ASSERT_TRUE(writer.Write(file.get()).ok());
+  const FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.verification, Verification::kUnverified);
+  EXPECT_EQ(info.tensors.size(), 1u);
+}
+
+TEST_F(InspectTest, WhatIsNoFileIsAnError) {
+  FileInfo info;
+  EXPECT_EQ(InspectFile("d/none", &info, &files_).code(), Code::kNotFound);
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/a", &file).ok());
+  ASSERT_TRUE(file->Write("not a file", 10).ok());
+  EXPECT_EQ(InspectFile("d/a", &info, &files_).code(), Code::kCorruption);
+  FileComparison comparison;
+  EXPECT_EQ(CompareFiles("d/a", "d/none", &comparison, 20, &files_).code(),
+            Code::kCorruption);
+}
+
+TEST_F(InspectTest, ArraysOfNumpyAreListedAndCompared) {
+  const float kernel[4] = {1, -2, 0.5f, 2.5f};
+  const int64_t steps[1] = {3};
+  for (const char* path : {"d/a", "d/b"}) {
+    NpzWriter npz;
+    ASSERT_TRUE(npz.Open(&files_, path).ok());
+    ASSERT_TRUE(npz.Add("dense/kernel", DType::kFloat32, {2, 2}, kernel).ok());
+    ASSERT_TRUE(npz.Add("steps", DType::kInt64, {1}, steps).ok());
+    ASSERT_TRUE(npz.Finish().ok());
+  }
+  FileInfo info = Inspect("d/a");
+  EXPECT_EQ(info.format, "npz");
+  EXPECT_EQ(info.verification, Verification::kVerified);
+  ASSERT_EQ(info.tensors.size(), 2u);
+  EXPECT_EQ(info.tensors[0].mean, 0.5);
+  EXPECT_NE(ToText(info).find(" bytes, npz, 2 tensors, verified\n"),
+            std::string::npos)
+      << ToText(info);
+  FileComparison comparison = Compare();
+  EXPECT_TRUE(comparison.same());
+  EXPECT_EQ(comparison.tensors_compared, 2);
+
+  // Beside a file of ringlet's, whose metadata and prefix they do not have.
+  float own[4] = {1, -2, 0.5f, 2.5f};
+  int64_t own_steps = 4;
+  ASSERT_TRUE(files_.Remove("d/b").ok());
+  Save("d/b",
+       {{"model/dense/kernel", DType::kFloat32, {2, 2}, own},
+        {"steps", DType::kInt64, {1}, &own_steps}},
+       {{"epoch", "1"}});
+  comparison = Compare();
+  ASSERT_EQ(comparison.first.size(), 1u);
+  EXPECT_EQ(comparison.first[0].name, "steps");
+  EXPECT_EQ(comparison.first[0].kind, FileDifference::Kind::kValues);
+
+  // One array alone, whole and cut.
+  const std::string bytes =
+      NpyHeader(DType::kFloat64, {2}) + std::string(16, '\0');
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/n", &file).ok());
+  ASSERT_TRUE(file->Write(bytes.data(), bytes.size()).ok());
+  info = Inspect("d/n");
+  EXPECT_EQ(info.format, "npy");
+  EXPECT_EQ(info.verification, Verification::kUnverified);
+  ASSERT_EQ(info.tensors.size(), 1u);
+  EXPECT_EQ(info.tensors[0].name, "arr_0");
+  EXPECT_EQ(info.tensors[0].storage, Storage::kF64);
+  for (size_t n = 6; n < bytes.size(); ++n) {
+    ASSERT_TRUE(files_.Remove("d/n").ok());
+    ASSERT_TRUE(files_.Create("d/n", &file).ok());
+    ASSERT_TRUE(file->Write(bytes.data(), n).ok());
+    EXPECT_EQ(InspectFile("d/n", &info, &files_).code(), Code::kCorruption)
+        << n;
+  }
+}
+
+TEST_F(InspectTest, OfAnyOtherFileItIsSaidWhatItIs) {
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(files_.Create("d/t", &file).ok());
+  ASSERT_TRUE(file->Write("a,b\n1,2\n", 8).ok());
+  const FileInfo info = Inspect("d/t");
+  EXPECT_EQ(info.format, "csv");
+  EXPECT_EQ(ToText(info),
+            "d/t: 8 bytes, a table in text (CSV)\nas data: \"csv\" of "
+            "RUN.json, --csv\n");
+  Json json;
+  ASSERT_TRUE(Json::Parse(ToJson(info), "info", &json).ok());
+  EXPECT_EQ(json["format"].text(), "csv");
+  EXPECT_EQ(json["advice"].text(), info.advice);
+  FileComparison comparison;
+  const Status status = CompareFiles("d/t", "d/t", &comparison, 20, &files_);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+}
+
+TEST_F(InspectTest, AModelsFileShowsLayersAndWhatItsRateIs) {
+  SaveModelOptions options;
+  options.files = &files_;
+  const struct {
+    Optimizer optimizer;
+    const char *compiled, *note;
+  } cases[] = {
+      {SGD(0.5f), "SGD, learning rate 0.5; ", "as compiled, 0.5"},
+      {Adam(CosineDecay(0.1f, 9)), "Adam, learning rate CosineDecay; ",
+       "the schedule CosineDecay"},
+      {SGD(PiecewiseConstantDecay({1}, {1.f, 2.f})),
+       "SGD, learning rate PiecewiseConstantDecay; ",
+       "the schedule PiecewiseConstantDecay"},
+  };
+  for (const auto& c : cases) {
+    auto model = TinyModel(c.optimizer);
+    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    FileInfo info = Inspect("d/a");
+    EXPECT_EQ(info.summary, model->Summary());
+    EXPECT_EQ(info.compiled.find(c.compiled), 0u) << info.compiled;
+    EXPECT_EQ(info.tensors.back().name, "optimizer/learning_rate");
+    EXPECT_EQ(info.tensors.back().note, c.note);
+    std::string summary, compiled;
+    ASSERT_TRUE(SummarizeModelFile("d/a", &summary, &compiled, &files_).ok());
+    EXPECT_EQ(summary, info.summary);
+    EXPECT_EQ(compiled, info.compiled);
+    // One that was set is a number as any other.
+    model->SetLearningRate(0.25f);
+    ASSERT_TRUE(SaveModel(model.get(), "d/a", options).ok());
+    info = Inspect("d/a");
+    EXPECT_EQ(info.tensors.back().note, "");
+    EXPECT_EQ(info.tensors.back().max, 0.25);
+  }
+}
+
+TEST_F(InspectTest, EqualFilesHaveNoDifference) {
+  float a[3] = {1, NAN, -0.0f};
+  int64_t step = 3;
+  Save("d/a",
+       {{"a", DType::kFloat32, {3}, a}, {"s", DType::kInt64, {}, &step}});
+  // In another order.
+  Save("d/b",
+       {{"s", DType::kInt64, {}, &step}, {"a", DType::kFloat32, {3}, a}});
+  const FileComparison comparison = Compare();
+  EXPECT_TRUE(comparison.same());
+  EXPECT_EQ(comparison.tensors_compared, 2);
+  EXPECT_EQ(ToText(comparison),
+            "A: d/a\nB: d/b\nno difference in metadata and 2 tensors\n");
+}
+
+TEST_F(InspectTest, EveryKindOfDifferenceIsNamed) {
+  float a[4] = {1, 2, 3, 4}, b[4] = {1, 2.5f, 3, 3};
+  float x[3] = {0, NAN, 1}, y[3] = {-0.0f, 1, 1};
+  int32_t whole[4] = {1, 2, 3, 4};
+  Save("d/a",
+       {{"values", DType::kFloat32, {4}, a},
+        {"zeros", DType::kFloat32, {3}, x},
+        {"shape", DType::kFloat32, {4}, a},
+        {"dtype", DType::kFloat32, {4}, a},
+        {"gone", DType::kFloat32, {4}, a}},
+       {{"epoch", "3"}, {"only", "a"}});
+  Save("d/b",
+       {{"values", DType::kFloat32, {4}, b},
+        {"zeros", DType::kFloat32, {3}, y},
+        {"shape", DType::kFloat32, {2, 2}, a},
+        {"dtype", DType::kInt32, {4}, whole},
+        {"new", DType::kFloat32, {4}, a}},
+       {{"epoch", "4"}, {"other", "b"}});
+  const FileComparison comparison = Compare();
+  EXPECT_EQ(ToText(comparison),
+            "A: d/a\nB: d/b\n"
+            "metadata 'epoch': '3' in A, '4' in B\n"
+            "metadata 'only': only in A\n"
+            "metadata 'other': only in B\n"
+            "tensor 'values': 2 of 4 elements differ, from element 1 on, by "
+            "at most 1\n"
+            "tensor 'zeros': 2 of 3 elements differ, from element 0 on, by at "
+            "most inf\n"
+            "tensor 'shape': shape (4,) in A, (2, 2) in B\n"
+            "tensor 'dtype': dtype F32 in A, I32 in B\n"
+            "tensor 'gone': only in A\n"
+            "tensor 'new': only in B\n");
+  EXPECT_EQ(comparison.count, 9);
+  Json json;
+  ASSERT_TRUE(Json::Parse(ToJson(comparison), "diff", &json).ok());
+  EXPECT_FALSE(json["same"].truth());
+  EXPECT_EQ(json["count"].number(), 9);
+  EXPECT_EQ(json["first"].size(), 9);
+
+  const FileComparison cut = Compare(/*most=*/2);
+  EXPECT_EQ(cut.first.size(), 2u);
+  EXPECT_EQ(cut.count, 9);
+  EXPECT_NE(ToText(cut).find("and 7 more differences"), std::string::npos);
+}
+
+TEST_F(InspectTest, HalfPrecisionIsComparedWithTheExact) {
+  float a[2] = {1, 1.0009765625f};
+  Save("d/a", {{"model/k", DType::kFloat32, {2}, a}});
+  Save("d/b", {{"model/k", DType::kFloat32, {2}, a}}, {}, Storage::kBF16);
+  const FileComparison comparison = Compare();
+  ASSERT_EQ(comparison.first.size(), 2u);
+  EXPECT_EQ(comparison.first[0].kind, FileDifference::Kind::kDType);
+  EXPECT_EQ(comparison.first[1].differing, 1);
+  EXPECT_EQ(comparison.first[1].largest, 0.0009765625);
+}
+
+}  // namespace
+}  // namespace ringlet

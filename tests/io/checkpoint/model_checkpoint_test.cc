@@ -1,0 +1,536 @@
+#include "io/checkpoint/model_checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <map>
+
+#include "../../support/python.h"
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "io/checkpoint/backup_and_restore.h"
+#include "io/checkpoint/model_file.h"
+#include "io/files/format_path.h"
+
+namespace ringlet {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// --- file names -------------------------------------------------------------
+
+PathField Whole(const std::string& name, int64_t value) {
+  return {name, true, value, 0};
+}
+PathField Float(const std::string& name, double value) {
+  return {name, false, 0, value};
+}
+
+std::string Formatted(const std::string& text,
+                      const std::vector<PathField>& fields) {
+  std::string path;
+  const Status status = FormatPath(text, fields, &path);
+  return status.ok() ? path : status.message();
+}
+
+TEST(FormatPathTest, FollowsPythonsFormat) {
+  const std::vector<PathField> fields = {
+      Whole("epoch", 3), Float("val_loss", 0.38349), Float("big", 1e16),
+      Float("small", -1.5e-5), Float("one", 1)};
+  EXPECT_EQ(Formatted("plain", fields), "plain");
+  EXPECT_EQ(Formatted("{epoch:02d}-{val_loss:.2f}.x", fields), "03-0.38.x");
+  EXPECT_EQ(Formatted("{epoch}{epoch:d}{epoch:4}{epoch:04}", fields),
+            "33   30003");
+  EXPECT_EQ(Formatted("{val_loss}|{big}|{small}|{one}", fields),
+            "0.38349|1e+16|-1.5e-05|1.0");
+  EXPECT_EQ(
+      Formatted("{small:.1e}|{small:010.2f}|{big:.3g}|{epoch:.1f}", fields),
+      "-1.5e-05|-000000.00|1e+16|3.0");
+  EXPECT_EQ(Formatted("{{{epoch}}}", fields), "{3}");
+  EXPECT_EQ(Formatted("{nan}{inf:.2f}",
+                      {Float("nan", -NAN), Float("inf", -INFINITY)}),
+            "nan-inf");
+}
+
+TEST(FormatPathTest, WhatCannotBeFormattedIsNamedAsKerasDoes) {
+  const std::vector<PathField> fields = {Whole("epoch", 3), Float("loss", 1)};
+  EXPECT_EQ(Formatted("{val_acc:.2f}.x", fields),
+            "Failed to format this callback filepath: \"{val_acc:.2f}.x\". "
+            "Reason: 'val_acc'; known are 'epoch', 'loss'");
+  EXPECT_NE(Formatted("{loss:d}", fields).find("Unknown format code 'd'"),
+            std::string::npos);
+  for (const char* bad :
+       {"{", "}", "{epoch", "{}", "{:d}", "{epoch:x}", "{loss:.f}", "{loss:.3}",
+        "{epoch:.2d}", "{epoch:100d}", "{epoch!r}", "{a{b}}", "{epoch:02d",
+        "a}b", "{epoch: 3d}", "{loss:.2ff}", "{epoch:+d}"}) {
+    std::string path;
+    const Status status = FormatPath(bad, fields, &path);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << bad;
+    EXPECT_NE(std::string(status.message()).find(bad), std::string::npos);
+    EXPECT_FALSE(CheckPathFormat(bad).ok()) << bad;
+  }
+}
+
+TEST(FormatPathTest, AgreesWithPython) {
+  if (!HavePython()) GTEST_SKIP() << "no python3";
+  const char* specs[] = {"",     ":f",   ":.0f", ":.2f", ":.3f",  ":8.2f",
+                         ":e",   ":.0e", ":.3e", ":g",   ":.0g",  ":.3g",
+                         ":.8g", ":09",  ":12",  ":015", ":012e", ":.17g"};
+  const double values[] = {0,       -0.0, 1,      0.1,   -2.5,    1e-4,
+                           9.99e-5, 1e15, 1e16,   12345, 1e22,    0.125,
+                           0.5,     1.5,  1e-300, 1e300, 2.0 / 3, 123456789};
+  std::string program = "'for v in (";
+  for (const double value : values) {
+    program += Formatted("{v}", {Float("v", value)}) + ",";
+  }
+  program += "):\n";
+  for (const char* spec : specs) {
+    program += std::string("  print(\"{v") + spec + "}\".format(v=v))\n";
+  }
+  const Names lines = RunPython("-c " + program + "'");
+  size_t at = 0;
+  ASSERT_EQ(lines.size(), std::size(values) * std::size(specs));
+  for (const double value : values) {
+    for (const char* spec : specs) {
+      EXPECT_EQ(Formatted(std::string("{v") + spec + "}", {Float("v", value)}),
+                lines[at++])
+          << spec;
+    }
+  }
+}
+
+// --- the callback -----------------------------------------------------------
+
+// Gives the logs a "score" by epoch.
+class Scores final : public Callback {
+ public:
+  explicit Scores(std::vector<double> scores) : scores_(std::move(scores)) {}
+  const char* name() const override { return "scores"; }
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    if (fit.epoch < static_cast<int64_t>(scores_.size())) {
+      logs->Set("score", scores_[static_cast<size_t>(fit.epoch)]);
+    }
+    return Status();
+  }
+
+ private:
+  const std::vector<double> scores_;
+};
+
+// Remembers the weights at the end of each epoch.
+class Weights final : public Callback {
+ public:
+  const char* name() const override { return "weights"; }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    of_epoch.push_back(WeightsOf(fit.model));
+    return Status();
+  }
+  std::vector<std::vector<float>> of_epoch;
+};
+
+// A run on a disk of its own.
+struct Trial {
+  SimulatedFileSystem files;
+  std::shared_ptr<Weights> weights = std::make_shared<Weights>();
+  std::string out, err;
+
+  Status Fit(const std::string& filepath, ModelCheckpointOptions options,
+             int64_t epochs, const std::vector<double>& scores = {}) {
+    options.files = &files;
+    auto model = TinyModel();
+    FitOptions fit = Quiet(epochs);
+    fit.validation_data = Points(24, 9).Batch(24);
+    fit.callbacks = {weights, std::make_shared<Scores>(scores),
+                     ModelCheckpoint(filepath, options)};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Status status = model->Fit(Points(48).Batch(8), fit).status();
+    out = testing::internal::GetCapturedStdout();
+    err = testing::internal::GetCapturedStderr();
+    return status;
+  }
+
+  bool Holds(const std::string& path, size_t epoch) {
+    std::unique_ptr<Model> loaded;
+    const Status status = LoadModel(path, &loaded, {}, &files);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return status.ok() && WeightsOf(loaded.get()) == weights->of_epoch[epoch];
+  }
+};
+
+ModelCheckpointOptions BestScore() {
+  ModelCheckpointOptions options;
+  options.monitor = "score";
+  options.mode = MonitorMode::kMax;
+  options.save_best_only = true;
+  options.verbose = 1;
+  return options;
+}
+
+TEST(ModelCheckpointTest, SavesAfterEveryEpochUnderItsName) {
+  Trial run;
+  ModelCheckpointOptions options;
+  options.verbose = 1;
+  const Status status = run.Fit("d/sub/{epoch:02d}-{score:.2f}.safetensors",
+                                options, 2, {0.25, 0.5});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(run.files.Paths(),
+            (Names{"d/sub/01-0.25.safetensors", "d/sub/02-0.50.safetensors"}));
+  EXPECT_EQ(run.out,
+            "\nEpoch 1: saving model to d/sub/01-0.25.safetensors\n"
+            "\nEpoch 1: finished saving model to d/sub/01-0.25.safetensors\n"
+            "\nEpoch 2: saving model to d/sub/02-0.50.safetensors\n"
+            "\nEpoch 2: finished saving model to d/sub/02-0.50.safetensors\n");
+  EXPECT_TRUE(run.Holds("d/sub/01-0.25.safetensors", 0));
+  EXPECT_TRUE(run.Holds("d/sub/02-0.50.safetensors", 1));
+}
+
+TEST(ModelCheckpointTest, ValidationLogsAreInTheName) {
+  Trial run;
+  ASSERT_TRUE(run.Fit("d/{val_accuracy:.3f}{val_loss:.0f}.safetensors",
+                      ModelCheckpointOptions(), 1)
+                  .ok());
+  EXPECT_EQ(run.files.Paths().size(), 1u);
+}
+
+TEST(ModelCheckpointTest, SaveBestOnlySavesWhatBeatsTheBest) {
+  Trial run;
+  const Status status =
+      run.Fit("d/best.safetensors", BestScore(), 4, {0.5, 0.9, 0.75, 0.8});
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(run.Holds("d/best.safetensors", 1));
+  EXPECT_EQ(run.out,
+            "\nEpoch 1: score improved from None to 0.50000, saving model to "
+            "d/best.safetensors\n"
+            "\nEpoch 1: finished saving model to d/best.safetensors\n"
+            "\nEpoch 2: score improved from 0.50000 to 0.90000, saving model "
+            "to d/best.safetensors\n"
+            "\nEpoch 2: finished saving model to d/best.safetensors\n"
+            "\nEpoch 3: score did not improve from 0.90000\n"
+            "\nEpoch 4: score did not improve from 0.90000\n");
+}
+
+TEST(ModelCheckpointTest, TheInitialValueThresholdIsToBeBeaten) {
+  Trial run;
+  ModelCheckpointOptions options = BestScore();
+  options.mode = MonitorMode::kMin;
+  options.initial_value_threshold = 0.4;
+  ASSERT_TRUE(
+      run.Fit("d/{epoch}.safetensors", options, 3, {0.5, 0.4, 0.3}).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/3.safetensors"}));
+  EXPECT_NE(run.out.find("Epoch 1: score did not improve from 0.40000"),
+            std::string::npos)
+      << run.out;
+}
+
+// Keras's on_train_begin forgets neither; what a second fit is to beat is in
+// the file.
+TEST(ModelCheckpointTest, ItsBestAndItsCountLastFromOneFitToTheNext) {
+  Trial run;
+  ModelCheckpointOptions best = BestScore(), every;
+  best.files = every.files = &run.files;
+  every.save_freq = 4;  // epochs have 6
+  auto model = TinyModel();
+  FitOptions fit = Quiet(1);
+  fit.callbacks = {
+      run.weights, nullptr, ModelCheckpoint("d/best.safetensors", best),
+      ModelCheckpoint("d/every-{epoch}-{batch}.safetensors", every)};
+  std::string out;
+  for (const double score : {0.5, 0.4, 0.6}) {
+    fit.callbacks[1] = std::make_shared<Scores>(std::vector<double>{score});
+    testing::internal::CaptureStdout();
+    ASSERT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+    out = testing::internal::GetCapturedStdout();
+    const size_t best_fit = score == 0.6 ? 2 : 0;
+    EXPECT_TRUE(run.Holds("d/best.safetensors", best_fit)) << score;
+    if (score != 0.4) continue;
+    EXPECT_NE(out.find("score did not improve from 0.50000"), std::string::npos)
+        << out;
+  }
+  EXPECT_EQ(run.files.Paths(),
+            (Names{"d/best.safetensors", "d/every-1-2.safetensors",
+                   "d/every-1-4.safetensors", "d/every-1-6.safetensors"}));
+}
+
+TEST(ModelCheckpointTest, WithoutTheMonitoredValueItWarnsAndSaves) {
+  Trial run;
+  ASSERT_TRUE(run.Fit("d/{epoch}.safetensors", BestScore(), 2, {0.5}).ok());
+  EXPECT_EQ(run.files.Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
+  EXPECT_EQ(run.err,
+            "warning: Can save best model only with score available.\n");
+}
+
+TEST(ModelCheckpointTest, BatchesAreCountedAcrossEpochs) {
+  Trial run;
+  ModelCheckpointOptions options;
+  options.save_freq = 4;  // epochs have 6
+  ASSERT_TRUE(run.Fit("d/{epoch}-{batch:02d}.safetensors", options, 2).ok());
+  EXPECT_EQ(run.files.Paths(),
+            (Names{"d/1-04.safetensors", "d/2-02.safetensors",
+                   "d/2-06.safetensors"}));
+  EXPECT_TRUE(run.Holds("d/2-06.safetensors", 1));
+}
+
+TEST(ModelCheckpointTest, WeightsAloneHaveASuffixOfTheirOwn) {
+  Trial run;
+  ModelCheckpointOptions options;
+  options.save_weights_only = true;
+  Status status = run.Fit("d/a.safetensors", options, 1);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_STREQ(status.message(),
+               "model_checkpoint: The filepath provided must end in "
+               "`.weights.safetensors` when `save_weights_only=True`. "
+               "Received: filepath=d/a.safetensors");
+  ASSERT_TRUE(run.Fit("d/a.weights.safetensors", options, 1).ok());
+  auto model = TinyModel();
+  LoadWeightsOptions loading;
+  loading.files = &run.files;
+  EXPECT_TRUE(
+      LoadWeights(model.get(), "d/a.weights.safetensors", loading).ok());
+  EXPECT_EQ(WeightsOf(model.get()), run.weights->of_epoch[0]);
+}
+
+TEST(ModelCheckpointTest, WrongArgumentsAreErrorsOfFit) {
+  const auto message = [](const std::string& path,
+                          const ModelCheckpointOptions& options) {
+    Trial run;
+    const Status status = run.Fit(path, options, 1, {0.5});
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << path;
+    return std::string(status.message());
+  };
+  ModelCheckpointOptions options;
+  EXPECT_NE(message("d/m.keras", options).find("must end in `.safetensors`"),
+            std::string::npos);
+  EXPECT_NE(message("d/{epoch:q}.safetensors", options).find("{epoch:q}"),
+            std::string::npos);
+  EXPECT_NE(message("d/{val_acc}.safetensors", options)
+                .find("Failed to format this callback filepath: "
+                      "\"d/{val_acc}.safetensors\". Reason: 'val_acc'"),
+            std::string::npos);
+  EXPECT_NE(message("d/{batch}.safetensors", options).find("'batch'"),
+            std::string::npos);
+  options.save_freq = -1;
+  EXPECT_NE(message("d/m.safetensors", options).find("save_freq"),
+            std::string::npos);
+  options.save_freq = 0;
+  options.save_best_only = true;
+  options.monitor = "val_los";
+  EXPECT_NE(message("d/m.safetensors", options).find("val_los"),
+            std::string::npos);
+}
+
+// Counts the steps that were taken.
+class Steps final : public Callback {
+ public:
+  const char* name() const override { return "steps"; }
+  bool NamesInLogs(std::vector<std::string>* names) const override {
+    names->push_back("steps");
+    return true;
+  }
+  Status OnTrainBatchEnd(FitState&, const Logs&) override {
+    ++taken;
+    return Status();
+  }
+  Status OnEpochEnd(FitState&, Logs* logs) override {
+    logs->Set("steps", taken);
+    return Status();
+  }
+  int taken = 0;
+};
+
+TEST(ModelCheckpointTest, AWrongNameInThePathIsAnErrorBeforeTheFirstStep) {
+  const struct {
+    const char* path;
+    int64_t save_freq;
+    bool validates;
+    int64_t validation_freq;
+    std::vector<int64_t> validation_epochs;
+    const char* says;  // "" where it is right
+  } cases[] = {
+      {"{val_los}", 0, true, 1, {}, "nearest known is 'val_loss'"},
+      {"{val_accuracy}{val_loss}{loss}{epoch}", 0, true, 1, {}, ""},
+      {"{acuracy:.2f}", 0, false, 1, {}, "nearest known is 'accuracy'"},
+      {"{loss:d}", 0, false, 1, {}, "Unknown format code 'd'"},
+      {"{val_loss}", 0, false, 1, {}, "needs validation data"},
+      {"{val_loss}", 0, true, 2, {}, "leaves out some"},
+      {"{val_loss}", 0, true, 1, {1}, "leaves out some"},
+      {"{val_loss}", 0, true, 1, {2, 1}, ""},
+      {"{batch}", 0, true, 1, {}, "'batch'"},
+      {"{batch}-{loss}", 3, true, 1, {}, ""},
+      {"{val_loss}", 3, true, 1, {}, "'val_loss'"},
+      {"{steps}", 3, true, 1, {}, "'steps'"},
+      {"{steps}-{learning_rate}", 0, true, 1, {}, ""},
+      {"{step}", 0, true, 1, {}, "nearest known is 'steps'"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.path);
+    SimulatedFileSystem files;
+    ModelCheckpointOptions options;
+    options.files = &files;
+    options.save_freq = c.save_freq;
+    auto model = TinyModel();
+    FitOptions fit = Quiet(2);
+    if (c.validates) fit.validation_data = Points(24, 9).Batch(24);
+    fit.validation_freq = c.validation_freq;
+    fit.validation_epochs = c.validation_epochs;
+    const auto steps = std::make_shared<Steps>();
+    fit.callbacks = {
+        steps, ReduceLROnPlateau(),
+        ModelCheckpoint("d/" + std::string(c.path) + ".safetensors", options)};
+    const Status status = model->Fit(Points(48).Batch(8), fit).status();
+    const std::string says = c.says;
+    EXPECT_EQ(status.ok(), says.empty()) << status.message();
+    EXPECT_EQ(steps->taken, says.empty() ? 12 : 0);
+    EXPECT_NE(std::string(status.message()).find(says), std::string::npos)
+        << status.message();
+  }
+}
+
+// Another callback might add it.
+TEST(ModelCheckpointTest, ANameThatCannotBeKnownIsLookedForWhenItIsSaved) {
+  Trial run;
+  EXPECT_TRUE(
+      run.Fit("d/{score}.safetensors", ModelCheckpointOptions(), 1, {0.5})
+          .ok());
+  EXPECT_EQ(run.files.Paths().size(), 1u);
+}
+
+TEST(ModelCheckpointTest, ADirectoryInItsPlaceIsAnError) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder / "m.safetensors");
+  auto model = TinyModel();
+  FitOptions fit = Quiet(1);
+  fit.callbacks = {ModelCheckpoint(folder / "m.safetensors")};
+  const Status status = model->Fit(Points(8).Batch(8), fit).status();
+  EXPECT_NE(std::string(status.message()).find("non-directory filepath"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(ModelCheckpointTest, AFullDiskIsAWarningAndTheNextBetterOneIsSaved) {
+  Trial run;
+  // Epoch 2 finds no space, so 0.8 of epoch 3 is better than what is there.
+  class Filler final : public Callback {
+   public:
+    explicit Filler(SimulatedFileSystem* files) : files_(files) {}
+    const char* name() const override { return "filler"; }
+    Status OnEpochEnd(FitState& fit, Logs*) override {
+      files_->set_capacity(fit.epoch == 1 ? 0 : -1);
+      return Status();
+    }
+    SimulatedFileSystem* const files_;
+  };
+  ModelCheckpointOptions options = BestScore();
+  options.files = &run.files;
+  auto model = TinyModel();
+  FitOptions fit = Quiet(3);
+  fit.callbacks = {run.weights, std::make_shared<Filler>(&run.files),
+                   std::make_shared<Scores>(std::vector<double>{0.5, 0.9, 0.8}),
+                   ModelCheckpoint("d/m.safetensors", options)};
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const Status status = model->Fit(Points(48).Batch(8), fit).status();
+  const std::string out = testing::internal::GetCapturedStdout();
+  const std::string err = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_NE(err.find("warning: the model was not saved; training goes on"),
+            std::string::npos)
+      << err;
+  EXPECT_NE(out.find("Epoch 3: score improved from 0.50000 to 0.80000"),
+            std::string::npos)
+      << out;
+  EXPECT_TRUE(run.Holds("d/m.safetensors", 2));
+  EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}));
+}
+
+TEST(ModelCheckpointTest, EveryFailingOperationLeavesAGoodFileOrNone) {
+  // The start takes two operations, a save nine: one of the first two saves is
+  // hit, or the start.
+  // ENOENT: another program that saves to this file swept it.
+  for (const int error : {EIO, EACCES, ENOENT}) {
+    for (int64_t fail = 1; fail <= 20; ++fail) {
+      Trial run;
+      run.files.FailAfter(fail, error);
+      const Status status =
+          run.Fit("d/m.safetensors", ModelCheckpointOptions(), 3);
+      EXPECT_TRUE(status.ok()) << run.files.last_failed() << status.message();
+      // Where it cannot be looked for, no folder is in the way.
+      const bool looked = run.files.last_failed() == "list d/m.safetensors";
+      EXPECT_EQ(run.err.find("warning: ") == std::string::npos, looked)
+          << run.files.last_failed() << run.err;
+      run.files.FailNoMore();
+      EXPECT_TRUE(run.Holds("d/m.safetensors", 2)) << run.files.last_failed();
+      EXPECT_EQ(run.files.Paths(), (Names{"d/m.safetensors"}))
+          << run.files.last_failed();
+    }
+  }
+}
+
+// Best so far 0.9, when it is interrupted: 0.8 is none after the resume.
+TEST(ModelCheckpointTest, ItsBestAndItsCountSurviveAResume) {
+  class Interrupt final : public Callback {
+   public:
+    const char* name() const override { return "interrupt"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (fit.epoch == 2 && fit.step == 0) raise(SIGTERM);  // seen a step on
+      return Status();
+    }
+  };
+  const std::vector<double> scores = {0.5, 0.9, 0.7, 0.8, 0.95};
+  const auto run = [&](const TempFolder& folder, bool interrupt) {
+    auto model = TinyModel(Adam(0.01f));
+    ModelCheckpointOptions every;
+    every.save_freq = 5;  // epochs have 6
+    ModelCheckpointOptions best = BestScore();
+    best.verbose = 0;
+    FitOptions fit = Quiet(5);
+    fit.callbacks = {
+        std::make_shared<Scores>(scores),
+        ModelCheckpoint(folder / "best-{epoch}.safetensors", best),
+        ModelCheckpoint(folder / "every-{epoch}-{batch}.safetensors", every),
+        BackupAndRestore(folder / "backup")};
+    if (interrupt) fit.callbacks.push_back(std::make_shared<Interrupt>());
+    return model->Fit(Points(48).Batch(8), fit).status();
+  };
+  const auto files_of = [](const TempFolder& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder.path())) {
+      if (!entry.is_regular_file()) continue;
+      files[entry.path().filename()] = ReadWhole(entry.path());
+    }
+    return files;
+  };
+  TempFolder undisturbed, resumed;
+  ASSERT_TRUE(run(undisturbed, false).ok());
+  ASSERT_EQ(run(resumed, true).code(), Code::kCancelled);
+  const Status status = run(resumed, false);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const auto expected = files_of(undisturbed), got = files_of(resumed);
+  EXPECT_EQ(expected.count("best-4.safetensors"), 0u);
+  EXPECT_EQ(expected.count("best-5.safetensors"), 1u);
+  ASSERT_EQ(expected.size(), 3u + 6u);
+  EXPECT_TRUE(expected == got);
+}
+
+TEST(ModelCheckpointTest, OfSeveralWorkersTheChiefAloneSaves) {
+  SimulatedFileSystem files[2];
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, collective);
+    ModelCheckpointOptions options;
+    options.monitor = "loss";
+    options.save_best_only = true;
+    options.files = &files[collective->rank()];
+    FitOptions fit = Quiet(2);
+    fit.callbacks = {ModelCheckpoint("d/{epoch}.safetensors", options)};
+    EXPECT_TRUE(model->Fit(Points(48).Batch(8), fit).ok());
+  });
+  EXPECT_EQ(files[0].Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
+  EXPECT_EQ(files[1].Paths(), Names());
+}
+
+}  // namespace
+}  // namespace ringlet

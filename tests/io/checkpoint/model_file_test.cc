@@ -1,0 +1,596 @@
+#include "io/checkpoint/model_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "../../support/python.h"
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/base/byte_order.h"
+#include "core/fit/fit.h"
+#include "io/files/file_system.h"
+#include "io/keras/compile_json.h"
+#include "io/keras/model_json.h"
+
+namespace ringlet {
+namespace {
+
+bool SameBits(Model* a, Model* b) {
+  return a->num_weights() == b->num_weights() &&
+         std::memcmp(a->weights(), b->weights(),
+                     static_cast<size_t>(a->num_weights()) * sizeof(float)) ==
+             0;
+}
+
+std::vector<unsigned char> StateOf(Saveable* saveable) {
+  std::vector<StateSpan> spans;
+  saveable->AppendState(&spans);
+  std::vector<unsigned char> bytes;
+  for (const StateSpan& span : spans) {
+    const auto* from = static_cast<const unsigned char*>(span.data);
+    bytes.insert(bytes.end(), from, from + span.bytes());
+  }
+  return bytes;
+}
+
+void Train(Model* model, int64_t epochs) {
+  const auto history =
+      model->Fit(Points(96).Shuffle(/*seed=*/3).Batch(8), Quiet(epochs));
+  ASSERT_TRUE(history.ok()) << history.status().message();
+}
+
+bool Contains(const Status& status, const std::string& text) {
+  return std::string(status.message()).find(text) != std::string::npos;
+}
+
+// --- whole models -----------------------------------------------------------
+
+TEST(ModelFileTest, TrainingGoesOnAsIfItHadNotBeenSaved) {
+  const Optimizer optimizers[] = {SGD(ExponentialDecay(0.1f, 20, 0.9f), 0.9f),
+                                  SGD(0.1f, 0.9f, true), RMSprop(0.01f),
+                                  Adam(0.01f), AdamW(0.01f)};
+  for (const Optimizer& optimizer : optimizers) {
+    TempFolder folder;
+    CompileOptions compile;
+    compile.seed = 77;
+    auto undisturbed = TinyModel(optimizer, /*dropout=*/0.3f, compile);
+    Train(undisturbed.get(), 2);
+    const std::string path = folder / "model.safetensors";
+    const Status saved = SaveModel(undisturbed.get(), path);
+    ASSERT_TRUE(saved.ok()) << saved.message();
+    std::unique_ptr<Model> loaded;
+    const Status status = LoadModel(path, &loaded);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(SameBits(undisturbed.get(), loaded.get()));
+    EXPECT_EQ(loaded->iterations(), undisturbed->iterations());
+    Train(undisturbed.get(), 2);
+    Train(loaded.get(), 2);
+    EXPECT_TRUE(SameBits(undisturbed.get(), loaded.get())) << optimizer.name;
+    EXPECT_EQ(StateOf(undisturbed->optimizer_state()),
+              StateOf(loaded->optimizer_state()))
+        << optimizer.name;
+  }
+}
+
+TEST(ModelFileTest, AFileRestoresConfigurationAndCompileArguments) {
+  TempFolder folder;
+  Functional model;
+  const auto x = model.Add(Input({4, 4, 2}));
+  const auto y = model.Add(Conv2D(2, 3, kRelu).Padding(kSame).Name("c"), {x});
+  const auto sum = model.Add(Add(), {x, y});
+  model.Add(Dense(1, kSigmoid), {model.Add(Flatten(), {sum})});
+  model.set_name("residual");
+  Optimizer optimizer = Adam(0.003f);
+  optimizer.clipnorm = 1;
+  model.Compile(optimizer, BinaryCrossentropy(),
+                {Accuracy(), BinaryAccuracy(0.25f).Name("quarter")});
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  model.SetLearningRate(0.5f);
+  const std::string path = folder / "m.safetensors";
+  ASSERT_TRUE(SaveModel(&model, path).ok());
+  std::unique_ptr<Model> loaded;
+  const Status status = LoadModel(path, &loaded);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(ToJson(*loaded), ToJson(model));
+  EXPECT_EQ(ToJson(loaded->optimizer()), ToJson(model.optimizer()));
+  EXPECT_EQ(ToJson(loaded->loss()), ToJson(model.loss()));
+  ASSERT_EQ(loaded->num_metrics(), 3);
+  EXPECT_EQ(loaded->metric_name(1), "accuracy");
+  EXPECT_EQ(loaded->metric_name(2), "quarter");
+  EXPECT_EQ(loaded->metrics()[1].threshold, 0.25f);
+  EXPECT_EQ(loaded->LearningRate(), 0.5f);
+}
+
+TEST(ModelFileTest, AModelWithoutCompileArgumentsIsToBeCompiled) {
+  TempFolder folder;
+  auto model = TinyModel(Adam(0.01f));
+  Train(model.get(), 1);
+  const std::string path = folder / "m.safetensors";
+  SaveModelOptions options;
+  options.include_optimizer = false;
+  options.metadata = {{"compile", "not this"}};
+  ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+  std::unique_ptr<Model> loaded;
+  const Status status = LoadModel(path, &loaded);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_FALSE(loaded->compiled());
+  loaded->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+  ASSERT_TRUE(loaded->status().ok()) << loaded->status().message();
+  EXPECT_TRUE(SameBits(model.get(), loaded.get()));
+}
+
+TEST(ModelFileTest, InitialWeightsMustFitAndComeBeforeCompile) {
+  Sequential model({Input({2}), Dense(3)});
+  EXPECT_FALSE(model.SetInitialWeights(std::vector<float>(8)).ok());
+  EXPECT_TRUE(model.SetInitialWeights(std::vector<float>(9, 2.f)).ok());
+  model.Add(Dense(1));
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  EXPECT_TRUE(Contains(model.status(), "added after"))
+      << model.status().message();
+  auto compiled = TinyModel();
+  EXPECT_FALSE(compiled
+                   ->SetInitialWeights(std::vector<float>(
+                       static_cast<size_t>(compiled->num_weights())))
+                   .ok());
+}
+
+TEST(ModelFileTest, HalfPrecisionIsSmallerAndNear) {
+  TempFolder folder;
+  auto model = TinyModel();
+  Train(model.get(), 1);
+  for (const Storage storage : {Storage::kF16, Storage::kBF16}) {
+    SaveModelOptions options;
+    options.weights = storage;
+    const std::string path = folder / NameOf(storage);
+    ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+    std::unique_ptr<Model> loaded;
+    const Status status = LoadModel(path, &loaded);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_FALSE(SameBits(model.get(), loaded.get()));
+    const float step = storage == Storage::kF16 ? 0x1p-11f : 0x1p-8f;
+    for (int64_t i = 0; i < model->num_weights(); ++i) {
+      const float w = model->weights()[i];
+      EXPECT_NEAR(loaded->weights()[i], w, std::fabs(w) * step + 1e-7f);
+    }
+  }
+}
+
+TEST(ModelFileTest, TheCallersMetadataStandBesideTheModels) {
+  TempFolder folder;
+  auto model = TinyModel();
+  SaveModelOptions options;
+  options.metadata = {{"note", "mine"}, {"model", "not this"}};
+  const std::string path = folder / "m";
+  ASSERT_TRUE(SaveModel(model.get(), path, options).ok());
+  SafetensorsReader file;
+  ASSERT_TRUE(file.Open(FileSystem::Posix(), path).ok());
+  EXPECT_EQ(file.metadata().at("note"), "mine");
+  EXPECT_EQ(file.metadata().at("model"), ToJson(*model));
+}
+
+TEST(ModelFileTest, AJobLoadsOneFileOnEveryRankAndGoesOn) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  std::vector<float> undisturbed, resumed[2];
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(Adam(0.01f), 0.3f, collective);
+    Train(model.get(), 2);
+    if (collective->rank() == 0) {
+      EXPECT_TRUE(SaveModel(model.get(), path).ok());
+    }
+    Train(model.get(), 2);
+    if (collective->rank() == 0) undisturbed = WeightsOf(model.get());
+  });
+  RunRanks(2, [&](Collective* collective) {
+    std::unique_ptr<Model> model;
+    const Status status = LoadModel(path, &model, collective);
+    ASSERT_TRUE(status.ok()) << status.message();
+    Train(model.get(), 2);
+    resumed[collective->rank()] = WeightsOf(model.get());
+  });
+  EXPECT_EQ(resumed[0], undisturbed);
+  EXPECT_EQ(resumed[1], undisturbed);
+}
+
+TEST(ModelFileTest, ARankWithAnotherFileIsNoticed) {
+  TempFolder folder;
+  auto model = TinyModel();
+  ASSERT_TRUE(SaveModel(model.get(), folder / "0").ok());
+  Train(model.get(), 1);
+  ASSERT_TRUE(SaveModel(model.get(), folder / "1").ok());
+  RunRanks(2, [&](Collective* collective) {
+    std::unique_ptr<Model> loaded;
+    EXPECT_FALSE(LoadModel(folder / std::to_string(collective->rank()), &loaded,
+                           collective)
+                     .ok());
+  });
+}
+
+TEST(ModelFileTest, ATornOrFlippedFileIsRejectedAndTheModelStays) {
+  SimulatedFileSystem files;
+  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  SaveModelOptions options;
+  options.files = &files;
+  auto model = TinyModel(Adam(0.01f));
+  ASSERT_TRUE(SaveModel(model.get(), "d/m", options).ok());
+  const std::string whole = *files.Content("d/m");
+  std::unique_ptr<Model> loaded;
+  const auto rejects = [&](const std::string& bytes) {
+    *files.Content("d/m") = bytes;
+    const Status status = LoadModel("d/m", &loaded, {}, &files);
+    return !status.ok() && loaded == nullptr && Contains(status, "d/m: ");
+  };
+  for (size_t cut = 0; cut < whole.size(); cut += cut < 300 ? 1 : 13) {
+    EXPECT_TRUE(rejects(whole.substr(0, cut))) << "cut at " << cut;
+  }
+  for (size_t at = 0; at < whole.size(); at += 7) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
+    EXPECT_TRUE(rejects(flipped)) << "flipped at " << at;
+  }
+  EXPECT_TRUE(rejects(whole + '\0'));
+  EXPECT_FALSE(rejects(whole));
+}
+
+TEST(ModelFileTest, AFailedSaveLeavesTheFileThatWasThere) {
+  auto model = TinyModel(Adam(0.01f));
+  const auto save_all = [&](SimulatedFileSystem* files, int64_t fail) {
+    ASSERT_TRUE(files->MakeDirectory("d").ok());
+    SaveModelOptions options;
+    options.files = files;
+    ASSERT_TRUE(SaveModel(model.get(), "d/m", options).ok());
+    const std::string before = *files->Content("d/m");
+    Train(model.get(), 1);
+    files->FailAfter(fail, ENOSPC);
+    const Status status = SaveModel(model.get(), "d/m", options);
+    files->FailNoMore();
+    ASSERT_NE(files->Content("d/m"), nullptr);
+    if (!status.ok() && files->last_failed() != "sync directory d") {
+      EXPECT_EQ(*files->Content("d/m"), before) << files->last_failed();
+    }
+    std::unique_ptr<Model> loaded;
+    const Status load = LoadModel("d/m", &loaded, {}, files);
+    EXPECT_TRUE(load.ok()) << load.message();
+  };
+  for (int64_t fail = 1; fail < 12; ++fail) {
+    SimulatedFileSystem files;
+    save_all(&files, fail);
+  }
+}
+
+TEST(ModelFileTest, WrongInputsAreNamed) {
+  TempFolder folder;
+  std::unique_ptr<Model> loaded;
+  EXPECT_EQ(LoadModel(folder / "none", &loaded).code(), Code::kNotFound);
+  Sequential raw({Input({2}), Dense(3)});
+  EXPECT_TRUE(Contains(SaveModel(&raw, folder / "raw"), "Compile"));
+  auto model = TinyModel();
+  ASSERT_TRUE(SaveWeights(model.get(), folder / "w").ok());
+  EXPECT_TRUE(Contains(LoadModel(folder / "w", &loaded), "LoadWeights"));
+  EXPECT_TRUE(
+      Contains(SaveModel(model.get(), folder / "no/such/m"), "no/such"));
+
+  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  SafetensorsReader file;
+  ASSERT_TRUE(file.Open(FileSystem::Posix(), folder / "m").ok());
+  struct Case {
+    const char* key;
+    const char* value;
+    const char* named;
+  };
+  for (const Case& wrong : {
+           Case{"compile", "{", "'compile'"},
+           Case{"compile", "[]", "'compile'"},
+           Case{"compile", "{\"optimizer\":\"adam\",\"loss\":\"mse\"}",
+                "metrics"},
+           Case{"compile",
+                "{\"optimizer\":\"adm\",\"loss\":\"mse\",\"metrics\":[]}",
+                "Adam"},
+           Case{"compile",
+                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":{}}",
+                "metrics"},
+           Case{"compile",
+                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":[\"x\"]}",
+                "metrics[0]"},
+           Case{"compile",
+                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":[],"
+                "\"los\":1}",
+                "los"},
+           // Adam has other slots than what the file holds.
+           Case{"compile",
+                "{\"optimizer\":\"adam\",\"loss\":"
+                "\"sparse_categorical_crossentropy\",\"metrics\":[]}",
+                "optimizer/"},
+           Case{"seed", "-1", "'seed'"},
+           Case{"seed", "18446744073709551616", "'seed'"},
+           Case{"seed", "", "'seed'"},
+           Case{"model", "{}", "'model'"},
+           // Other sizes than the tensors have, too large for any memory.
+           Case{"model",
+                "{\"class_name\":\"Sequential\",\"config\":{\"layers\":["
+                "{\"class_name\":\"InputLayer\",\"config\":{\"batch_shape\":"
+                "[null,1000000]}},{\"class_name\":\"Dense\",\"config\":{"
+                "\"units\":1000}}]}}",
+                "its configuration"},
+       }) {
+    Metadata metadata = file.metadata();
+    metadata[wrong.key] = wrong.value;
+    ASSERT_TRUE(
+        SaveCheckpoint(folder / "bad",
+                       {model->weights_state(), model->optimizer_state()},
+                       metadata)
+            .ok());
+    const Status status = LoadModel(folder / "bad", &loaded);
+    EXPECT_FALSE(status.ok()) << wrong.value;
+    EXPECT_TRUE(Contains(status, folder / "bad")) << status.message();
+    EXPECT_TRUE(Contains(status, wrong.named))
+        << wrong.value << ": " << status.message();
+    EXPECT_EQ(loaded, nullptr);
+  }
+}
+
+// --- weights ----------------------------------------------------------------
+
+using Names = std::vector<std::string>;
+
+LoadWeightsOptions Silent() {
+  LoadWeightsOptions options;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+TEST(LoadWeightsTest, LayersMayStandInAnotherOrder) {
+  TempFolder folder;
+  Functional a, b;
+  {
+    const auto x = a.Add(Input({4}));
+    const auto l = a.Add(Dense(4).Name("left"), {x});
+    const auto r = a.Add(Dense(4).Name("right"), {x});
+    a.Add(Dense(2).Name("out"), {a.Add(Add(), {l, r})});
+  }
+  {
+    const auto x = b.Add(Input({4}));
+    const auto r = b.Add(Dense(4).Name("right"), {x});
+    const auto l = b.Add(Dense(4).Name("left"), {x});
+    b.Add(Dense(2).Name("out"), {b.Add(Add(), {l, r})});
+  }
+  CompileOptions other_seed;
+  other_seed.seed = 9;
+  a.Compile(SGD(0.1f), MeanSquaredError());
+  b.Compile(SGD(0.1f), MeanSquaredError(), {}, other_seed);
+  ASSERT_TRUE(SaveWeights(&a, folder / "w").ok());
+  WeightsReport report;
+  const Status status = LoadWeights(&b, folder / "w", {}, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(report.verified);
+  EXPECT_EQ(report.loaded, (Names{"right/kernel", "right/bias", "left/kernel",
+                                  "left/bias", "out/kernel", "out/bias"}));
+  for (const Variable& v : a.variables()) {
+    for (const Variable& w : b.variables()) {
+      if (v.path != w.path) continue;
+      EXPECT_EQ(std::memcmp(a.weights() + v.offset, b.weights() + w.offset,
+                            sizeof(float) * static_cast<size_t>(v.size())),
+                0)
+          << v.path;
+    }
+  }
+}
+
+TEST(LoadWeightsTest, WhatDoesNotMatchIsReportedAndNothingIsOverwritten) {
+  TempFolder folder;
+  Sequential saved({Input({2}), Dense(8).Name("a"), Dense(4).Name("b"),
+                    Dense(3).Name("old")});
+  Sequential model({Input({2}), Dense(8).Name("a"), Dense(5).Name("b"),
+                    Dense(3).Name("new")});
+  CompileOptions other_seed;
+  other_seed.seed = 9;
+  saved.Compile(SGD(0.1f), MeanSquaredError());
+  model.Compile(SGD(0.1f), MeanSquaredError(), {}, other_seed);
+  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  const std::vector<float> before = WeightsOf(&model);
+
+  WeightsReport report;
+  LoadWeightsOptions options = Silent();
+  Status status = LoadWeights(&model, folder / "w", options, &report);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Contains(status, "b/kernel: F32 (8, 4) in the file, F32 (8, 5)"))
+      << status.message();
+  EXPECT_EQ(report.missing, (Names{"new/kernel", "new/bias"}));
+  EXPECT_EQ(report.unexpected, (Names{"old/kernel", "old/bias"}));
+  EXPECT_EQ(report.mismatched,
+            (Names{"b/kernel: F32 (8, 4) in the file, F32 (8, 5) here",
+                   "b/bias: F32 (4,) in the file, F32 (5,) here"}));
+  EXPECT_EQ(report.loaded, Names());
+  EXPECT_EQ(WeightsOf(&model), before);
+
+  options.by_name = true;  // shapes must fit
+  EXPECT_FALSE(LoadWeights(&model, folder / "w", options, &report).ok());
+  EXPECT_EQ(WeightsOf(&model), before);
+
+  std::string warned;
+  options.skip_mismatch = true;
+  options.warn = [&](const std::string& message) { warned = message; };
+  status = LoadWeights(&model, folder / "w", options, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.loaded, (Names{"a/kernel", "a/bias"}));
+  EXPECT_NE(warned.find("'new/kernel'"), std::string::npos) << warned;
+  const std::vector<float> after = WeightsOf(&model);
+  EXPECT_EQ(std::memcmp(after.data(), saved.weights(), 24 * sizeof(float)), 0);
+  EXPECT_EQ(std::vector<float>(after.begin() + 24, after.end()),
+            std::vector<float>(before.begin() + 24, before.end()));
+}
+
+TEST(LoadWeightsTest, ALayerIsLoadedWholeOrNotAtAll) {
+  TempFolder folder;
+  Sequential saved({Input({2}), Dense(8).Name("a"), Dense(4).Name("b")});
+  Sequential wider({Input({3}), Dense(8).Name("a"), Dense(4).Name("b")});
+  saved.Compile(SGD(0.1f), MeanSquaredError());
+  wider.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  WeightsReport report;
+  LoadWeightsOptions options = Silent();
+  options.skip_mismatch = true;
+  ASSERT_TRUE(LoadWeights(&wider, folder / "w", options, &report).ok());
+  EXPECT_EQ(report.skipped, (Names{"a/bias"}));
+  EXPECT_EQ(report.loaded, (Names{"b/kernel", "b/bias"}));
+
+  Sequential no_bias(
+      {Input({2}), Dense(8).UseBias(false).Name("a"), Dense(4).Name("b")});
+  no_bias.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveWeights(&no_bias, folder / "n").ok());
+  options.skip_mismatch = false;
+  options.by_name = true;
+  const Status status = LoadWeights(&saved, folder / "n", options, &report);
+  EXPECT_TRUE(Contains(status, "missing in the file 'a/bias'"))
+      << status.message();
+}
+
+TEST(LoadWeightsTest, WeightsComeOutOfWholeModelsToo) {
+  TempFolder folder;
+  auto model = TinyModel(Adam(0.01f));
+  Train(model.get(), 1);
+  ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+  CompileOptions other_seed;
+  other_seed.seed = 9;
+  auto other = TinyModel(SGD(0.1f), 0, other_seed);
+  WeightsReport report;
+  const Status status = LoadWeights(other.get(), folder / "m", {}, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.unexpected, Names());
+  EXPECT_TRUE(SameBits(model.get(), other.get()));
+}
+
+TEST(LoadWeightsTest, ADamagedFileOverwritesNothing) {
+  SimulatedFileSystem files;
+  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  SaveOptions saving;
+  saving.files = &files;
+  LoadWeightsOptions options = Silent();
+  options.files = &files;
+  auto model = TinyModel();
+  ASSERT_TRUE(SaveWeights(model.get(), "d/w", saving).ok());
+  const std::string whole = *files.Content("d/w");
+  const std::vector<float> before = WeightsOf(model.get());
+  Train(model.get(), 1);
+  const std::vector<float> trained = WeightsOf(model.get());
+  for (size_t at = 0; at < whole.size(); at += 3) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    *files.Content("d/w") = damaged;
+    EXPECT_FALSE(LoadWeights(model.get(), "d/w", options).ok()) << at;
+    EXPECT_EQ(WeightsOf(model.get()), trained) << at;
+  }
+  *files.Content("d/w") = whole;
+  EXPECT_TRUE(LoadWeights(model.get(), "d/w", options).ok());
+  EXPECT_EQ(WeightsOf(model.get()), before);
+}
+
+// --- other programs ---------------------------------------------------------
+
+bool HaveNumpy() {
+  return HavePython() &&
+         std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") == 0;
+}
+
+TEST(OtherProgramsTest, PythonComputesTheSameLogitsFromASavedModel) {
+  if (!HaveNumpy()) GTEST_SKIP() << "python3 with numpy is not installed";
+  TempFolder folder;
+  constexpr int64_t kCount = 12, kPixels = 28 * 28;
+  std::vector<float> x(kCount * kPixels);
+  std::vector<int32_t> y(kCount);
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = 0.5f + 0.5f * std::sin(static_cast<float>(i * i % 9973));
+  }
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<int32_t>(i % 10);
+  const Dataset data =
+      Dataset(MemorySource({DType::kFloat32, {28, 28}}, x.data(),
+                           {DType::kInt32, {}}, y.data(), kCount))
+          .Batch(4);
+  Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
+                    Flatten(), Dense(128, kRelu), Dense(10)});
+  model.Compile(SGD(0.05f), SparseCategoricalCrossentropy(kFromLogits));
+  ASSERT_TRUE(model.Fit(data, Quiet(3)).ok());  // biases are no longer zero
+  auto predicted = model.Predict(data);
+  ASSERT_TRUE(predicted.ok()) << predicted.status().message();
+
+  ASSERT_TRUE(SaveModel(&model, folder / "cnn.safetensors").ok());
+  SwapToLittle(x.data(), sizeof(float), x.size());
+  WriteWhole(folder / "x.f32", {reinterpret_cast<const char*>(x.data()),
+                                x.size() * sizeof(float)});
+  const std::vector<std::string> lines =
+      RunPython(Script("model_logits.py") + folder.path() +
+                "/cnn.safetensors " + folder.path() + "/x.f32");
+  ASSERT_EQ(lines.size(), static_cast<size_t>(kCount));
+  float largest = 0;
+  for (size_t row = 0; row < lines.size(); ++row) {
+    std::istringstream line(lines[row]);
+    for (size_t i = 0; i < 10; ++i) {
+      float other = NAN;
+      ASSERT_TRUE(line >> other) << lines[row];
+      EXPECT_NEAR(predicted.value()[row * 10 + i], other, 1e-4);
+      largest = std::max(largest, std::fabs(other));
+    }
+  }
+  EXPECT_GT(largest, 0.1f);  // or the comparison would say nothing
+}
+
+TEST(OtherProgramsTest, WeightsWrittenByPythonAreLoadedAndSaidToBeUnverified) {
+  if (!HaveNumpy()) GTEST_SKIP() << "python3 with numpy is not installed";
+  TempFolder folder;
+  for (const char* prefix : {"''", "model/"}) {
+    auto model = TinyModel();
+    const std::string path = folder / "w.safetensors";
+    RunPython(Script("write_safetensors.py") + path + " " + prefix +
+              " dense_1/kernel=16x3 dense_1/bias=3 dense/kernel=2x16"
+              " dense/bias=16");
+    WeightsReport report;
+    std::string warned;
+    LoadWeightsOptions options;
+    options.warn = [&](const std::string& message) { warned += message; };
+    const Status status = LoadWeights(model.get(), path, options, &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_FALSE(report.verified);
+    EXPECT_NE(warned.find("not verified"), std::string::npos) << warned;
+    EXPECT_EQ(report.loaded.size(), 4u);
+    for (const Variable& v : model->variables()) {
+      for (int64_t i = 0; i < v.size(); ++i) {
+        ASSERT_EQ(model->weights()[v.offset + i], static_cast<float>(i) / 8)
+            << v.path;
+      }
+    }
+  }
+}
+
+TEST(OtherProgramsTest, APlainFileOfOtherTensorsIsReported) {
+  TempFolder folder;
+  auto model = TinyModel();
+  SafetensorsWriter writer;
+  SafetensorsWriter::Options plain;
+  plain.profile = false;
+  float values[3] = {1, 2, 3};
+  ASSERT_TRUE(writer
+                  .Plan({{"dense_1/bias", DType::kFloat32, {3}, values},
+                         {"head.weight", DType::kFloat32, {3}, values}},
+                        {}, plain)
+                  .ok());
+  AtomicFile file;
+  ASSERT_TRUE(
+      file.Open(FileSystem::Posix(), folder / "p", writer.file_bytes()).ok());
+  ASSERT_TRUE(writer.Write(file.file()).ok());
+  ASSERT_TRUE(file.Commit().ok());
+  WeightsReport report;
+  EXPECT_FALSE(LoadWeights(model.get(), folder / "p", Silent(), &report).ok());
+  EXPECT_EQ(report.unexpected, (Names{"head.weight"}));
+  EXPECT_EQ(report.missing,
+            (Names{"dense/kernel", "dense/bias", "dense_1/kernel"}));
+  EXPECT_EQ(report.skipped, (Names{"dense_1/bias"}));
+  std::unique_ptr<Model> loaded;
+  EXPECT_TRUE(Contains(LoadModel(folder / "p", &loaded), "LoadWeights"));
+}
+
+}  // namespace
+}  // namespace ringlet

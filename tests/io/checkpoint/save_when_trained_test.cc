@@ -1,0 +1,522 @@
+#include "io/checkpoint/save_when_trained.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callbacks.h"
+#include "core/fit/interrupts.h"
+#include "io/checkpoint/backup_and_restore.h"
+#include "io/checkpoint/model_checkpoint.h"
+#include "io/checkpoint/model_file.h"
+
+namespace ringlet {
+namespace {
+
+struct Disk : SimulatedFileSystem {
+  Disk() { EXPECT_TRUE(MakeDirectory(".").ok()); }
+};
+
+Dataset Data() { return Points(90).Shuffle(3).Batch(10); }
+
+// Raises `signal` in step `step` (from 0) of epoch `epoch`.
+std::shared_ptr<Callback> Raises(int signal, int64_t epoch, int64_t step) {
+  LambdaCallbackOptions lambda;
+  auto now = std::make_shared<int64_t>(0);
+  lambda.on_epoch_begin = [now](int64_t e) { *now = e; };
+  lambda.on_train_batch_begin = [=](int64_t s) {
+    if (*now == epoch && s == step) raise(signal);
+  };
+  return LambdaCallback(lambda);
+}
+
+struct Ended {
+  Status status;
+  std::vector<float> weights;
+  std::string said;  // on stderr
+};
+
+Ended Fit(const std::vector<std::shared_ptr<Callback>>& callbacks,
+          int64_t epochs = 3) {
+  FitOptions options = Quiet(epochs);
+  options.callbacks = callbacks;
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f);
+  testing::internal::CaptureStderr();
+  Ended ended;
+  ended.status = model->Fit(Data(), options).status();
+  ended.said = testing::internal::GetCapturedStderr();
+  ended.weights = WeightsOf(model.get());
+  return ended;
+}
+
+std::vector<float> Loaded(const std::string& path, FileSystem* files,
+                          int64_t* iterations = nullptr) {
+  std::unique_ptr<Model> model;
+  const Status loaded = LoadModel(path, &model, {}, files);
+  EXPECT_TRUE(loaded.ok()) << loaded.message();
+  if (!loaded.ok()) return {};
+  if (iterations != nullptr) *iterations = model->iterations();
+  return WeightsOf(model.get());
+}
+
+std::string InterruptedOf(const std::string& path, FileSystem* files) {
+  SafetensorsReader file;
+  EXPECT_TRUE(file.Open(files, path).ok());
+  const auto found = file.metadata().find("interrupted");
+  return found == file.metadata().end() ? "" : found->second;
+}
+
+TEST(SaveWhenTrainedTest, TheModelIsTheTrainedOne) {
+  Disk files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  options.metadata = {{"mine", "x"}};
+  const Ended ended = Fit({SaveWhenTrained("m.safetensors", options)});
+  ASSERT_TRUE(ended.status.ok()) << ended.status.message();
+  EXPECT_EQ(Loaded("m.safetensors", &files), ended.weights);
+  EXPECT_EQ(InterruptedOf("m.safetensors", &files), "");
+  const std::vector<std::string> before = files.Paths();
+  // A second fit replaces it; a foreign name is refused; none writes nothing.
+  EXPECT_TRUE(Fit({SaveWhenTrained("m.safetensors", options)}).status.ok());
+  const Ended refused = Fit({SaveWhenTrained("m.keras", options)});
+  EXPECT_EQ(refused.status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Fit({SaveWhenTrained("", options)}).status.ok());
+  EXPECT_EQ(files.Paths(), before);
+}
+
+// Not as inherited: nohup and a shell's background ignore them.
+void TakeSignals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
+}
+
+TEST(SaveWhenTrainedTest, ASignalInAnyStepLeavesTheModelOfThatStep) {
+  TakeSignals();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const auto& [epoch, step, place] :
+         {std::tuple(0, 0, "epoch 1, step 1 of 9"),
+          {1, 4, "epoch 2, step 5 of 9"},
+          {0, 8, "epoch 1, step 9 of 9"},
+          {2, 8, "epoch 3, step 9 of 9"}}) {
+      SCOPED_TRACE(place);
+      Disk files;
+      SaveWhenTrainedOptions options;
+      options.files = &files;
+      const Ended ended = Fit({Raises(signal, epoch, step),
+                               SaveWhenTrained("m.safetensors", options)});
+      EXPECT_EQ(ended.status.code(), Code::kInterrupted);
+      EXPECT_EQ(ExitCode(ended.status), 128 + signal);
+      const std::string message = ended.status.message();
+      EXPECT_EQ(message, std::string("interrupted after ") + place +
+                             ": the model so far is in "
+                             "m-interrupted.safetensors");
+      EXPECT_EQ(ended.said.compare(0, 12, "interrupted:"), 0) << ended.said;
+      int64_t iterations = 0;
+      EXPECT_EQ(Loaded("m-interrupted.safetensors", &files, &iterations),
+                ended.weights);
+      EXPECT_EQ(iterations, 9 * epoch + step + 1);
+      EXPECT_EQ(InterruptedOf("m-interrupted.safetensors", &files), place);
+      EXPECT_EQ(files.Content("m.safetensors"), nullptr);
+      // The next one does not take its place.
+      const std::string first = *files.Content("m-interrupted.safetensors");
+      Fit({Raises(signal, 0, 1), SaveWhenTrained("m.safetensors", options)});
+      EXPECT_EQ(*files.Content("m-interrupted.safetensors"), first);
+      EXPECT_NE(files.Content("m-interrupted-1.safetensors"), nullptr);
+    }
+  }
+}
+
+// In its last validation or at its last epoch's end there is nothing left to
+// be interrupted.
+TEST(SaveWhenTrainedTest, AFitThatIsTrainedIsNotInterrupted) {
+  class AtTheEnd final : public Callback {
+   public:
+    const char* name() const override { return "at_the_end"; }
+    Status OnEpochEnd(FitState& fit, Logs*) override {
+      if (fit.epoch + 1 == fit.epochs) raise(SIGTERM);
+      return Status();
+    }
+  };
+  Disk files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  const Ended ended = Fit({std::make_shared<AtTheEnd>(),
+                           SaveWhenTrained("m.safetensors", options)});
+  EXPECT_TRUE(ended.status.ok()) << ended.status.message();
+  EXPECT_EQ(Loaded("m.safetensors", &files), ended.weights);
+  EXPECT_EQ(files.Paths(), std::vector<std::string>{"m.safetensors"});
+}
+
+// A validation may take long; nobody waits for it, and a resume does it again.
+TEST(SaveWhenTrainedTest, ASignalBreaksAValidationOff) {
+  class InValidation final : public Callback {
+   public:
+    const char* name() const override { return "in_validation"; }
+    Status OnTestBatchEnd(FitState& fit) override {
+      ++seen;
+      if (fit.epoch == 1) raise(SIGTERM);
+      return Status();
+    }
+    int seen = 0;
+  };
+  const auto fit = [](const std::vector<std::shared_ptr<Callback>>& callbacks,
+                      History* history) {
+    FitOptions options = Quiet(3);
+    options.validation_data = Points(80, 9).Batch(10);
+    options.callbacks = callbacks;
+    auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f);
+    testing::internal::CaptureStderr();
+    Result<History> fitted = model->Fit(Data(), options);
+    testing::internal::GetCapturedStderr();
+    if (fitted.ok()) *history = fitted.value();
+    return std::pair(fitted.status(), WeightsOf(model.get()));
+  };
+  Disk files;
+  SaveWhenTrainedOptions options;
+  BackupAndRestoreOptions backup = SaveEvery(4);
+  options.files = backup.files = &files;
+  History whole, none, rest;
+  const auto signals = std::make_shared<InValidation>();
+  const auto stopped =
+      fit({signals, SaveWhenTrained("m.safetensors", options)}, &none).first;
+  EXPECT_EQ(stopped.code(), Code::kInterrupted) << stopped.message();
+  EXPECT_NE(std::string(stopped.message()).find("epoch 2, step 9 of 9: "),
+            std::string::npos)
+      << stopped.message();
+  EXPECT_EQ(signals->seen, 9);  // 8 of the first epoch
+  // With a backup the rest is as if nothing had happened.
+  const std::vector<float> weights =
+      fit({BackupAndRestore("other", backup)}, &whole).second;
+  EXPECT_EQ(
+      fit({std::make_shared<InValidation>(), BackupAndRestore("b", backup)},
+          &none)
+          .first.code(),
+      Code::kCancelled);
+  const auto resumed = fit({BackupAndRestore("b", backup)}, &rest);
+  ASSERT_TRUE(resumed.first.ok()) << resumed.first.message();
+  EXPECT_EQ(resumed.second, weights);
+  ASSERT_EQ(rest.epoch, (std::vector<int64_t>{1, 2}));
+  for (const char* name : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
+    EXPECT_EQ(rest.Values(name)[0], whole.Values(name)[1]) << name;
+    EXPECT_EQ(rest.Values(name)[1], whole.Values(name)[2]) << name;
+  }
+}
+
+TEST(SaveWhenTrainedTest, ABackupIsEnough) {
+  // Backups are written by a thread of their own; a simulated disk is of one.
+  Disk files, backups;
+  SaveWhenTrainedOptions options;
+  BackupAndRestoreOptions backup;
+  options.files = &files;
+  backup.files = &backups;
+  const std::vector<std::shared_ptr<Callback>> saves = {
+      BackupAndRestore("b", backup), SaveWhenTrained("m.safetensors", options)};
+  const Ended ended = Fit({Raises(SIGINT, 1, 4), saves[0], saves[1]});
+  EXPECT_EQ(ended.status.code(), Code::kCancelled);
+  for (const std::string& path : files.Paths()) {
+    EXPECT_EQ(path.find("m"), std::string::npos) << path;
+  }
+  const Ended resumed = Fit({saves[0], saves[1]});
+  EXPECT_TRUE(resumed.status.ok()) << resumed.status.message();
+  EXPECT_EQ(Loaded("m.safetensors", &files), Fit({}).weights);
+}
+
+TEST(SaveWhenTrainedTest, SignalsAreLeftAloneWhereThatIsAskedFor) {
+  static volatile sig_atomic_t heard;
+  heard = 0;
+  struct sigaction own = {}, before = {};
+  own.sa_handler = [](int) { heard = heard + 1; };
+  ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  Disk files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  options.when_interrupted = false;
+  EXPECT_TRUE(
+      Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)}).status.ok());
+  EXPECT_EQ(heard, 1);
+  options.when_interrupted = true;
+  Fit({Raises(SIGTERM, 1, 1), SaveWhenTrained("m", options)});
+  EXPECT_EQ(heard, 1);
+  raise(SIGTERM);  // given back
+  EXPECT_EQ(heard, 2);
+  sigaction(SIGTERM, &before, nullptr);
+}
+
+TEST(SaveWhenTrainedTest, OthersFilesAreSpared) {
+  Disk files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  options.spare_others = true;
+  const auto save = [&](const char* run) {
+    options.metadata = {{"run", run}};
+    EXPECT_TRUE(Fit({SaveWhenTrained("m.safetensors", options)}).status.ok());
+  };
+  save("a");
+  const std::string a = *files.Content("m.safetensors");
+  save("b");
+  save("a");
+  save("b");
+  EXPECT_EQ(*files.Content("m.safetensors"), a);
+  EXPECT_EQ(files.Paths(),
+            (std::vector<std::string>{"m-1.safetensors", "m.safetensors"}));
+  for (const std::string& content : {std::string(), a.substr(0, 100)}) {
+    *files.Content("m.safetensors") = content;
+    EXPECT_EQ(PathBesideOthers(&files, "m.safetensors", {{"run", "a"}}),
+              "m-2.safetensors");
+  }
+}
+
+// Whatever fails at the end, the model is somewhere, whole, and the error names
+// the place.
+// Two runs that end at once see the same name free.
+TEST(SaveWhenTrainedTest, AFileThatComesWhileItIsWrittenIsSpared) {
+  struct Crowded final : Disk {
+    Status Create(const std::string& path,
+                  std::unique_ptr<File>* file) override {
+      const std::string name = AtomicFile::TargetOf(path);
+      if (!name.empty() && ++writes == 1) {
+        std::unique_ptr<File> others;
+        RINGLET_RETURN_IF_ERROR(Disk::Create(name, &others));
+        RINGLET_RETURN_IF_ERROR(others->Write("theirs", 6));
+      }
+      return Disk::Create(path, file);
+    }
+    int writes = 0;
+  };
+  for (const bool interrupted : {false, true}) {
+    Crowded files;
+    SaveWhenTrainedOptions options;
+    options.files = &files;
+    options.spare_others = true;
+    options.metadata = {{"run", "1"}};
+    std::vector<std::shared_ptr<Callback>> callbacks = {
+        SaveWhenTrained("m.safetensors", options)};
+    if (interrupted) callbacks.insert(callbacks.begin(), Raises(SIGINT, 1, 2));
+    const Ended ended = Fit(callbacks);
+    EXPECT_EQ(ended.status.ok(), !interrupted) << ended.status.message();
+    const std::string name = interrupted ? "m-interrupted" : "m";
+    ASSERT_NE(files.Content(name + ".safetensors"), nullptr);
+    EXPECT_EQ(*files.Content(name + ".safetensors"), "theirs");
+    EXPECT_EQ(Loaded(name + "-1.safetensors", &files), ended.weights);
+    EXPECT_EQ(files.Paths().size(), 2u);
+  }
+}
+
+TEST(SaveWhenTrainedTest, ALinkAndALongNameLoseNothing) {
+  const TempFolder folder;
+  SaveWhenTrainedOptions options;
+  options.spare_others = true;
+  options.metadata = {{"run", "1"}};
+  options.elsewhere = folder.path();
+  ASSERT_EQ(symlink("none", (folder / "m.safetensors").c_str()), 0);
+  const Ended linked =
+      Fit({SaveWhenTrained(folder / "m.safetensors", options)});
+  ASSERT_TRUE(linked.status.ok()) << linked.status.message();
+  EXPECT_EQ(Loaded(folder / "m-1.safetensors", FileSystem::Posix()),
+            linked.weights);
+  // With "-interrupted" the name is longer than a name may be.
+  const std::string name = std::string(232, 'y') + ".safetensors";
+  const Ended ended =
+      Fit({Raises(SIGTERM, 0, 1), SaveWhenTrained(folder / name, options)});
+  EXPECT_EQ(ended.status.code(), Code::kInterrupted) << ended.status.message();
+  EXPECT_EQ(
+      Loaded(folder / (std::string(104, 'y') + "-interrupted.safetensors"),
+             FileSystem::Posix()),
+      ended.weights);
+}
+
+// In a folder that tells nothing of its names there is none that is free.
+TEST(SaveWhenTrainedTest, AFolderThatCannotBeSearchedIsNoEndlessOne) {
+  struct Closed final : Disk {
+    Status Open(const std::string& path, std::unique_ptr<File>*) override {
+      return OsError(EACCES, "%s: opening", path.c_str());
+    }
+    Status Create(const std::string& path, std::unique_ptr<File>*) override {
+      return OsError(EACCES, "%s: creating", path.c_str());
+    }
+  };
+  Closed files;
+  SaveWhenTrainedOptions options;
+  options.files = &files;
+  options.spare_others = true;
+  options.elsewhere = ".";
+  const Ended ended = Fit({SaveWhenTrained("m.safetensors", options)});
+  EXPECT_EQ(ended.status.code(), Code::kIo) << ended.status.message();
+}
+
+TEST(SaveWhenTrainedTest, ADiskThatFailsAtTheEndLosesNothing) {
+  const std::vector<float> trained = Fit({}).weights;
+  int failures = 0;
+  for (int64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    Disk files;
+    ASSERT_TRUE(files.MakeDirectory("d").ok());
+    ASSERT_TRUE(files.MakeDirectory("e").ok());
+    SaveWhenTrainedOptions options;
+    options.files = &files;
+    options.elsewhere = "e";
+    const int64_t before = files.operations();
+    files.FailAfter(at, at % 2 == 0 ? ENOSPC : EIO);
+    const Ended ended = Fit({SaveWhenTrained("d/m.safetensors", options)});
+    if (files.operations() - before < at) break;
+    if (ended.status.ok()) {
+      EXPECT_EQ(Loaded("d/m.safetensors", &files), trained);
+      continue;
+    }
+    ++failures;
+    EXPECT_EQ(ExitCode(ended.status), 1);
+    EXPECT_NE(std::string(ended.status.message())
+                  .find("the model is in e/m.safetensors instead: "),
+              std::string::npos)
+        << ended.status.message();
+    EXPECT_EQ(Loaded("e/m.safetensors", &files), trained);
+  }
+  EXPECT_GE(failures, 5);
+  Disk full;
+  full.set_capacity(0);
+  SaveWhenTrainedOptions options;
+  options.files = &full;
+  options.elsewhere = ".";
+  const Ended lost = Fit({SaveWhenTrained("m.safetensors", options)});
+  EXPECT_NE(std::string(lost.status.message()).find("the model is lost"),
+            std::string::npos)
+      << lost.status.message();
+  const Ended stopped =
+      Fit({Raises(SIGINT, 1, 2), SaveWhenTrained("m.safetensors", options)});
+  EXPECT_EQ(stopped.status.code(), Code::kResourceExhausted);
+  EXPECT_NE(std::string(stopped.status.message())
+                .find("interrupted after epoch 2, step 3 of 9: "),
+            std::string::npos)
+      << stopped.status.message();
+}
+
+TEST(SaveWhenTrainedTest, AWholeCheckpointIsEnoughWhereThatIsAskedFor) {
+  for (const bool weights_only : {false, true}) {
+    Disk files;
+    ModelCheckpointOptions checkpoint;
+    SaveWhenTrainedOptions options;
+    options.files = checkpoint.files = &files;
+    options.unless_saved = true;
+    checkpoint.save_weights_only = weights_only;
+    const auto saves = ModelCheckpoint(
+        weights_only ? "c.weights.safetensors" : "c.safetensors", checkpoint);
+    EXPECT_EQ(saves->SavesModelAs(), weights_only ? "" : "c.safetensors");
+    EXPECT_TRUE(
+        Fit({saves, SaveWhenTrained("m.safetensors", options)}).status.ok());
+    EXPECT_EQ(files.Content("m.safetensors") != nullptr, weights_only);
+  }
+}
+
+// A signal to one rank ends all with it, in one step, and the chief saves.
+TEST(SaveWhenTrainedTest, AllRanksLeaveInStep) {
+  for (const int told : {0, 2}) {
+    Disk files;
+    Status ended[3];
+    testing::internal::CaptureStderr();
+    RunRanks(3, [&](Collective* collective) {
+      const int rank = collective->rank();
+      class Told final : public Callback {
+       public:
+        explicit Told(bool is) : is_(is) {}
+        const char* name() const override { return "told"; }
+        Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+          if (!is_ || fit.step != 3) return Status();
+          fit.interrupted = true;
+          fit.signal = SIGTERM;
+          return Status();
+        }
+
+       private:
+        const bool is_;
+      };
+      CompileOptions compile;
+      compile.collective = collective;
+      auto model = TinyModel(SGD(0.1f), 0, compile);
+      SaveWhenTrainedOptions saving;
+      saving.files = &files;
+      FitOptions options = Quiet(2);
+      // The others need no path.
+      options.callbacks = {
+          std::make_shared<Told>(rank == told),
+          SaveWhenTrained(rank == 0 ? "m.safetensors" : "", saving)};
+      ended[rank] = model->Fit(Data(), options).status();
+    });
+    testing::internal::GetCapturedStderr();
+    for (const Status& status : ended) {
+      EXPECT_EQ(status.code(), Code::kInterrupted) << status.message();
+      EXPECT_EQ(ExitCode(status), 128 + SIGTERM);
+      EXPECT_NE(std::string(status.message()).find("epoch 1, step 4 of 9"),
+                std::string::npos)
+          << status.message();
+    }
+    int64_t iterations = 0;
+    Loaded("m-interrupted.safetensors", &files, &iterations);
+    EXPECT_EQ(iterations, 4);
+  }
+}
+
+TEST(InterruptsTest, TheSecondSignalDoesWhatItDoesByDefault) {
+  for (const int first : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int second : {SIGINT, SIGTERM, SIGHUP}) {
+      const pid_t child = fork();
+      if (child == 0) {
+        TakeSignals();
+        const Interrupts one(/*says=*/false), two(/*says=*/false);
+        raise(first);
+        raise(second);
+        _exit(0);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFSIGNALED(status));
+      EXPECT_EQ(WTERMSIG(status), second);
+    }
+  }
+}
+
+// Ctrl-C ends both of `train 2>&1 | tee log`.
+TEST(InterruptsTest, AReaderThatHasLeftTakesNothingAlong) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(2);
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    FitState fit;
+    {
+      const Interrupts interrupts(/*says=*/true);
+      raise(SIGINT);
+      Interrupts::Note(&fit);
+    }
+    _exit(fit.interrupted && signal(SIGPIPE, SIG_DFL) == SIG_DFL ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(InterruptsTest, AnIgnoredSignalStaysIgnored) {
+  const auto before = signal(SIGHUP, SIG_IGN);
+  {
+    const Interrupts interrupts(/*says=*/true);
+    raise(SIGHUP);
+    raise(SIGHUP);
+    FitState fit;
+    Interrupts::Note(&fit);
+    EXPECT_FALSE(fit.interrupted);
+  }
+  EXPECT_EQ(signal(SIGHUP, before), SIG_IGN);
+}
+
+}  // namespace
+}  // namespace ringlet

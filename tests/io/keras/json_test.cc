@@ -1,0 +1,121 @@
+#include "io/keras/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ringlet {
+namespace {
+
+std::string ErrorOf(const std::string& text) {
+  Json json;
+  return Json::Parse(text, "file", &json).message();
+}
+
+TEST(JsonTest, ValuesAreRead) {
+  Json json;
+  ASSERT_TRUE(Json::Parse("{\"a\": [1, -2.5, \"x\\u00e4\\n\", true, null],"
+                          " \"b\": {}} \n",
+                          "file", &json)
+                  .ok());
+  const Json a = json["a"];
+  ASSERT_TRUE(a.is_array());
+  EXPECT_EQ(a.size(), 5);
+  Json m = a.first();
+  int64_t whole = 0;
+  EXPECT_TRUE(m.ToInt64(&whole));
+  EXPECT_EQ(whole, 1);
+  m = m.next();
+  EXPECT_EQ(m.number(), -2.5);
+  EXPECT_FALSE(m.ToInt64(&whole));
+  m = m.next();
+  EXPECT_EQ(m.text(), "x\xc3\xa4\n");
+  m = m.next();
+  EXPECT_TRUE(m.truth());
+  m = m.next();
+  EXPECT_EQ(m.kind(), Json::Kind::kNull);
+  EXPECT_FALSE(m.next());
+  EXPECT_EQ(json["b"].kind(), Json::Kind::kObject);
+  EXPECT_EQ(json["c"]["d"].kind(), Json::Kind::kNone);
+  EXPECT_EQ(json.first().next().key(), "b");
+}
+
+TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
+  EXPECT_EQ(ErrorOf("{\"a\": 1,\n \"b\": }"),
+            "file: line 2, column 7: not JSON");
+  EXPECT_EQ(ErrorOf("[1] 2"),
+            "file: line 1, column 5: more after the end of the JSON value");
+  EXPECT_NE(ErrorOf(""), "");
+  EXPECT_NE(ErrorOf("{"), "");
+  EXPECT_NE(ErrorOf("[\"a\nb\"]"), "");
+}
+
+TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
+  const std::string mark = "\xEF\xBB\xBF";
+  Json json;
+  ASSERT_TRUE(Json::Parse(mark + "{\"a\": 1}", "file", &json).ok());
+  EXPECT_EQ(json["a"].number(), 1);
+  EXPECT_EQ(ErrorOf(mark + "{\"a\": x}"), ErrorOf("{\"a\": x}"));
+  EXPECT_NE(ErrorOf("{} " + mark), "");
+  EXPECT_NE(ErrorOf(mark), "");
+  std::string many;
+  for (int i = 0; i < 100000; ++i) many += mark;
+  EXPECT_NE(ErrorOf(many + "{}"), "");
+}
+
+TEST(JsonTest, DeepNestingIsRejected) {
+  const auto nested = [](int n) {
+    return std::string(n, '[') + std::string(n, ']');
+  };
+  EXPECT_EQ(ErrorOf(nested(16)), "");
+  EXPECT_EQ(ErrorOf(nested(17)),
+            "file: line 1, column 17: nested too deeply (more than 16)");
+  EXPECT_NE(ErrorOf(std::string(1000000, '[')), "");
+  EXPECT_EQ(ErrorOf("[\"" + std::string(40, '[') + "\\\"[\"]"), "");
+}
+
+TEST(JsonTest, KeysThatStandTwiceAreRejected) {
+  EXPECT_EQ(ErrorOf("[{\"a\": 1, \"b\": {\"k\": 1, \"k\": 1}}]"),
+            "file: the key \"k\" stands twice in one object");
+  EXPECT_EQ(ErrorOf("[{\"a\": 1}, {\"a\": 1, \"A\": 1}]"), "");
+}
+
+TEST(JsonTest, ZeroCharactersAreRejected) {
+  EXPECT_NE(ErrorOf("[\"a\\u0000b\"]"), "");
+  EXPECT_EQ(ErrorOf("[\"a\\\\u0000b\"]"), "");
+  EXPECT_NE(ErrorOf(std::string("[1]\0", 4)), "");
+}
+
+// Else what is read, and written on as JSON, is none to other readers.
+TEST(JsonTest, WhatIsNotUtf8IsRejected) {
+  for (const char* good :
+       {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ErrorOf("[\"a" + std::string(good) + "b\"]"), "");
+  }
+  for (const char* bad :
+       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc3", "\xdf\x7f",
+        "\xe0\x9f\xbf", "\xe1\x80", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+        "\xf1\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    EXPECT_EQ(ErrorOf("[\"a" + std::string(bad) + "b\"]"),
+              "file: line 1, column 4: not UTF-8");
+    EXPECT_EQ(EndOfUtf8("ab" + std::string(bad)), 2u);
+  }
+}
+
+TEST(JsonTest, WrittenTextReadsBack) {
+  JsonWriter w;
+  w.BeginObject().Key("a\"\\\x01").BeginArray();
+  w.Int(-3).Number(0.1).Number(1e300).Bool(false).Null().String("\xc3\xa4");
+  w.BeginObject().EndObject().EndArray().Key("b").Int(1).EndObject();
+  EXPECT_EQ(w.text(),
+            "{\"a\\\"\\\\\\u0001\":[-3,0.1,1e+300,false,null,\"\xc3\xa4\",{}],"
+            "\"b\":1}");
+  Json json;
+  ASSERT_TRUE(Json::Parse(w.text(), "text", &json).ok());
+  EXPECT_EQ(json.first().key(), "a\"\\\x01");
+  EXPECT_EQ(json.first().first().next().number(), 0.1);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,68 @@
+// Texts that are no JSON, read by io and by net on several threads: cJSON,
+// which both use, is in one of them at a time.
+
+#include <cjson/cJSON.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/keras/json.h"
+#include "net/cluster/cluster.h"
+
+namespace ringlet {
+namespace {
+
+// The thread that cJSON took memory on last while it parses.
+std::atomic<std::thread::id> parser;
+std::atomic<int> overlaps{0}, allocations{0};
+
+void* Take(size_t bytes) {
+  const std::thread::id self = std::this_thread::get_id();
+  parser = self;
+  usleep(200);
+  // Whoever came meanwhile parses at the same time.
+  overlaps += parser.load() != self;
+  ++allocations;
+  return std::malloc(bytes);
+}
+
+class BadTfConfig final : public Environment {
+ public:
+  const char* Get(const char* name) const override {
+    return std::strcmp(name, "TF_CONFIG") == 0 ? "[1, [2, x]]" : nullptr;
+  }
+  std::string HostName() const override { return "host"; }
+};
+
+TEST(JsonTest, IoAndNetParseOneAtATime) {
+  cJSON_Hooks hooks = {Take, std::free};
+  cJSON_InitHooks(&hooks);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      for (int repeat = 0; repeat < 30; ++repeat) {
+        Json json;
+        ClusterConfig cluster;
+        const Status status =
+            i % 2 == 0 ? Json::Parse("[1, [2, x]]", "text", &json)
+                       : ClusterFromEnvironment(BadTfConfig(), &cluster);
+        EXPECT_NE(std::string(status.message()).find("column 9"),
+                  std::string::npos)
+            << status.message();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  cJSON_InitHooks(nullptr);
+  EXPECT_GT(allocations, 4 * 30);
+  EXPECT_EQ(overlaps, 0);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,770 @@
+#include "io/keras/model_json.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "../../support/temp_folder.h"
+
+namespace ringlet {
+namespace {
+
+std::string Folder(const char* name) {
+  return EnvironmentOr("RINGLET_SOURCE", ".") + "/tests/" + name;
+}
+
+// What Keras wrote, as tests/keras_json/<name>.json.
+std::string KerasJson(const std::string& name) {
+  const std::string text = ReadWhole(Folder("keras_json/") + name + ".json");
+  EXPECT_FALSE(text.empty()) << name;
+  return text;
+}
+
+std::unique_ptr<Model> Load(const std::string& json) {
+  std::unique_ptr<Model> model;
+  const Status status = ModelFromJson(json, &model);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return model;
+}
+
+std::string ErrorOf(const std::string& json) {
+  std::unique_ptr<Model> model;
+  const Status status = ModelFromJson(json, &model);
+  EXPECT_EQ(model, nullptr);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  return status.message();
+}
+
+std::string Replaced(std::string text, const std::string& from,
+                     const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+bool Same(const Initializer& a, const Initializer& b) {
+  return a.kind == b.kind && a.a == b.a && a.b == b.b && a.mode == b.mode &&
+         a.distribution == b.distribution;
+}
+
+void ExpectSameLayer(const Layer& a, const Layer& b) {
+  SCOPED_TRACE(a.name);
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(a.units, b.units);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(a.window[i], b.window[i]);
+    EXPECT_EQ(a.strides[i], b.strides[i]);
+  }
+  EXPECT_EQ(a.padding, b.padding);
+  EXPECT_EQ(a.activation, b.activation);
+  EXPECT_EQ(a.use_bias, b.use_bias);
+  EXPECT_TRUE(Same(a.kernel_initializer, b.kernel_initializer));
+  EXPECT_TRUE(Same(a.bias_initializer, b.bias_initializer));
+  EXPECT_EQ(a.kernel_regularizer.l1, b.kernel_regularizer.l1);
+  EXPECT_EQ(a.kernel_regularizer.l2, b.kernel_regularizer.l2);
+  EXPECT_EQ(a.bias_regularizer.l1, b.bias_regularizer.l1);
+  EXPECT_EQ(a.bias_regularizer.l2, b.bias_regularizer.l2);
+  EXPECT_EQ(a.rate, b.rate);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.settings & Layer::kSetSeed, b.settings & Layer::kSetSeed);
+}
+
+void ExpectSameModel(const Model& a, const Model& b) {
+  EXPECT_STREQ(a.class_name(), b.class_name());
+  EXPECT_EQ(a.name(), b.name());
+  EXPECT_EQ(a.Summary(), b.Summary());
+  ASSERT_EQ(a.num_nodes(), b.num_nodes());
+  for (int i = 0; i < a.num_nodes(); ++i) {
+    ExpectSameLayer(a.layer(i), b.layer(i));
+    EXPECT_EQ(a.inputs(i), b.inputs(i));
+    EXPECT_EQ(a.output_shape(i), b.output_shape(i));
+  }
+  ASSERT_EQ(a.variables().size(), b.variables().size());
+  for (size_t i = 0; i < a.variables().size(); ++i) {
+    EXPECT_EQ(a.variables()[i].path, b.variables()[i].path);
+    EXPECT_EQ(a.variables()[i].shape, b.variables()[i].shape);
+    EXPECT_EQ(a.variables()[i].offset, b.variables()[i].offset);
+  }
+  EXPECT_EQ(ToJson(a), ToJson(b));
+}
+
+// Models built alike, compiled alike, start with the same weights.
+void ExpectSameWeights(Model* a, Model* b) {
+  for (Model* model : {a, b}) {
+    model->Compile(SGD(), MeanSquaredError());
+    ASSERT_TRUE(model->status().ok()) << model->status().message();
+  }
+  ASSERT_EQ(a->num_weights(), b->num_weights());
+  EXPECT_TRUE(
+      std::equal(a->weights(), a->weights() + a->num_weights(), b->weights()));
+}
+
+void ExpectRoundTrip(const Model& model) {
+  const auto again = Load(ToJson(model));
+  ASSERT_NE(again, nullptr);
+  ExpectSameModel(model, *again);
+}
+
+std::vector<std::string> KerasFiles() {
+  std::vector<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(Folder("keras_json"))) {
+    names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// --- what Keras writes ------------------------------------------------------
+
+TEST(ModelJsonTest, TheTutorialsModelOfKeras3) {
+  Sequential expected({Input({28, 28}), Reshape({28, 28, 1}),
+                       Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
+                       Dense(10)});
+  const auto model = Load(KerasJson("keras3_tutorial_cnn"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+  ExpectSameWeights(&expected, model.get());
+}
+
+TEST(ModelJsonTest, TheTutorialsModelOfKeras2) {
+  Sequential expected({Input({28, 28}).Name("input_1"), Reshape({28, 28, 1}),
+                       Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
+                       Dense(10)});
+  const auto model = Load(KerasJson("keras2_tutorial_cnn"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, AnInputImpliedByTheFirstLayerOfKeras2) {
+  Sequential expected(
+      {Input({784}).Name("dense_input"),
+       Dense(64, kRelu).KernelRegularizer(L2()).KernelInitializer(HeNormal()),
+       Dropout(0.2f), Dense(10, kSoftmax).BiasRegularizer(L1L2(1e-3f, 0))});
+  expected.set_name("mlp");
+  const auto model = Load(KerasJson("keras2_implied_input"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, AListOfLayersOfTheFirstKeras2) {
+  Sequential expected({Input({28, 28, 1}).Name("conv2d_1_input"),
+                       Conv2D(8, 3, kRelu).Padding(kSame).Name("conv2d_1"),
+                       MaxPooling2D().Name("max_pooling2d_1"),
+                       Flatten().Name("flatten_1"),
+                       Dense(10, kSoftmax).Name("dense_1")});
+  const auto model = Load(KerasJson("keras2_bare_list"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, AResidualModelOfKeras3) {
+  Functional expected;
+  expected.set_name("residual");
+  const auto image = expected.Add(Input({8, 8, 3}).Name("image"));
+  const auto stem =
+      expected.Add(Conv2D(16, 3, kRelu).Padding(kSame).Name("stem"), {image});
+  const auto a =
+      expected.Add(Conv2D(16, 3, kRelu).Padding(kSame).Name("conv_a"), {stem});
+  const auto b = expected.Add(
+      Conv2D(16, 3).Padding(kSame).UseBias(false).Name("conv_b"), {a});
+  auto y = expected.Add(Add(), {stem, b});
+  y = expected.Add(ReLU().Name("re_lu"), {y});
+  y = expected.Add(AveragePooling2D(), {y});
+  y = expected.Add(Flatten(), {y});
+  y = expected.Add(Dropout(0.5f).Seed(1337), {y});
+  expected.Add(Dense(10).Name("logits"), {y});
+  const auto model = Load(KerasJson("keras3_residual"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+  ExpectSameWeights(&expected, model.get());
+}
+
+TEST(ModelJsonTest, LayersOfAGraphMayStandInAnyOrder) {
+  Functional expected;
+  expected.set_name("model");
+  const auto x = expected.Add(Input({6, 6, 2}).Name("input_1"));
+  const auto right =
+      expected.Add(Conv2D(3, 5, kTanh).Padding(kSame).Name("right"), {x});
+  const auto left =
+      expected.Add(Conv2D(4, 1, kSigmoid).Padding(kSame).Name("left"), {x});
+  const auto pool =
+      expected.Add(MaxPooling2D(3).Strides(1).Padding(kSame).Name("pool"), {x});
+  const auto all = expected.Add(Concatenate(), {left, right, pool});
+  expected.Add(Dense(5, kSoftmax).Name("head"),
+               {expected.Add(Flatten(), {all})});
+  const auto model = Load(KerasJson("keras2_branches"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, TheModulesAndOldNodesOfTfKeras) {
+  Functional expected;
+  expected.set_name("model");
+  auto y = expected.Add(Input({4}).Name("x"));
+  y = expected.Add(Dense(8, kRelu)
+                       .KernelInitializer(RandomNormal())
+                       .BiasInitializer(Constant(0.1f))
+                       .Name("hidden"),
+                   {y});
+  y = expected.Add(Dropout(0.25f).Seed(3).Name("drop"), {y});
+  y = expected.Add(Tanh().Name("act"), {y});
+  expected.Add(Softmax().Name("softmax"), {y});
+  const auto model = Load(KerasJson("tf_keras_2_15_functional"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, OmittedFieldsAreKerassDefaults) {
+  Sequential expected(
+      {Input({12, 12, 1}), Conv2D(4, 3), ReLU(), MaxPooling2D(),
+       AveragePooling2D(), Flatten(), Dropout(0.5f),
+       Dense(6, kRelu).KernelInitializer(HeUniform()).KernelRegularizer(L2()),
+       Dense(3), Softmax()});
+  const auto model = Load(KerasJson("defaults_omitted"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, TheShapeThatASequentialWasBuiltWith) {
+  Sequential expected({Input({7}),
+                       Dense(4, kRelu)
+                           .KernelInitializer(TruncatedNormal(0, 0.02f))
+                           .BiasInitializer(Ones())
+                           .KernelRegularizer(L1())
+                           .Name("dense_2"),
+                       Dense(2, kSoftmax)
+                           .KernelInitializer(VarianceScaling(
+                               0.5f, Initializer::Mode::kFanOut,
+                               Initializer::Distribution::kUntruncatedNormal))
+                           .Name("dense_3")});
+  expected.set_name("late");
+  const auto model = Load(KerasJson("keras3_deferred_input"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+// --- round trips ------------------------------------------------------------
+
+TEST(ModelJsonTest, EveryKerasFileSurvivesTheRoundTrip) {
+  const auto names = KerasFiles();
+  EXPECT_GE(names.size(), 8u);
+  for (const std::string& name : names) {
+    SCOPED_TRACE(name);
+    const auto model = Load(KerasJson(name));
+    ASSERT_NE(model, nullptr);
+    ExpectRoundTrip(*model);
+  }
+}
+
+TEST(ModelJsonTest, EverySettingSurvivesTheRoundTrip) {
+  using Mode = Initializer::Mode;
+  using Distribution = Initializer::Distribution;
+  const Initializer initializers[] = {
+      Zeros(),
+      Ones(),
+      Constant(-0.3f),
+      RandomUniform(-1, 2),
+      RandomNormal(1e-20f, 3),
+      TruncatedNormal(0.1f, 1e30f),
+      GlorotUniform(),
+      GlorotNormal(),
+      HeUniform(),
+      HeNormal(),
+      LecunUniform(),
+      LecunNormal(),
+      VarianceScaling(1.0f / 3, Mode::kFanOut, Distribution::kUniform),
+      VarianceScaling(2, Mode::kFanAvg, Distribution::kUntruncatedNormal)};
+  Sequential model({Input({9, 7, 2}).Name("in \"quoted\" \\ ü")});
+  model.Add(Conv2D(3, 2, 3, kTanh).Strides(2, 1).Padding(kSame).UseBias(false));
+  model.Add(MaxPooling2D(2, 1).Strides(1, 2).Padding(kSame));
+  model.Add(AveragePooling2D(1, 2).Strides(2, 1));
+  model.Add(Sigmoid());
+  model.Add(Tanh());
+  model.Add(ReLU());
+  model.Add(ActivationLayer(kLinear));
+  model.Add(Reshape({-1, 3}));
+  model.Add(Flatten());
+  for (const Initializer& i : initializers) {
+    model.Add(Dense(3, kSigmoid).KernelInitializer(i).BiasInitializer(i));
+  }
+  model.Add(Dense(2).KernelRegularizer(L1(0.1f)).BiasRegularizer(L2(0.7f)));
+  model.Add(Dense(2).KernelRegularizer(L1L2(1e-6f, 3)));
+  model.Add(Dropout(0.1f));
+  model.Add(Dropout(0).Seed(0));
+  model.Add(Dropout(1.0f / 3).Seed(uint64_t{1} << 53));
+  model.Add(Dropout(0.9f).Seed(UINT64_MAX));
+  model.Add(Softmax());
+  model.set_name("every setting");
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ExpectRoundTrip(model);
+  const auto again = Load(ToJson(model));
+  ExpectSameWeights(&model, again.get());
+}
+
+TEST(ModelJsonTest, ALayerMayBeTakenTwiceByOneThatMerges) {
+  Functional model;
+  const auto x = model.Add(Input({3}));
+  const auto y = model.Add(Concatenate(), {x, x});
+  model.Add(Add(), {y, y, y});
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  ExpectRoundTrip(model);
+}
+
+TEST(ModelJsonTest, TheJsonIsWhatKeras3Writes) {
+  Functional model;
+  model.set_name("m");
+  const auto x = model.Add(Input({3}).Name("x"));
+  model.Add(Add().Name("sum"), {x, x});
+  const std::string tensor =
+      R"({"class_name":"__keras_tensor__","config":{"shape":[null,3],)"
+      R"("dtype":"float32","keras_history":["x",0,0]}})";
+  EXPECT_EQ(
+      ToJson(model),
+      R"({"module":"keras.src.models.functional","class_name":"Functional",)"
+      R"("config":{"name":"m","trainable":true,"layers":[)"
+      R"({"module":"keras.layers","class_name":"InputLayer","config":)"
+      R"({"name":"x","batch_shape":[null,3],"dtype":"float32",)"
+      R"("sparse":false},"registered_name":null,"name":"x",)"
+      R"("inbound_nodes":[]},)"
+      R"({"module":"keras.layers","class_name":"Add","config":)"
+      R"({"name":"sum","trainable":true,"dtype":{"module":"keras",)"
+      R"("class_name":"DTypePolicy","config":{"name":"float32"},)"
+      R"("registered_name":null}},"registered_name":null,"name":"sum",)"
+      R"("inbound_nodes":[{"args":[[)" +
+          tensor + "," + tensor +
+          R"(]],"kwargs":{}}]}],"input_layers":[["x",0,0]],)"
+          R"("output_layers":[["sum",0,0]]},"registered_name":null})");
+}
+
+// --- what is refused --------------------------------------------------------
+
+struct Wrong {
+  const char* name;
+  const char* file;
+  const char* from;  // replaced …
+  const char* to;    // … by this
+  std::vector<const char*> says;
+};
+
+std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
+  return out << wrong.name;
+}
+
+class WrongModelJsonTest : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongModelJsonTest, IsRefusedWithItsPlace) {
+  const Wrong& wrong = GetParam();
+  const std::string error =
+      ErrorOf(Replaced(KerasJson(wrong.file), wrong.from, wrong.to));
+  for (const char* part : wrong.says) {
+    EXPECT_NE(error.find(part), std::string::npos)
+        << "'" << part << "' is not in: " << error;
+  }
+}
+
+constexpr char kCnn[] = "keras3_tutorial_cnn";
+constexpr char kResidual[] = "keras3_residual";
+constexpr char kBranches[] = "keras2_branches";
+constexpr char kShort[] = "defaults_omitted";
+
+const Wrong kWrong[] = {
+    {"UnknownLayer",
+     kCnn,
+     R"("class_name": "Flatten")",
+     R"("class_name": "Flaten")",
+     {"layer 'flatten'", "config.layers[3].class_name", "unknown layer",
+      "'Flaten'", "nearest known is 'Flatten'"}},
+    {"UnsupportedLayer",
+     kCnn,
+     R"("class_name": "Flatten")",
+     R"("class_name": "BatchNormalization")",
+     {"layer 'flatten' (BatchNormalization)", "config.layers[3].class_name"}},
+    {"UnknownField",
+     kCnn,
+     R"("units": 128)",
+     R"("unitz": 5, "units": 128)",
+     {"layer 'dense' (Dense)", "config.layers[4].config", "unknown field",
+      "'unitz'", "nearest known is 'units'"}},
+    {"UnknownActivation",
+     kCnn,
+     R"("activation": "relu")",
+     R"("activation": "gelu")",
+     {"layer 'conv2d' (Conv2D)", "config.layers[2].config.activation", "'gelu'",
+      "it has linear, relu, sigmoid, tanh, softmax"}},
+    {"ActivationLayerWithinALayer",
+     kCnn,
+     R"("activation": "relu")",
+     R"("activation": {"class_name": "ReLU", "config": {}})",
+     {"config.layers[2].config.activation", "a layer as an activation"}},
+    {"UnitsOfText",
+     kCnn,
+     R"("units": 128)",
+     R"("units": "128")",
+     {"layer 'dense' (Dense)", "config.layers[4].config.units", "\"128\"",
+      "whole number"}},
+    {"UnitsMissing",
+     kShort,
+     R"("units": 3)",
+     R"("name": "last")",
+     {"layer 'last' (Dense)", "config.layers[8].config.units", "missing"}},
+    {"UnitsSpelledWrong",
+     kCnn,
+     R"("units": 128)",
+     R"("unitz": 128)",
+     {"layer 'dense' (Dense)", "unknown field 'unitz'",
+      "nearest known is 'units'"}},
+    {"NoUnits", kCnn, R"("units": 128)", R"("units": 0)", {"units", "from 1"}},
+    {"HalfAUnit", kCnn, R"("units": 128)", R"("units": 1.5)", {"units", "1.5"}},
+    {"FarTooManyUnits",
+     kCnn,
+     R"("units": 128)",
+     R"("units": 1e18)",
+     {"units", "1e+18"}},
+    {"ChannelsFirst",
+     kCnn,
+     R"("data_format": "channels_last")",
+     R"("data_format": "channels_first")",
+     {"layer 'conv2d'", "config.layers[2].config.data_format", "channels_first",
+      "only \"channels_last\""}},
+    {"Dilation",
+     kCnn,
+     R"("dilation_rate": [1, 1])",
+     R"("dilation_rate": [2, 1])",
+     {"config.layers[2].config.dilation_rate", "[2, 1]", "only 1"}},
+    {"Groups",
+     kCnn,
+     R"("groups": 1)",
+     R"("groups": 4)",
+     {"config.layers[2].config.groups", "is 4", "only 1"}},
+    {"Constraint",
+     kCnn,
+     R"("kernel_constraint": null)",
+     R"("kernel_constraint": {"class_name": "MaxNorm", "config": {}})",
+     {"config.layers[2].config.kernel_constraint", "does not support"}},
+    {"ActivityRegularizer",
+     kCnn,
+     R"("activity_regularizer": null)",
+     R"("activity_regularizer": {"class_name": "L2", "config": {}})",
+     {"config.layers[2].config.activity_regularizer"}},
+    {"Frozen",
+     kCnn,
+     R"("name": "dense_1", "trainable": true)",
+     R"("name": "dense_1", "trainable": false)",
+     {"layer 'dense_1'", "config.layers[5].config.trainable", "only true"}},
+    {"OtherDType",
+     kCnn,
+     R"("name": "float32")",
+     R"("name": "mixed_float16")",
+     {"dtype.config.name", "mixed_float16", "float32"}},
+    {"OtherInputDType",
+     kCnn,
+     R"("dtype": "float32")",
+     R"("dtype": "uint8")",
+     {"layer 'input_layer'", "config.layers[0].config.dtype", "uint8"}},
+    {"UnknownInitializer",
+     kCnn,
+     R"("class_name": "GlorotUniform")",
+     R"("class_name": "Orthogonal")",
+     {"config.layers[2].config.kernel_initializer.class_name",
+      "Keras has the initializer 'Orthogonal'", "it has Zeros, Ones, "}},
+    {"UnknownFieldOfAnInitializer",
+     kShort,
+     R"("he_uniform")",
+     R"({"class_name": "HeUniform", "config": {"gain": 2}})",
+     {"config.layers[7].config.kernel_initializer.config", "'gain'"}},
+    {"UnknownRegularizer",
+     kShort,
+     R"("l2")",
+     R"("orthogonal")",
+     {"config.layers[7].config.kernel_regularizer", "orthogonal"}},
+    {"NegativeRegularizer",
+     kShort,
+     R"("l2")",
+     R"({"class_name": "L2", "config": {"l2": -0.5}})",
+     {"kernel_regularizer.config.l2", "-0.5", ">= 0"}},
+    {"NumberBeyondFloat",
+     kShort,
+     R"("l2")",
+     R"({"class_name": "L2", "config": {"l2": 1e99}})",
+     {"kernel_regularizer.config.l2", "float32"}},
+    {"UnknownPadding",
+     kCnn,
+     R"("padding": "valid")",
+     R"("padding": "causal")",
+     {"config.layers[2].config.padding", "causal"}},
+    {"KernelOfThree",
+     kCnn,
+     R"("kernel_size": [3, 3])",
+     R"("kernel_size": [3, 3, 3])",
+     {"config.layers[2].config.kernel_size"}},
+    {"StridesOfZero",
+     kCnn,
+     R"("strides": [1, 1])",
+     R"("strides": [0, 1])",
+     {"config.layers[2].config.strides"}},
+    {"KernelLargerThanTheImage",
+     kCnn,
+     R"("kernel_size": [3, 3])",
+     R"("kernel_size": [29, 3])",
+     {"config.layers[2]", "'conv2d'", "fit"}},
+    {"ReshapeThatDoesNotFit",
+     kCnn,
+     R"("target_shape": [28, 28, 1])",
+     R"("target_shape": [28, 27, 1])",
+     {"config.layers[1]", "'reshape'", "cannot reshape"}},
+    {"TargetShapeOfText",
+     kCnn,
+     R"("target_shape": [28, 28, 1])",
+     R"("target_shape": "28")",
+     {"config.layers[1].config.target_shape"}},
+    {"FixedBatch",
+     kCnn,
+     R"("batch_shape": [null, 28, 28])",
+     R"("batch_shape": [32, 28, 28])",
+     {"config.layers[0].config.batch_shape", "[32, 28, 28]", "batch"}},
+    {"OpenInput",
+     kCnn,
+     R"("batch_shape": [null, 28, 28])",
+     R"("batch_shape": [null, null, 28])",
+     {"config.layers[0].config.batch_shape"}},
+    {"InputWithoutShape",
+     kCnn,
+     R"("batch_shape": [null, 28, 28], )",
+     "",
+     {"config.layers[0].config.batch_shape", "missing"}},
+    {"InputBeyondMemory",
+     kCnn,
+     R"("batch_shape": [null, 28, 28])",
+     R"("batch_shape": [null, 2147483647, 2147483647, 2147483647])",
+     {"config.layers[0].config.batch_shape", "2^31"}},
+    {"SparseInput",
+     kCnn,
+     R"("sparse": false)",
+     R"("sparse": true)",
+     {"config.layers[0].config.sparse", "only false"}},
+    {"ShapeOfTheFirstLayerDiffers",
+     "keras2_tutorial_cnn",
+     R"("target_shape")",
+     R"("batch_input_shape": [null, 28], "target_shape")",
+     {"config.layers[1].config.batch_input_shape", "(28, 28)"}},
+    {"NoShapeAtAll",
+     "keras3_deferred_input",
+     R"("build_input_shape": [null, 7])",
+     R"("build_input_shape": null)",
+     {"config.layers", "shape of the input", "InputLayer"}},
+    {"SecondInput",
+     kCnn,
+     R"("class_name": "Flatten")",
+     R"("class_name": "InputLayer")",
+     {"config.layers[3]", "'flatten'"}},
+    {"ModelWithinAModel",
+     kCnn,
+     R"("class_name": "Flatten")",
+     R"("class_name": "Functional")",
+     {"config.layers[3].class_name", "a model within a model"}},
+    {"LeakyReLU",
+     kResidual,
+     R"("negative_slope": 0.0)",
+     R"("negative_slope": 0.3)",
+     {"layer 're_lu' (ReLU)", "config.layers[5].config.negative_slope", "0.3"}},
+    {"ReLU6",
+     kResidual,
+     R"("max_value": null)",
+     R"("max_value": 6.0)",
+     {"config.layers[5].config.max_value", "6"}},
+    {"NoiseShape",
+     kResidual,
+     R"("noise_shape": null)",
+     R"("noise_shape": [1])",
+     {"config.layers[8].config.noise_shape"}},
+    {"NegativeSeed",
+     kResidual,
+     R"("seed": 1337)",
+     R"("seed": -1)",
+     {"layer 'dropout'", "config.layers[8].config.seed"}},
+    {"RateOfOne",
+     kResidual,
+     R"("rate": 0.5)",
+     R"("rate": 1.0)",
+     {"config.layers[8]", "rate"}},
+    {"OtherAxis",
+     kBranches,
+     R"("axis": -1)",
+     R"("axis": 1)",
+     {"layer 'concatenate' (Concatenate)", "config.layers[1].config.axis",
+      "last axis"}},
+    {"NegativeAxis",
+     kBranches,
+     R"("axis": -1)",
+     R"("axis": -2)",
+     {"config.layers[1].config.axis", "-2"}},
+    {"ClassOfOnesOwn",
+     kCnn,
+     R"("registered_name": null}, {"module": "keras.layers", "class_name": "Reshape")",
+     R"("registered_name": "mine>InputLayer"}, {"class_name": "Reshape")",
+     {"config.layers[0]", "registered_name", "mine>InputLayer"}},
+    {"UnknownModel",
+     kCnn,
+     R"("class_name": "Sequential")",
+     R"("class_name": "Sequence")",
+     {"class_name", "unknown model", "known are 'Sequential', 'Functional'"}},
+    {"UnknownFieldOfTheModel",
+     kCnn,
+     R"("build_input_shape")",
+     R"("input")",
+     {"config", "unknown field 'input'"}},
+    {"LayersOfText",
+     kShort,
+     R"("layers": [)",
+     R"("layers": "x", "name": [)",
+     {"config.name"}},
+    {"TwoLayersOfOneName",
+     kCnn,
+     R"("name": "dense_1")",
+     R"("name": "dense")",
+     {"config.layers[5]", "'dense'", "two layers"}},
+    {"NameOfNothing",
+     kCnn,
+     R"("name": "dense_1")",
+     R"("name": "")",
+     {"config.layers[5].config.name"}},
+    {"NameOfControlCharacters",
+     kCnn,
+     R"("name": "dense_1")",
+     R"("name": "a\nb")",
+     {"config.layers[5].config.name"}},
+    {"Cycle",
+     kResidual,
+     R"("keras_history": ["stem", 0, 0])",
+     R"("keras_history": ["conv_b", 0, 0])",
+     {"layer 'conv_a'", "cycle"}},
+    {"InputThatIsNotThere",
+     kResidual,
+     R"("keras_history": ["stem", 0, 0])",
+     R"("keras_history": ["stam", 0, 0])",
+     {"layer 'conv_a'", "unknown layer 'stam'", "'stem'"}},
+    {"SharedLayer",
+     kBranches,
+     R"([[["left", 0, 0, {}])",
+     R"([[["left", 1, 0, {}])",
+     {"layer 'concatenate'", "twice"}},
+    {"CalledTwice",
+     kBranches,
+     R"("inbound_nodes": [[["flatten", 0, 0, {}]]])",
+     R"("inbound_nodes": [[["flatten", 0, 0, {}]], [["left", 0, 0, {}]]])",
+     {"layer 'head'", "inbound_nodes", "2 calls", "shared"}},
+    {"NotCalled",
+     kBranches,
+     R"("inbound_nodes": [[["flatten", 0, 0, {}]]])",
+     R"("inbound_nodes": [])",
+     {"layer 'head'", "not called"}},
+    {"CallArguments",
+     kBranches,
+     R"(["flatten", 0, 0, {}])",
+     R"(["flatten", 0, 0, {"training": true}])",
+     {"layer 'head'", "training", "only false"}},
+    {"TwoOutputs",
+     kBranches,
+     R"("output_layers": [)",
+     R"("output_layers": [["left", 0, 0], )",
+     {"config.output_layers", "one output"}},
+    {"TwoInputs",
+     kBranches,
+     R"("input_layers": [)",
+     R"("input_layers": [["left", 0, 0], )",
+     {"config.input_layers", "one input"}},
+    {"OutputThatIsNotThere",
+     kBranches,
+     R"("output_layers": [["head")",
+     R"("output_layers": [["hand")",
+     {"config.output_layers", "'hand'"}},
+    {"OutputInTheMiddle",
+     kBranches,
+     R"("output_layers": [["head")",
+     R"("output_layers": [["left")",
+     {"layer 'head'", "not the model's"}},
+    {"InputThatIsNotAnInput",
+     kBranches,
+     R"("input_layers": [["input_1")",
+     R"("input_layers": [["left")",
+     {"InputLayer"}},
+    {"NoEnds",
+     kBranches,
+     R"("input_layers")",
+     R"("output_layer")",
+     {"config", "unknown field 'output_layer'"}},
+    {"ShapesThatDoNotAdd",
+     kResidual,
+     R"("name": "conv_b", "trainable": true)",
+     R"("name": "conv_b", "trainable": true, "strides": 2)",
+     {"strides"}},
+    {"NameOutsideDiffers",
+     kResidual,
+     R"("name": "stem", "inbound_nodes")",
+     R"("name": "stam", "inbound_nodes")",
+     {"config.layers[1].name", "stam", "\"stem\""}},
+};
+
+INSTANTIATE_TEST_SUITE_P(ModelJson, WrongModelJsonTest,
+                         testing::ValuesIn(kWrong), [](const auto& info) {
+                           return std::string(info.param.name);
+                         });
+
+TEST(ModelJsonTest, SyntaxErrorsHaveLineAndColumn) {
+  EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, column 17"),
+            std::string::npos);
+  for (const char* text :
+       {"", " ", "{", "]", "nonsense", "{}x", "\"a\\u0000\""}) {
+    EXPECT_NE(ErrorOf(text).find("line 1"), std::string::npos) << text;
+  }
+}
+
+TEST(ModelJsonTest, KeysThatStandTwiceAreRefused) {
+  EXPECT_NE(ErrorOf(R"({"class_name": "Sequential", "class_name": "Model"})")
+                .find("class_name"),
+            std::string::npos);
+}
+
+TEST(ModelJsonTest, OtherJsonIsNotAModel) {
+  for (const char* text : {"null", "1", "[]", "{}", "\"Sequential\"",
+                           R"({"class_name": "Sequential"})",
+                           R"({"class_name": "Functional", "config": null})",
+                           R"({"class_name": "Sequential", "config": []})",
+                           R"({"class_name": "Functional", "config": []})",
+                           R"({"class_name": 3, "config": {}})"}) {
+    EXPECT_FALSE(ErrorOf(text).empty()) << text;
+  }
+}
+
+TEST(ModelJsonTest, LimitsAreCheckedFirst) {
+  EXPECT_NE(ErrorOf(std::string((1 << 20) + 1, ' ')).find("1048577 bytes"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(std::string(1 << 20, '[')).find("more than 64"),
+            std::string::npos);
+  std::string layers = R"({"class_name":"Sequential","config":[{})";
+  for (int i = 0; i < 4096; ++i) layers += ",{}";
+  EXPECT_NE(ErrorOf(layers + "]}").find("4097 layers"), std::string::npos);
+}
+
+// Long lists of everything cost time in proportion.
+TEST(ModelJsonTest, TheLargestTextsAreReadQuickly) {
+  std::string deep = R"({"class_name":"Sequential","config":[)"
+                     R"({"class_name":"InputLayer",)"
+                     R"("config":{"batch_shape":[null,4]}})";
+  for (int i = 0; i < 4095; ++i) {
+    deep += R"(,{"class_name":"Dense","config":{"units":4}})";
+  }
+  EXPECT_EQ(Load(deep + "]}")->num_nodes(), 4096);
+
+  std::string fields = R"({"class_name":"Sequential","config":{)";
+  for (int i = 0; i < 60000; ++i) fields += "\"" + std::to_string(i) + "\":0,";
+  ErrorOf(fields + "\"layers\":[]}}");
+  ErrorOf(R"({"class_name":")" + std::string(900000, 'x') + "\"}");
+}
+
+}  // namespace
+}  // namespace ringlet

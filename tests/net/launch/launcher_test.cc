@@ -1,0 +1,920 @@
+#include "net/launch/launcher.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/map_environment.h"
+#include "../../support/temp_folder.h"
+#include "core/base/thread.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+// In a worker's script: its index.
+const char kIndex[] = "i=${TF_CONFIG##*index\\\": }; i=${i%%\\}*}; ";
+
+// True once `condition` is; false after half a minute.
+bool Eventually(const std::function<bool()>& condition) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Those that begin with `prefix`, without it, in their order.
+std::vector<std::string> Of(const std::string& prefix,
+                            const std::string& text) {
+  std::vector<std::string> lines;
+  for (const std::string& line : Lines(text)) {
+    if (line.compare(0, prefix.size(), prefix) == 0) {
+      lines.push_back(line.substr(prefix.size()));
+    }
+  }
+  return lines;
+}
+
+// Alive and not a zombie.
+bool Alive(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  if (!std::getline(in, stat)) return false;
+  const size_t at = stat.rfind(')');
+  return at != std::string::npos && stat[at + 2] != 'Z';
+}
+
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  std::ifstream in("/proc/" + std::to_string(parent) + "/task/" +
+                   std::to_string(parent) + "/children");
+  for (pid_t child; in >> child;) children.push_back(child);
+  return children;
+}
+
+// ringlet launch as a user runs it, its output in files.
+// Whether the programs run under an emulator of user space, where the orphans
+// of a process are not given to it.
+bool Emulated() {
+  return EnvironmentOr("RINGLET_BUILD", "").find("/emulated") !=
+         std::string::npos;
+}
+
+class LauncherTest : public testing::Test {
+ protected:
+  ~LauncherTest() override {
+    if (launcher_ > 0) {
+      kill(launcher_, SIGKILL);
+      waitpid(launcher_, nullptr, 0);
+    }
+  }
+
+  void Start(const Strings& arguments, int stdout_fd = -1, int stderr_fd = -1) {
+    Strings all = {
+        EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
+        "launch"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& text : all) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    const std::string out = folder_ / "out", err = folder_ / "err";
+    launcher_ = fork();
+    ASSERT_GE(launcher_, 0);
+    if (launcher_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(stdout_fd >= 0 ? stdout_fd : open(out.c_str(), flags, 0600), 1);
+      dup2(stderr_fd >= 0 ? stderr_fd : open(err.c_str(), flags, 0600), 2);
+      signal(SIGHUP, ignore_hangup_ ? SIG_IGN : SIG_DFL);  // not as inherited
+      setenv("FOLDER", folder_.path().c_str(), 1);
+      setenv("TF_CONFIG", "not for the workers", 1);
+      execv(argv[0], argv.data());
+      _exit(99);
+    }
+  }
+
+  // The exit code; 1000 + signal where it was killed.
+  int Wait() {
+    int status = 0;
+    const bool ended = Eventually(
+        [&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; });
+    EXPECT_TRUE(ended) << "the launcher does not end";
+    if (!ended) return -1;
+    launcher_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  int Run(const Strings& arguments) {
+    Start(arguments);
+    return Wait();
+  }
+
+  int RunScript(int workers, const std::string& script, Strings options = {}) {
+    StartScript(workers, script, options);
+    return Wait();
+  }
+  void StartScript(int workers, const std::string& script, Strings options = {},
+                   int stdout_fd = -1, int stderr_fd = -1) {
+    Strings all = {"-n", std::to_string(workers)};
+    all.insert(all.end(), options.begin(), options.end());
+    all.insert(all.end(), {"--", "sh", "-c", kIndex + script});
+    Start(all, stdout_fd, stderr_fd);
+  }
+
+  std::string out() const { return ReadWhole(folder_ / "out"); }
+  // Without the warning of a machine of few cores.
+  std::string err() const {
+    const std::string all = ReadWhole(folder_ / "err");
+    const bool warns = all.compare(0, 9, "warning: ") == 0;
+    return warns ? all.substr(all.find('\n') + 1) : all;
+  }
+
+  // What workers wrote with `echo $! >> $FOLDER/pids`.
+  std::vector<pid_t> Pids(size_t expected) {
+    std::vector<pid_t> pids;
+    EXPECT_TRUE(Eventually([&] {
+      pids.clear();
+      std::ifstream in(folder_ / "pids");
+      for (pid_t pid; in >> pid;) pids.push_back(pid);
+      return pids.size() >= expected;
+    })) << err();
+    return pids;
+  }
+
+  void ExpectGone(const std::vector<pid_t>& pids) {
+    for (pid_t pid : pids) {
+      EXPECT_TRUE(Eventually([&] { return !Alive(pid); })) << pid;
+      if (Alive(pid)) kill(pid, SIGKILL);
+    }
+  }
+
+  TempFolder folder_;
+  pid_t launcher_ = 0;
+  bool ignore_hangup_ = false;
+};
+
+// --- output ---
+
+TEST_F(LauncherTest, LinesAppearBehindTheirWorkersIndex) {
+  EXPECT_EQ(RunScript(3, "echo one $i; echo; printf 'a\\tb\\nlast'"), 0);
+  for (int i = 0; i < 3; ++i) {
+    const std::string index = std::to_string(i);
+    EXPECT_EQ(Of("[" + index + "] ", out()),
+              (Strings{"one " + index, "", "a\tb", "last"}));
+  }
+  EXPECT_EQ(Lines(out()).size(), 12u);
+  EXPECT_EQ(err(), "");
+}
+
+TEST_F(LauncherTest, StdoutAndStderrStayApart) {
+  EXPECT_EQ(
+      RunScript(2, "echo out $i; echo err $i >&2; echo dev > /dev/stderr"), 0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"out 0"});
+  EXPECT_EQ(Of("[1] ", out()), Strings{"out 1"});
+  EXPECT_EQ(Of("[0] ", err()), (Strings{"err 0", "dev"}));
+  EXPECT_EQ(Of("[1] ", err()), (Strings{"err 1", "dev"}));
+}
+
+TEST_F(LauncherTest, ALineInPiecesIsOneLine) {
+  EXPECT_EQ(
+      RunScript(2, "for p in a b c; do printf $p; sleep 0.05; done; echo"), 0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"abc"});
+  EXPECT_EQ(Of("[1] ", out()), Strings{"abc"});
+}
+
+TEST_F(LauncherTest, NothingOfManyLinesIsLostOrMixed) {
+  EXPECT_EQ(RunScript(3, "seq -f \"$i-%.0f\" 1 40000"), 0);
+  for (const char* index : {"0", "1", "2"}) {
+    const Strings lines = Of(std::string("[") + index + "] ", out());
+    ASSERT_EQ(lines.size(), 40000u);
+    for (size_t k = 0; k < lines.size(); ++k) {
+      ASSERT_EQ(lines[k], index + ("-" + std::to_string(k + 1)));
+    }
+  }
+  EXPECT_EQ(Lines(out()).size(), 120000u);
+}
+
+TEST_F(LauncherTest, AnEndlessLineIsCutInPieces) {
+  EXPECT_EQ(RunScript(1, "head -c 200000 /dev/zero | tr '\\0' x"), 0);
+  const Strings pieces = Of("[0] ", out());
+  ASSERT_EQ(pieces.size(), 4u);
+  std::string joined;
+  for (const std::string& piece : pieces) joined += piece;
+  EXPECT_EQ(joined, std::string(200000, 'x'));
+}
+
+TEST_F(LauncherTest, ASlowReaderGetsEverything) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Start({"-n", "2", "--", "seq", "1", "200000"}, ends[1]);
+  close(ends[1]);
+  std::string all;
+  char buffer[65536];
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+    all.append(buffer, static_cast<size_t>(n));
+    if (all.size() < 600000) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  close(ends[0]);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_EQ(Of("[0] ", all).size(), 200000u);
+  EXPECT_EQ(Of("[1] ", all).size(), 200000u);
+}
+
+TEST_F(LauncherTest, AReaderThatDoesNotReadCannotHoldTheLauncher) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  Start({"-n", "2", "--grace", "0.2", "--", "sh", "-c",
+         "echo $$ >> $FOLDER/pids; exec yes"},
+        ends[1]);
+  close(ends[1]);
+  const std::vector<pid_t> pids = Pids(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+  close(ends[0]);
+  ExpectGone(pids);
+}
+
+// --- what a worker is given ---
+
+TEST_F(LauncherTest, EachWorkerIsGivenItsOwnTaskOfOneCluster) {
+  EXPECT_EQ(RunScript(3, "echo \"$TF_CONFIG\""), 0);
+  std::vector<Address> first;
+  for (int i = 0; i < 3; ++i) {
+    const Strings lines = Of("[" + std::to_string(i) + "] ", out());
+    ASSERT_EQ(lines.size(), 1u);
+    ClusterConfig config;
+    const Status status = ClusterFromEnvironment(
+        MapEnvironment({{"TF_CONFIG", lines[0]}}), &config);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(config.rank, i);
+    EXPECT_EQ(config.world_size, 3);
+    EXPECT_EQ(config.task_type, "worker");
+    if (i == 0) first = config.addresses;
+    EXPECT_EQ(config.addresses, first);
+    EXPECT_EQ(config.addresses[0].host, "127.0.0.1");
+  }
+}
+
+TEST_F(LauncherTest, WorkersReadNothingAndKeepTheEnvironment) {
+  EXPECT_EQ(RunScript(1,
+                      "cat; echo $FOLDER; set -- $(env | grep -c TF_CONFIG=)"
+                      "; echo $1"),
+            0);
+  EXPECT_EQ(Of("[0] ", out()), (Strings{folder_.path(), "1"}));
+}
+
+// --- exit codes ---
+
+TEST_F(LauncherTest, TheFirstFailuresCodeIsTheJobs) {
+  EXPECT_EQ(RunScript(3, "case $i in 1) exit 3;; 2) sleep 0.3; exit 4;; esac"),
+            3);
+  EXPECT_EQ(Of("[launcher] ", err()).size(), 1u) << err();
+  EXPECT_NE(err().find("worker 1 ended with exit code 3"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AKilledWorkerCountsAs128AndTheSignal) {
+  EXPECT_EQ(RunScript(2, "[ $i = 0 ] || kill -9 $$"), 128 + SIGKILL);
+  EXPECT_NE(err().find("worker 1 was ended by signal 9"), std::string::npos);
+}
+
+TEST_F(LauncherTest, AfterAFailureTheOthersMayEndByThemselves) {
+  EXPECT_EQ(
+      RunScript(2, "[ $i = 0 ] && exit 75; sleep 0.3; echo I saw it; exit 1",
+                {"--grace", "60"}),
+      75);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"I saw it"});
+}
+
+TEST_F(LauncherTest, AfterAFailureTheOthersAreStopped) {
+  EXPECT_EQ(RunScript(3,
+                      "[ $i = 0 ] && exit 9; echo $$ >> $FOLDER/pids; "
+                      "trap 'echo term; exit 0' TERM; "
+                      "while :; do sleep 0.05; done",
+                      {"--grace", "0.3"}),
+            9);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"term"});
+  EXPECT_EQ(Of("[2] ", out()), Strings{"term"});
+  ExpectGone(Pids(2));
+}
+
+TEST_F(LauncherTest, AWorkerDeafToSigtermIsKilled) {
+  EXPECT_EQ(RunScript(2,
+                      "[ $i = 0 ] && { sleep 0.2; exit 9; }; trap '' TERM; "
+                      "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done",
+                      {"--grace", "0.2"}),
+            9);
+  ExpectGone(Pids(1));
+}
+
+TEST_F(LauncherTest, ACommandThatIsNotThereIs127) {
+  // A folder of PATH that this user may not read would make it 126.
+  const std::string path = EnvironmentOr("PATH", "");
+  setenv("PATH", "/usr/bin:/bin", 1);
+  EXPECT_EQ(Run({"-n", "3", "--", "ringlet-no-such-command"}), 127);
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_NE(err().find("cannot start 'ringlet-no-such-command'"),
+            std::string::npos)
+      << err();
+  EXPECT_NE(err().find("No such file"), std::string::npos) << err();
+  EXPECT_EQ(Lines(err()).size(), 1u) << err();
+}
+
+TEST_F(LauncherTest, ACommandThatCannotRunIs126) {
+  WriteWhole(folder_ / "text", "not a program");
+  EXPECT_EQ(Run({"-n", "1", folder_ / "text"}), 126);
+  EXPECT_NE(err().find("ermission denied"), std::string::npos) << err();
+}
+
+TEST_F(LauncherTest, WrongUsageIsExplainedAndIs2) {
+  const std::vector<std::pair<Strings, std::string>> cases = {
+      {{}, "-n is missing"},
+      {{"true"}, "-n is missing"},
+      {{"-n"}, "-n is the last word; N must follow it"},
+      {{"-n", "0", "true"}, "wrong number for -n: 0"},
+      {{"-n", "-1", "true"}, "wrong number for -n: -1"},
+      {{"-n", "257", "true"}, "wrong number for -n: 257"},
+      {{"-n", "two", "true"}, "wrong number for -n: two"},
+      {{"-n", "2.5", "true"}, "wrong number for -n: 2.5"},
+      {{"-n", "99999999999999999999", "true"}, "wrong number for -n"},
+      {{"-n", "2"}, "COMMAND is missing"},
+      {{"-n", "2", "--"}, "COMMAND is missing"},
+      {{"-n", "2", "--restrat", "true"},
+       "unknown flag '--restrat'; the nearest known is '--restart'"},
+      {{"-n", "2", "--grace", "soon", "true"},
+       "wrong number for --grace: soon"},
+      {{"-n", "2", "--grace", "-1", "true"}, "wrong number for --grace: -1"},
+      {{"-n", "2", "--grace", "nan", "true"}, "wrong number for --grace: nan"},
+      {{"-n", "2", "--backoff", "", "true"}, "wrong number for --backoff"},
+      {{"-n", "2", "--max-restarts", "x", "true"},
+       "wrong number for --max-restarts: x"},
+  };
+  for (const auto& [arguments, says] : cases) {
+    SCOPED_TRACE(says);
+    EXPECT_EQ(Run(arguments), 2);
+    EXPECT_NE(err().find(says), std::string::npos) << err();
+    EXPECT_EQ(Lines(err()).size(), 1u) << err();
+    EXPECT_NE(err().find("(see 'ringlet launch --help')"), std::string::npos);
+    EXPECT_EQ(out(), "");
+  }
+  EXPECT_EQ(Run({"--help"}), 0);
+  EXPECT_NE(out().find("--restart"), std::string::npos);
+}
+
+TEST_F(LauncherTest, OptionsOfTheCommandAreItsOwn) {
+  EXPECT_EQ(Run({"-n", "1", "echo", "-n", "--help"}), 0);
+  EXPECT_EQ(out(), "[0] --help\n");
+  EXPECT_EQ(Run({"-n", "1", "--", "echo", "--"}), 0);
+  EXPECT_EQ(out(), "[0] --\n");
+}
+
+// --- a terminal ---
+
+// A terminal for the launcher, read on a thread until nobody has it open.
+class Terminal {
+ public:
+  explicit Terminal(int columns) {
+    main_ = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    EXPECT_EQ(grantpt(main_), 0);
+    EXPECT_EQ(unlockpt(main_), 0);
+    end_ = open(ptsname(main_), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    termios raw;
+    tcgetattr(end_, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(end_, TCSANOW, &raw);
+    winsize size = {};
+    size.ws_col = static_cast<unsigned short>(columns);
+    size.ws_row = 24;
+    ioctl(end_, TIOCSWINSZ, &size);
+    reader_ = std::thread([this] {
+      char buffer[4096];
+      for (;;) {
+        const ssize_t n = read(main_, buffer, sizeof(buffer));
+        if (n <= 0) return;  // EIO: all ends are closed
+        shown_.append(buffer, static_cast<size_t>(n));
+      }
+    });
+  }
+  ~Terminal() {
+    if (reader_.joinable()) Shown();
+    close(main_);
+  }
+  int end() const { return end_; }
+  // All that was written, once the launcher has ended.
+  std::string Shown() {
+    close(end_);
+    reader_.join();
+    return shown_;
+  }
+
+ private:
+  int main_ = -1, end_ = -1;
+  std::string shown_;
+  std::thread reader_;
+};
+
+// What a terminal shows in the end: carriage returns, erasures, line feeds.
+Strings Screen(const std::string& bytes) {
+  Strings lines(1);
+  size_t column = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '\r') {
+      column = 0;
+    } else if (bytes[i] == '\n') {
+      lines.emplace_back();
+      column = 0;
+    } else if (bytes.compare(i, 3, "\x1b[K") == 0) {
+      lines.back().resize(column);
+      i += 2;
+    } else if (bytes.compare(i, 4, "\x1b[0m") == 0) {
+      i += 3;
+    } else {
+      lines.back().resize(std::max(lines.back().size(), column + 1), ' ');
+      lines.back()[column++] = bytes[i];
+    }
+  }
+  if (lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+// The chief draws as on a terminal of its own; lines of others, on stdout and
+// stderr, stand whole above what it draws.
+TEST_F(LauncherTest, OnATerminalTheChiefsBarIsShownBelowTheLines) {
+  Terminal terminal(40);
+  StartScript(
+      2,
+      "if [ $i = 0 ]; then [ -t 1 ] && echo a terminal; "
+      "for n in 1 2 3 4; do "
+      "printf '\\b\\b\\b\\rstep %s of 4 a b c d e f g h i j k l m n o p' $n; "
+      "sleep 0.1; done; echo; echo end; "
+      "else [ -t 1 ] || echo a pipe; sleep 0.15; echo line; "
+      "echo error >&2; fi",
+      {}, terminal.end(), terminal.end());
+  EXPECT_EQ(Wait(), 0);
+  const std::string shown = terminal.Shown();
+  const Strings screen = Screen(shown);
+  const auto at = [&](const std::string& line) {
+    return std::count(screen.begin(), screen.end(), line);
+  };
+  EXPECT_EQ(at("[0] a terminal"), 1) << shown;
+  EXPECT_EQ(at("[1] a pipe"), 1) << shown;
+  EXPECT_EQ(at("[1] line"), 1) << shown;
+  EXPECT_EQ(at("[1] error"), 1) << shown;
+  // Drawn on the way, cut to the terminal's width less one, and left in full.
+  EXPECT_NE(shown.find("[0] step 2 of 4 a b c d e f g h i j k l\x1b[0m"),
+            std::string::npos)
+      << shown;
+  EXPECT_EQ(at("[0] step 4 of 4 a b c d e f g h i j k l m n o p"), 1) << shown;
+  EXPECT_EQ(screen.back(), "[0] end") << shown;
+  EXPECT_LE(screen.size(), 7u) << shown;  // a warning of few cores among them
+}
+
+// What the chief had begun is a line when it dies.
+TEST_F(LauncherTest, OnATerminalAKilledChiefLeavesItsLineWhole) {
+  Terminal terminal(80);
+  StartScript(1, "printf 'step 1'; sleep 0.1; kill -9 $$", {}, terminal.end(),
+              terminal.end());
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+  const Strings screen = Screen(terminal.Shown());
+  ASSERT_EQ(screen.size(), 2u);
+  EXPECT_EQ(screen[0], "[0] step 1");
+  EXPECT_EQ(screen[1], "[launcher] worker 0 was ended by signal 9");
+}
+
+TEST_F(LauncherTest, NothingOfManyLinesIsLostOnATerminal) {
+  Terminal terminal(80);
+  StartScript(2, "seq -f \"$i-%.0f\" 1 20000", {}, terminal.end());
+  EXPECT_EQ(Wait(), 0);
+  std::string shown;
+  for (const std::string& line : Screen(terminal.Shown())) shown += line + "\n";
+  for (const char* index : {"0", "1"}) {
+    const Strings lines = Of("[" + std::string(index) + "] ", shown);
+    ASSERT_EQ(lines.size(), 20000u);
+    for (size_t n = 0; n < lines.size(); ++n) {
+      ASSERT_EQ(lines[n], index + ("-" + std::to_string(n + 1)));
+    }
+  }
+}
+
+// Each line when it is made, also where the launcher's stdout is a pipe.
+TEST_F(LauncherTest, ALineIsThereBeforeTheNextIsMade) {
+  StartScript(2, "echo first; while [ ! -e $FOLDER/go ]; do sleep 0.01; done");
+  EXPECT_TRUE(Eventually([&] { return Lines(out()).size() == 2; })) << out();
+  WriteWhole(folder_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, MoreWorkersThanCoresAreWarnedOfOnce) {
+  const int cores = UsableCores();
+  const auto warned = [&](int workers) {
+    EXPECT_EQ(RunScript(workers, "true"), 0);
+    return Of("warning: ", ReadWhole(folder_ / "err"));
+  };
+  EXPECT_EQ(warned(cores).size(), 0u);
+  if (cores + 1 > 256) return;
+  const Strings lines = warned(cores + 1);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find(std::to_string(cores + 1) + " workers with 1 thread"),
+            std::string::npos)
+      << lines[0];
+}
+
+// --- restarts ---
+
+// Counts its runs in $FOLDER/runs<i>.
+const char kCount[] =
+    "echo >> $FOLDER/runs$i; n=$(wc -l < $FOLDER/runs$i); n=$((n)); ";
+
+TEST_F(LauncherTest, AFailedWorkerIsStartedAgainWithTheSameTask) {
+  EXPECT_EQ(RunScript(2,
+                      std::string(kCount) +
+                          "echo run $n; echo \"$TF_CONFIG\" >> $FOLDER/tf$i; "
+                          "[ $i = 0 ] || [ $n = 3 ] || exit 7",
+                      {"--restart", "--backoff", "0.01"}),
+            0);
+  EXPECT_EQ(Of("[0] ", out()), Strings{"run 1"});
+  EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2", "run 3"}));
+  const Strings tasks = Lines(ReadWhole(folder_ / "tf1"));
+  ASSERT_EQ(tasks.size(), 3u);
+  EXPECT_EQ(std::set<std::string>(tasks.begin(), tasks.end()).size(), 1u);
+  EXPECT_EQ(Of("[launcher] worker 1 ended with exit code 7; it is started "
+               "again in 0.0",
+               err()),
+            (Strings{"1 s (restart 1 of 3)", "2 s (restart 2 of 3)"}));
+}
+
+TEST_F(LauncherTest, AKilledWorkerIsStartedAgain) {
+  EXPECT_EQ(RunScript(1, std::string(kCount) + "[ $n = 2 ] || kill -9 $$",
+                      {"--restart", "--backoff", "0"}),
+            0);
+}
+
+TEST_F(LauncherTest, AfterTheLastRestartAFailureEndsTheJob) {
+  EXPECT_EQ(
+      RunScript(2,
+                std::string(kCount) +
+                    "[ $i = 0 ] && exec sleep 1000; echo run; exit $((n + 10))",
+                {"--restart", "--backoff", "0.01", "--max-restarts", "2",
+                 "--grace", "0.1"}),
+      13);
+  EXPECT_EQ(Of("[1] ", out()).size(), 3u);
+}
+
+// A wrong configuration is as wrong the next time.
+TEST_F(LauncherTest, ExitCode2IsNotStartedAgain) {
+  EXPECT_EQ(RunScript(2,
+                      std::string(kCount) +
+                          "echo run $n; [ $i = 1 ] || exec sleep 1000; "
+                          "[ $n = 1 ] && exit 75; exit 2",
+                      {"--restart", "--backoff", "0.01", "--grace", "0.1"}),
+            2);
+  EXPECT_EQ(Of("[1] ", out()), (Strings{"run 1", "run 2"}));
+  EXPECT_NE(err().find("worker 1 ended with exit code 2; waiting"),
+            std::string::npos)
+      << err();
+}
+
+TEST_F(LauncherTest, WithoutRestartNothingIsStartedAgain) {
+  EXPECT_EQ(RunScript(1, "echo run; exit 7"), 7);
+  EXPECT_EQ(out(), "[0] run\n");
+}
+
+TEST_F(LauncherTest, ASignalEndsTheWaitForARestart) {
+  StartScript(2, "[ $i = 0 ] && exit 7; exec sleep 1000",
+              {"--restart", "--backoff", "1000"});
+  ASSERT_TRUE(Eventually(
+      [&] { return err().find("started again") != std::string::npos; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 7);
+}
+
+// --- signals ---
+
+TEST_F(LauncherTest, SignalsArePassedOn) {
+  for (const auto& [name, number] :
+       {std::pair("INT", SIGINT), {"TERM", SIGTERM}, {"HUP", SIGHUP}}) {
+    SCOPED_TRACE(name);
+    StartScript(2,
+                std::string("trap 'echo got ") + name + "; exit 5' " + name +
+                    "; echo ready; while :; do sleep 0.05; done",
+                {"--grace", "60"});
+    ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+    kill(launcher_, number);
+    EXPECT_EQ(Wait(), 5);
+    for (const char* prefix : {"[0] ", "[1] "}) {
+      EXPECT_EQ(Of(prefix, out()),
+                (Strings{"ready", std::string("got ") + name}));
+    }
+  }
+}
+
+TEST_F(LauncherTest, WorkersThatEndWellOnASignalMakeAGoodEnd) {
+  StartScript(2, "trap 'exit 0' INT; echo ready; while :; do sleep 0.05; done");
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, WhoIgnoresTheSignalIsKilledAfterTheGrace) {
+  StartScript(2, "trap '' INT; echo ready; while :; do sleep 0.05; done",
+              {"--grace", "0.2"});
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, ASecondSignalKillsAtOnce) {
+  StartScript(2,
+              "trap 'echo deaf' INT; echo ready; while :; do sleep 0.05; "
+              "done",
+              {"--grace", "1000"});
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 2; }));
+  kill(launcher_, SIGINT);
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 4; }));
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+}
+
+TEST_F(LauncherTest, AHangupThatNohupIgnoresIsIgnored) {
+  ignore_hangup_ = true;
+  StartScript(1, "echo ready; sleep 0.4; echo end");
+  ASSERT_TRUE(Eventually([&] { return Lines(out()).size() == 1; }));
+  kill(launcher_, SIGHUP);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_EQ(Of("[0] ", out()), (Strings{"ready", "end"}));
+}
+
+TEST_F(LauncherTest, AStoppedWorkerIsKilledToo) {
+  StartScript(1, "echo $$ >> $FOLDER/pids; kill -STOP $$", {"--grace", "0.2"});
+  const std::vector<pid_t> pids = Pids(1);
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGKILL);
+  ExpectGone(pids);
+}
+
+// --- nothing is left behind ---
+
+// Each worker has a child of its own; $FOLDER/pids has all.
+const char kFamily[] =
+    "sleep 1000 & echo $! >> $FOLDER/pids; echo $$ >> $FOLDER/pids; wait";
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNothing) {
+  StartScript(3, kFamily);
+  std::vector<pid_t> pids = Pids(6);
+  for (pid_t child : ChildrenOf(launcher_)) pids.push_back(child);
+  EXPECT_EQ(pids.size(), 10u);  // the workers again, and the guard
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
+  StartScript(2,
+              "trap '' TERM INT HUP; echo $$ >> $FOLDER/pids; "
+              "[ $i = 0 ] && kill -STOP $$; while :; do sleep 0.05; done");
+  const std::vector<pid_t> pids = Pids(2);
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, Kill9AtAnyMomentLeavesNothing) {
+  for (int delay = 0; delay < 20; ++delay) {
+    Start({"-n", "4", "--", "sh", "-c",
+           "echo $$ >> $FOLDER/pids; exec sleep 1000"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+    kill(launcher_, SIGKILL);
+    EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ExpectGone(Pids(0));
+}
+
+#ifdef __linux__
+TEST_F(LauncherTest, WithoutItsGuardTooWorkersEndWithTheLauncher) {
+  StartScript(2, "echo $$ >> $FOLDER/pids; while :; do sleep 0.05; done");
+  const std::vector<pid_t> pids = Pids(2);
+  for (pid_t child : ChildrenOf(launcher_)) {
+    if (child != pids[0] && child != pids[1]) kill(child, SIGKILL);
+  }
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+#endif
+
+TEST_F(LauncherTest, AGuardThatWasKilledDoesNotStopTheJob) {
+  StartScript(1,
+              std::string(kCount) +
+                  "echo $$ >> $FOLDER/pids; "
+                  "until [ -e $FOLDER/go ]; do sleep 0.05; done; [ $n = 2 ]",
+              {"--restart", "--backoff", "0"});
+  const std::vector<pid_t> pids = Pids(1);
+  for (pid_t child : ChildrenOf(launcher_)) {
+    if (child != pids[0]) kill(child, SIGKILL);
+  }
+  WriteWhole(folder_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
+}
+
+TEST_F(LauncherTest, WhatAWorkerLeavesInItsGroupEndsWithIt) {
+  EXPECT_EQ(RunScript(2, "sleep 1000 & echo $! >> $FOLDER/pids"), 0);
+  ExpectGone(Pids(2));
+}
+
+TEST_F(LauncherTest, AProcessThatLeftTheGroupDoesNotHoldTheLauncher) {
+  EXPECT_EQ(RunScript(1,
+                      "setsid sh -c 'echo $$ >> $FOLDER/pids; exec sleep 1000' "
+                      "& until [ -e $FOLDER/pids ]; do sleep 0.05; done; "
+                      "echo end",
+                      {"--grace", "0.1"}),
+            0);
+  EXPECT_EQ(out(), "[0] end\n");
+#ifndef __linux__
+  for (pid_t pid : Pids(1)) kill(pid, SIGKILL);  // it asked to be on its own
+#endif
+}
+
+#ifdef __linux__
+
+// Leaves its group, has a child, and loses its parent; one without a variable
+// in its environment too.
+const char kStrays[] =
+    "(setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
+    "echo $$ >> $FOLDER/pids; wait' &) & "
+    "(setsid env -i sh -c \"setsid sleep 1000 & echo \\$! >> $FOLDER/pids; "
+    "echo \\$\\$ >> $FOLDER/pids; wait\" &) & "
+    "until [ $(cat $FOLDER/pids | wc -l) -ge 4 ]; do sleep 0.05; done; ";
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsWithTheJob) {
+  if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
+  WriteWhole(folder_ / "pids", "");
+  EXPECT_EQ(RunScript(1, kStrays, {"--grace", "0.3"}), 0);
+  ExpectGone(Pids(4));
+}
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsWithAFailedOrStoppedJob) {
+  if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
+  WriteWhole(folder_ / "pids", "");
+  EXPECT_EQ(RunScript(1, std::string(kStrays) + "exit 3", {"--grace", "0.3"}),
+            3);
+  ExpectGone(Pids(4));
+  WriteWhole(folder_ / "pids", "");
+  StartScript(1, std::string(kStrays) + "echo up; exec sleep 1000",
+              {"--grace", "0.3"});
+  ASSERT_TRUE(Eventually([&] { return out() == "[0] up\n"; }));
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+  ExpectGone(Pids(4));
+}
+
+TEST_F(LauncherTest, WhoLeftTheGroupEndsBeforeItsWorkerIsStartedAgain) {
+  if (Emulated()) GTEST_SKIP() << "an emulator does not adopt orphans";
+  EXPECT_EQ(
+      RunScript(2,
+                std::string(kCount) +
+                    "if [ $i$n = 11 ]; then setsid sleep 1000 & "
+                    "echo $! >> $FOLDER/pids; sleep 0.1; exit 7; fi; "
+                    "if [ $i = 0 ]; then (setsid sleep 1000 & "
+                    "echo $! > $FOLDER/mine); "
+                    "until [ -e $FOLDER/over ]; do sleep 0.05; done; "
+                    "kill -0 $(cat $FOLDER/mine) && echo mine lives; exit 0; "
+                    "fi; kill -0 $(cat $FOLDER/pids) || echo gone; "
+                    "echo > $FOLDER/over",
+                {"--restart", "--backoff", "0.1"}),
+      0);
+  EXPECT_EQ(Of("[1] ", out()), Strings{"gone"});
+  EXPECT_EQ(Of("[0] ", out()), Strings{"mine lives"});
+}
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneThatLeftTheGroup) {
+  StartScript(2,
+              "setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
+              "echo $$ >> $FOLDER/pids; wait' & wait");
+  const std::vector<pid_t> pids = Pids(4);
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, OrphansThatEndLeaveNoZombie) {
+  StartScript(1,
+              "for k in 1 2 3 4 5; do (setsid sh -c 'echo $$ >> $FOLDER/pids' "
+              "&); done; echo up; exec sleep 1000");
+  const std::vector<pid_t> pids = Pids(5);
+  for (pid_t pid : pids) {
+    EXPECT_TRUE(Eventually([&] { return kill(pid, 0) != 0; })) << pid;
+  }
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(Wait(), 128 + SIGTERM);
+}
+
+#endif
+
+// --- the function ---
+
+TEST(LaunchTest, WrongOptionsAreRefused) {
+  const auto refused = [](const std::function<void(LaunchOptions*)>& spoil) {
+    LaunchOptions options;
+    options.command = {"true"};
+    spoil(&options);
+    const Result<int> result = Launch(options);
+    EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
+    EXPECT_STRNE(result.status().message(), "");
+  };
+  refused([](LaunchOptions* o) { o->command.clear(); });
+  refused([](LaunchOptions* o) { o->command = {""}; });
+  refused([](LaunchOptions* o) { o->workers = 0; });
+  refused([](LaunchOptions* o) { o->workers = -1; });
+  refused([](LaunchOptions* o) { o->workers = kMaxLocalWorkers + 1; });
+  refused([](LaunchOptions* o) { o->max_restarts = -1; });
+  refused([](LaunchOptions* o) { o->grace_seconds = -1; });
+  refused([](LaunchOptions* o) { o->backoff_seconds = 1e300; });
+  refused([](LaunchOptions* o) { o->max_backoff_seconds = 0.0 / 0.0; });
+}
+
+#ifdef __linux__
+TEST(LaunchTest, TouchesNoneThatItDidNotStart) {
+  const pid_t child = fork();  // in a session of its own, before
+  if (child == 0) {
+    setsid();
+    pause();
+    _exit(0);
+  }
+  while (getsid(child) != child) std::this_thread::yield();
+  LaunchOptions options;
+  options.command = {"sh", "-c", "sleep 0.3"};
+  pid_t meanwhile = 0;  // a child of another thread
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    meanwhile = fork();
+    if (meanwhile == 0) {
+      execlp("sleep", "sleep", "1000", static_cast<char*>(nullptr));
+      _exit(1);
+    }
+  });
+  EXPECT_EQ(Launch(options).value(), 0);
+  other.join();
+  for (pid_t pid : {child, meanwhile}) {
+    EXPECT_TRUE(Alive(pid));
+    kill(pid, SIGKILL);
+    EXPECT_EQ(waitpid(pid, nullptr, 0), pid);
+  }
+}
+#endif
+
+TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
+  const auto descriptors = [] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++count;
+    }
+    return count;
+  };
+  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  LaunchOptions options;
+  options.stdout_fd = options.stderr_fd = null;
+  options.workers = 2;
+  const auto codes = [&](const Strings& command) {
+    options.command = command;
+    return Launch(options);
+  };
+  // libuv keeps a pipe for its signals from its first loop on.
+  EXPECT_EQ(codes({"true"}).value(), 0);
+  const size_t before = descriptors();
+  EXPECT_EQ(codes({"sh", "-c", "echo x; exit 6"}).value(), 6);
+  EXPECT_EQ(codes({"/no/such/command"}).status().code(), Code::kNotFound);
+  EXPECT_EQ(descriptors(), before);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+  close(null);
+}
+
+}  // namespace
+}  // namespace ringlet

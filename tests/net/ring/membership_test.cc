@@ -1,0 +1,330 @@
+#include "net/ring/membership.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMs = 1000000;
+constexpr int64_t kTimeout = 1000 * kMs;
+
+// Rank 0 of four, timeout 1 s, ticks when told.
+class MembershipTest : public testing::Test {
+ protected:
+  MembershipTest() : members_(OptionsOf(), now_) {
+    for (int r = 1; r < 4; ++r) members_.Joined(r, now_);
+  }
+  static Membership::Options OptionsOf() {
+    Membership::Options options;
+    options.timeout_nanos = kTimeout;
+    options.addresses = {"a:1", "b:2", "c:3", "d:4"};
+    return options;
+  }
+
+  // Time passes; all but `silent` are heard from at every tick.
+  Membership::Suspect Pass(int64_t nanos, int silent = -1) {
+    const int64_t end = now_ + nanos;
+    while (now_ < end) {
+      now_ += members_.tick_nanos();
+      for (int r = 1; r < 4; ++r) {
+        if (r != silent) members_.Heard(r, now_);
+      }
+      bool beat = false;
+      const Membership::Suspect suspect = members_.Tick(now_, &beat);
+      beats_ += beat;
+      if (suspect.rank >= 0) return suspect;
+    }
+    return Membership::Suspect();
+  }
+
+  void WaitOn(int rank, uint64_t sequence = 5, uint64_t moved = 0) {
+    Activity activity;
+    activity.step = 17;
+    activity.sequence = sequence;
+    activity.type = FrameType::kAllReduce;
+    activity.waiting_on = rank;
+    members_.SetActivity(activity, moved, now_);
+  }
+  void Says(int rank, uint64_t sequence, FrameType type, int waiting_on) {
+    Activity activity;
+    activity.sequence = sequence;
+    activity.type = type;
+    activity.waiting_on = waiting_on;
+    members_.Beat(rank, activity, now_);
+  }
+
+  int64_t now_ = 5000 * kMs;
+  int beats_ = 0;
+  Membership members_;
+};
+
+TEST_F(MembershipTest, NobodyIsSuspectedWhileAllAreHeard) {
+  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+}
+
+TEST_F(MembershipTest, HeartbeatsAreDueEveryQuarterOfTheTimeout) {
+  Pass(10 * kTimeout);
+  EXPECT_EQ(beats_, 40);
+}
+
+TEST_F(MembershipTest, SilenceLongerThanTheTimeoutMakesASuspect) {
+  const int64_t start = now_;
+  const Membership::Suspect suspect = Pass(10 * kTimeout, 2);
+  EXPECT_EQ(suspect.rank, 2);
+  EXPECT_EQ(suspect.cause, Cause::kSilent);
+  EXPECT_GT(now_ - start, kTimeout);
+  EXPECT_LE(now_ - start, kTimeout + members_.tick_nanos());
+}
+
+TEST_F(MembershipTest, OneThatIsGoneIsNotWatched) {
+  members_.Gone(2);
+  EXPECT_EQ(Pass(10 * kTimeout, 2).rank, -1);
+}
+
+TEST_F(MembershipTest, TheLongestSilenceIsNamed) {
+  EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).rank, -1);
+  // From here on nobody is heard: rank 2 was silent first, by far.
+  bool beat;
+  for (;;) {
+    now_ += members_.tick_nanos();
+    const Membership::Suspect suspect = members_.Tick(now_, &beat);
+    if (suspect.rank < 0) continue;
+    EXPECT_EQ(suspect.rank, 2);
+    break;
+  }
+}
+
+TEST_F(MembershipTest, AWorkerThatHearsNobodyBlamesItself) {
+  // The last heartbeats came up to a quarter of the timeout apart.
+  bool beat;
+  for (int r : {3, 1, 2}) {
+    members_.Heard(r, now_);
+    now_ += members_.tick_nanos();
+    EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  }
+  const int64_t start = now_;
+  Membership::Suspect suspect;
+  while (suspect.rank < 0) {
+    now_ += members_.tick_nanos();
+    suspect = members_.Tick(now_, &beat);
+  }
+  EXPECT_EQ(suspect.rank, 0);
+  EXPECT_EQ(suspect.cause, Cause::kDeaf);
+  EXPECT_LE(now_ - start, kTimeout);
+}
+
+TEST_F(MembershipTest, TheOnlyOtherWorkerIsBlamedForItsSilence) {
+  members_.Gone(1);
+  members_.Gone(3);
+  const Membership::Suspect suspect = Pass(10 * kTimeout, 2);
+  EXPECT_EQ(suspect.rank, 2);
+  EXPECT_EQ(suspect.cause, Cause::kSilent);
+}
+
+TEST_F(MembershipTest, AStandstillIsBlamedAfterSilenceWouldBe) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 0);
+  const int64_t start = now_;
+  EXPECT_EQ(Pass(10 * kTimeout).cause, Cause::kStalled);
+  // The silence of one that was heard for T/4 more is seen at the next tick.
+  EXPECT_GT(now_ - start, kTimeout * 5 / 4 + members_.tick_nanos());
+  EXPECT_LE(now_ - start, kTimeout * 7 / 4);
+}
+
+TEST_F(MembershipTest, ATickALittleEarlyIsInTimeForAHeartbeat) {
+  int beats = 0;
+  for (int i = 0; i < 80; ++i) {
+    now_ += members_.tick_nanos() + (i % 2 == 0 ? kMs : -2 * kMs);
+    for (int r = 1; r < 4; ++r) members_.Heard(r, now_);
+    bool beat = false;
+    members_.Tick(now_, &beat);
+    beats += beat;
+  }
+  EXPECT_EQ(beats, 40);
+}
+
+TEST_F(MembershipTest, ASlowPeerIsWaitedFor) {
+  WaitOn(1, 5);
+  Says(1, 4, FrameType::kHeartbeat, -1);  // computes, has done operation 4
+  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+}
+
+TEST_F(MembershipTest, TheSlowOneAtTheEndOfTheChainIsWaitedFor) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 3);
+  Says(3, 4, FrameType::kHeartbeat, -1);
+  EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
+}
+
+TEST_F(MembershipTest, AStandstillBlamesTheEndOfTheChain) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 3);
+  Says(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
+  const Membership::Suspect suspect = Pass(100 * kTimeout);
+  EXPECT_EQ(suspect.rank, 3);
+  EXPECT_EQ(suspect.cause, Cause::kStalled);
+}
+
+TEST_F(MembershipTest, MovingBytesIsProgress) {
+  Says(1, 5, FrameType::kAllReduce, -1);
+  for (int i = 0; i < 100; ++i) {
+    WaitOn(1, 5, 1000 + i);
+    ASSERT_EQ(Pass(kTimeout / 2).rank, -1);
+  }
+  EXPECT_EQ(Pass(2 * kTimeout).rank, 1);
+}
+
+TEST_F(MembershipTest, ACircleOfWaitingEnds) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 1);
+  EXPECT_GE(Pass(100 * kTimeout).rank, 1);
+}
+
+TEST_F(MembershipTest, AWorkerThatStoodStillBlamesItself) {
+  bool beat;
+  now_ += 3 * kTimeout;
+  const Membership::Suspect suspect = members_.Tick(now_, &beat);
+  EXPECT_EQ(suspect.rank, 0);
+  EXPECT_EQ(suspect.cause, Cause::kHeldUp);
+}
+
+TEST_F(MembershipTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
+  EXPECT_EQ(members_.HeldUp(now_).rank, -1);
+  now_ += members_.tick_nanos() + kTimeout * 9 / 10;
+  EXPECT_EQ(members_.HeldUp(now_).rank, 0);  // before the tick that is late
+  bool beat;
+  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_EQ(members_.HeldUp(now_).rank, 0);  // and after it, until the next
+  now_ += members_.tick_nanos();
+  members_.Tick(now_, &beat);
+  EXPECT_EQ(members_.HeldUp(now_).rank, -1);
+}
+
+TEST_F(MembershipTest, ABusyLoopIsMorePatientWithOthers) {
+  bool beat;
+  // Late by 0.9 T, again and again, with the peers' beats unread meanwhile.
+  now_ += members_.tick_nanos() + kTimeout * 9 / 10;
+  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  for (int r = 1; r < 4; ++r) members_.Heard(r, now_);
+  now_ += members_.tick_nanos() + kTimeout * 9 / 10;
+  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+}
+
+TEST_F(MembershipTest, ALossNamesEverything) {
+  WaitOn(1, 5);
+  members_.SetGeneration(7);
+  const Status status =
+      members_.Lost({2, Cause::kSilent, 1.25}, "no heartbeat");
+  EXPECT_EQ(status.code(), Code::kPeerLost);
+  EXPECT_EQ(status.rank(), 2);
+  EXPECT_STREQ(status.message(),
+               "rank 2 (c:3) was lost: silent for 1.25 s: no heartbeat, "
+               "generation 7, step 17, in operation 5 (all-reduce) as seen "
+               "from rank 0");
+}
+
+TEST(HeartbeatTest, DecodesWhatItEncodes) {
+  for (int on : {-1, 0, 3}) {
+    Activity activity;
+    activity.step = 123456789012;
+    activity.sequence = 42;
+    activity.type = FrameType::kBroadcast;
+    activity.waiting_on = on;
+    FrameHeader header;
+    uint8_t payload[kHeartbeatBytes];
+    EncodeHeartbeat(activity, &header, payload);
+    Activity back;
+    ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back).ok());
+    EXPECT_EQ(back.step, activity.step);
+    EXPECT_EQ(back.sequence, 42u);
+    EXPECT_EQ(back.type, FrameType::kBroadcast);
+    EXPECT_EQ(back.waiting_on, on);
+  }
+}
+
+TEST(HeartbeatTest, NonsenseIsRejected) {
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes];
+  Activity activity;
+  activity.waiting_on = 4;  // of four ranks
+  EncodeHeartbeat(activity, &header, payload);
+  EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
+  activity.waiting_on = 1;
+  EncodeHeartbeat(activity, &header, payload);
+  for (int type = 0; type < 256; ++type) {
+    payload[0] = static_cast<uint8_t>(type);
+    EXPECT_EQ(DecodeHeartbeat(header, payload, 4, &activity).ok(),
+              type == 4 || (type >= 16 && type <= 19));
+  }
+  header.payload_bytes = 3;
+  payload[0] = 4;
+  EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
+}
+
+TEST_F(MembershipTest, AWaitIsToldWithWhatTheOtherDoes) {
+  const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
+  Activity computes;
+  computes.step = 16;
+  computes.sequence = 4;
+  WaitOn(2);
+  members_.Beat(2, computes, now_);
+  now_ += 7000 * kMs;
+  EXPECT_EQ(
+      WaitText(members_.WaitsFor(now_), 5, addresses),
+      "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
+      "rank 2 (c:3), which has computed for 7 s, step 16, after operation "
+      "4");
+}
+
+TEST_F(MembershipTest, OfAChainOfWaitsTheEndIsTold) {
+  const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
+  WaitOn(3);
+  Says(3, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 1);
+  Says(1, 4, FrameType::kHeartbeat, -1);
+  now_ += 60000 * kMs;
+  EXPECT_EQ(
+      WaitText(members_.WaitsFor(now_), 61.4, addresses),
+      "rank 0 has waited 61 s in operation 5 (all-reduce), step 17, for rank 3 "
+      "(d:4), which has been in operation 5 (all-reduce), step 0, for 60 s, "
+      "waiting for rank 2; at the end of that is rank 1 (b:2), which has "
+      "computed for 60 s, step 0, after operation 4");
+}
+
+TEST_F(MembershipTest, AWaitForOneAnotherIsToldToo) {
+  WaitOn(1);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(2, 5, FrameType::kAllReduce, 1);  // a peer that lies makes no endless
+  const Waiting waiting = members_.WaitsFor(now_);
+  EXPECT_LE(waiting.chain.size(), 4u);
+  Says(2, 5, FrameType::kAllReduce, 0);
+  EXPECT_EQ(members_.WaitsFor(now_).chain.size(), 2u);
+  WaitOn(-1);
+  EXPECT_EQ(WaitText(members_.WaitsFor(now_), 2, {"a:1"}),
+            "rank 0 has waited 2.0 s in operation 5 (all-reduce), step 17, for "
+            "the network to take what it sends");
+}
+
+TEST(ReminderTest, ComesAfterTheTimeoutAndThenLessAndLessOften) {
+  const auto times = [](double timeout) {
+    std::vector<double> all;
+    Reminder reminder(timeout);
+    for (int i = 0; i < 8; ++i) {
+      all.push_back(reminder.next());
+      reminder.Said();
+    }
+    return all;
+  };
+  EXPECT_EQ(times(5), (std::vector<double>{5, 10, 20, 40, 80, 140, 200, 260}));
+  EXPECT_EQ(times(100),
+            (std::vector<double>{100, 200, 300, 400, 500, 600, 700, 800}));
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,698 @@
+// Rings of real processes: killed, stopped, misconfigured.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/free_ports.h"
+#include "../../support/temp_folder.h"
+#include "net/launch/local_ports.h"
+
+namespace ringlet {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+void Pause(int ms) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+
+double SecondsSince(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
+
+std::string WorkerPath() {
+  return EnvironmentOr("RINGLET_BUILD", "build") + "/tests/ring_worker";
+}
+
+// A process that ends with its owner; its output goes to a file.
+class Child {
+ public:
+  Child(const std::vector<std::string>& arguments, const std::string& output)
+      : output_(output) {
+    std::vector<char*> argv;
+    for (const std::string& a : arguments) {
+      argv.push_back(const_cast<char*>(a.c_str()));
+    }
+    argv.push_back(nullptr);
+    const int fd = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(fd, 1);
+      dup2(fd, 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(fd);
+  }
+  ~Child() {
+    if (status_ != kRunning) return;
+    Signal(SIGKILL);
+    Signal(SIGCONT);
+    Wait(60);
+  }
+
+  void Signal(int number) { kill(pid_, number); }
+  // Processor seconds of all its threads so far.
+  double CpuSeconds() const {
+    clockid_t clock;
+    timespec used = {};
+    EXPECT_EQ(clock_getcpuclockid(pid_, &clock), 0);
+    EXPECT_EQ(clock_gettime(clock, &used), 0);
+    return static_cast<double>(used.tv_sec) +
+           static_cast<double>(used.tv_nsec) / 1e9;
+  }
+  std::string Output() const { return ReadWhole(output_); }
+
+  // The exit code, 128 + a signal, or -1 after so many seconds.
+  int Wait(double seconds) {
+    const auto end = Steady::now() + std::chrono::duration<double>(seconds);
+    while (status_ == kRunning) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        status_ =
+            WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      } else if (Steady::now() > end) {
+        return -1;
+      } else {
+        Pause(5);
+      }
+    }
+    return status_;
+  }
+
+  bool IsUp() {
+    for (int i = 0; i < 6000; ++i) {
+      if (Output().find("up\n") != std::string::npos) return true;
+      if (Wait(0) != -1) return false;
+      Pause(10);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int kRunning = -2;
+  const std::string output_;
+  pid_t pid_ = -1;
+  int status_ = kRunning;
+};
+
+class RingProcessTest : public testing::Test {
+ protected:
+  std::vector<std::string> Arguments(int rank, const std::string& addresses,
+                                     const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {WorkerPath(), std::to_string(rank),
+                                          addresses};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  static std::string Joined(int size) {
+    std::string joined;
+    for (const std::string& address : FreeAddresses(size)) {
+      joined += (joined.empty() ? "" : ",") + address;
+    }
+    return joined;
+  }
+
+  void StartRing(int size, const std::vector<std::string>& more) {
+    const std::string joined = Joined(size);
+    addresses_ = joined;
+    for (int r = 0; r < size; ++r) Spawn(r, joined, more);
+  }
+
+  void Spawn(int rank, const std::string& addresses,
+             const std::vector<std::string>& more) {
+    workers_.push_back(std::make_unique<Child>(
+        Arguments(rank, addresses, more),
+        folder_ / ("worker" + std::to_string(workers_.size()))));
+  }
+
+  void WaitUntilUp() {
+    for (auto& worker : workers_) ASSERT_TRUE(worker->IsUp());
+  }
+
+  // All but `lost` end with EX_TEMPFAIL and name it; returns the slowest's
+  // seconds.
+  void ExpectAllName(int lost, const std::string& cause) {
+    const auto begin = Steady::now();
+    const std::string name = "rank " + std::to_string(lost) + " (127.0.0.1:";
+    for (size_t r = 0; r < workers_.size(); ++r) {
+      if (static_cast<int>(r) == lost) continue;
+      EXPECT_EQ(workers_[r]->Wait(60), 75) << "rank " << r;
+      const std::string output = workers_[r]->Output();
+      EXPECT_NE(output.find(name), std::string::npos) << output;
+      EXPECT_NE(output.find("was lost: " + cause), std::string::npos) << output;
+      EXPECT_NE(output.find("generation 1, step "), std::string::npos)
+          << output;
+    }
+    const double seconds =
+        std::chrono::duration<double>(Steady::now() - begin).count();
+    RecordProperty("seconds", std::to_string(seconds));
+    std::printf("all ended after %.3f s: %s", seconds,
+                workers_[lost == 0 ? 1 : 0]->Output().c_str());
+  }
+
+  // Waiting is sleep: well below a twentieth of a processor, where a loop that
+  // looks again and again takes all it can get.
+  void ExpectIdle(const char* waiting) {
+    Pause(500);
+    std::vector<double> before;
+    for (auto& worker : workers_) before.push_back(worker->CpuSeconds());
+    const auto begin = Steady::now();
+    Pause(3000);
+    const double seconds =
+        std::chrono::duration<double>(Steady::now() - begin).count();
+    for (size_t r = 0; r < workers_.size(); ++r) {
+      const double share = (workers_[r]->CpuSeconds() - before[r]) / seconds;
+      std::printf("%s: worker %zu uses %.2f %% of a processor\n", waiting, r,
+                  100 * share);
+      EXPECT_LT(share, 0.05) << waiting;
+    }
+  }
+
+  TempFolder folder_;
+  std::string addresses_;
+  std::vector<std::unique_ptr<Child>> workers_;
+};
+
+TEST_F(RingProcessTest, AKilledWorkerIsNamedByAll) {
+  // The timeout is far away: the end of its connections tells.
+  StartRing(4, {"100000", "0", "timeout=50"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[2]->Signal(SIGKILL);
+  ExpectAllName(2, "exited");
+}
+
+TEST_F(RingProcessTest, AKilledWorkerIsNamedByAllOverTcp) {
+  StartRing(4, {"100000", "0", "timeout=50", "tcp=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[0]->Signal(SIGKILL);
+  ExpectAllName(0, "exited");
+}
+
+TEST_F(RingProcessTest, AStoppedWorkerIsNamedByAll) {
+  StartRing(4, {"100000", "0", "timeout=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[1]->Signal(SIGSTOP);
+  ExpectAllName(1, "silent");
+}
+
+TEST_F(RingProcessTest, AStoppedWorkerThatWakesUpStopsItself) {
+  StartRing(3, {"100000", "0", "timeout=1"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[1]->Signal(SIGSTOP);
+  ExpectAllName(1, "silent");
+  workers_[1]->Signal(SIGCONT);
+  EXPECT_EQ(workers_[1]->Wait(60), 75);
+  EXPECT_NE(workers_[1]->Output().find("rank 1 ("), std::string::npos)
+      << workers_[1]->Output();
+}
+
+TEST_F(RingProcessTest, AWorkerKilledWhileOthersComputeIsNamedToo) {
+  StartRing(3, {"10", "0", "timeout=50", "pause=500"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[2]->Signal(SIGKILL);
+  ExpectAllName(2, "exited");
+}
+
+TEST_F(RingProcessTest, AnAbortIsHeardOfAProcessThatEndsAtOnce) {
+  for (const char* way : {"tcp=1", "local=1"}) {
+    for (const char* end : {"quit=1", "leave=1"}) {
+      std::string joined;
+      for (const std::string& a : FreeAddresses(4)) {
+        joined += (joined.empty() ? "" : ",") + a;
+      }
+      workers_.clear();
+      for (int r = 0; r < 4; ++r) {
+        std::vector<std::string> more = {"1000000", "0", "timeout=50", way};
+        if (r == 2) more.insert(more.end(), {"abort=5", end});
+        Spawn(r, joined, more);
+      }
+      for (int r = 0; r < 4; ++r) {
+        const bool quits = r == 2 && std::string(end) == "quit=1";
+        EXPECT_EQ(workers_[r]->Wait(30), quits ? 9 : 1);
+        if (quits) continue;
+        const std::string output = workers_[r]->Output();
+        EXPECT_NE(output.find("rank 2 (127.0.0.1:"), std::string::npos)
+            << output;
+        EXPECT_NE(output.find(") failed: record 17 is damaged"),
+                  std::string::npos)
+            << output;
+      }
+    }
+  }
+}
+
+TEST_F(RingProcessTest, ANormalEndIsNoFailure) {
+  StartRing(3, {"30011", "20", "timeout=1"});
+  std::string digest;
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
+    if (digest.empty()) digest = worker->Output();
+    EXPECT_EQ(worker->Output(), digest);
+  }
+}
+
+// Two workers are killed, the second while the ring forms again without the
+// first (or has just formed); both come back.
+TEST_F(RingProcessTest, ASecondLossWhileTheRingReformsIsSurvived) {
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<int> ports;  // that stay free while nobody listens
+    ASSERT_TRUE(FindLocalPorts(3, &ports).ok());
+    std::string joined;
+    for (int port : ports) {
+      joined +=
+          (joined.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port));
+    }
+    const std::vector<std::string> more = {"5000",     "40",      "timeout=5",
+                                           "start=30", "pause=5", "reform=1"};
+    workers_.clear();
+    for (int r = 0; r < 3; ++r) Spawn(r, joined, more);
+    WaitUntilUp();
+    const auto pause = [&](unsigned most) {
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(random() % (most * 1000)));
+    };
+    const auto replace = [&](int rank) {
+      workers_[rank] =
+          std::make_unique<Child>(Arguments(rank, joined, more),
+                                  folder_ / ("again" + std::to_string(seed) +
+                                             "." + std::to_string(rank)));
+    };
+    const int first = static_cast<int>(random() % 3);
+    const int second = static_cast<int>(random() % 3);
+    pause(60);
+    workers_[first]->Signal(SIGKILL);
+    pause(10);
+    if (seed % 3 == 0) {  // both are gone at once
+      workers_[second]->Signal(SIGKILL);
+      pause(50);
+      replace(first);
+      if (second != first) replace(second);
+    } else {
+      replace(first);
+      pause(seed % 3 == 1 ? 15 : 60);
+      workers_[second]->Signal(SIGKILL);
+      pause(50);
+      replace(second);
+    }
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(workers_[r]->Wait(60), 0)
+          << "seed " << seed << ", rank " << r << ": " << first << " and "
+          << second << " were killed\n"
+          << workers_[r]->Output();
+    }
+    if (HasFailure()) break;
+  }
+}
+
+TEST_F(RingProcessTest, AWorkerThatEndsEarlyIsNamed) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(2)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(0, joined, {"1000", "1000", "timeout=20"});
+  Spawn(1, joined, {"1000", "10", "timeout=20"});
+  EXPECT_EQ(workers_[1]->Wait(60), 0);
+  ExpectAllName(1, "left");
+}
+
+TEST_F(RingProcessTest, MissingWorkersAreNamedAtStart) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(1, joined, {"1", "1", "start=1"});
+  Spawn(2, joined, {"1", "1", "start=1"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 1);
+    const std::string output = worker->Output();
+    EXPECT_NE(output.find("rank 0 (127.0.0.1:"), std::string::npos) << output;
+    EXPECT_NE(output.find("Connection refused"), std::string::npos) << output;
+    EXPECT_NE(output.find("rank 3 (127.0.0.1:"), std::string::npos) << output;
+    EXPECT_NE(output.find("has not connected"), std::string::npos) << output;
+  }
+}
+
+TEST_F(RingProcessTest, AnotherJobIsNamedOnBothSides) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(2)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(0, joined, {"1", "1", "start=2", "job=apples"});
+  Spawn(1, joined, {"1", "1", "start=1.5", "job=pears"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 1);
+    const std::string output = worker->Output();
+    EXPECT_NE(output.find("\"apples\""), std::string::npos) << output;
+    EXPECT_NE(output.find("\"pears\""), std::string::npos) << output;
+  }
+}
+
+TEST_F(RingProcessTest, AWorkerMayStartLongAfterTheOthers) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(3)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  Spawn(1, joined, {"1000", "10", "timeout=0.5"});
+  Spawn(2, joined, {"1000", "10", "timeout=0.5"});
+  Pause(1500);
+  Spawn(0, joined, {"1000", "10", "timeout=0.5"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
+  }
+}
+
+TEST_F(RingProcessTest, WaitingForMissingWorkersTakesNoProcessor) {
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  for (const int rank : {0, 1, 3}) Spawn(rank, joined, {"1", "1"});
+  ExpectIdle("at the start");
+}
+
+TEST_F(RingProcessTest, WaitingForASlowWorkerTakesNoProcessor) {
+  // All compute for longer than the test lasts but two, who wait for them.
+  std::string joined;
+  for (const std::string& a : FreeAddresses(4)) {
+    joined += (joined.empty() ? "" : ",") + a;
+  }
+  for (int r = 0; r < 4; ++r) {
+    Spawn(r, joined, {"300000", "0", r < 2 ? "pause=0" : "pause=100000"});
+  }
+  WaitUntilUp();
+  ExpectIdle("in an all-reduce");
+}
+
+TEST_F(RingProcessTest, WaitingForAStoppedWorkerTakesNoProcessor) {
+  StartRing(3, {"300000", "0", "timeout=60"});
+  WaitUntilUp();
+  workers_[1]->Signal(SIGSTOP);
+  ExpectIdle("for a stopped one");
+}
+
+TEST_F(RingProcessTest, ASecondWorkerOfOneIndexFindsItsPortInUse) {
+  StartRing(2, {"10", "0", "timeout=20", "pause=20"});
+  WaitUntilUp();
+  Child second(Arguments(1, addresses_, {"10", "1", "start=2"}),
+               folder_ / "second");
+  EXPECT_EQ(second.Wait(60), 1);
+  EXPECT_NE(second.Output().find("port is in use"), std::string::npos)
+      << second.Output();
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(0.1), -1);  // undisturbed
+  }
+}
+
+// --- what no wait mends ---
+
+// All end, long before the time for the start is over, and say the same.
+TEST_F(RingProcessTest, OptionsThatDifferEndBothSidesAndTheThirdAtOnce) {
+  const struct {
+    const char* option;
+    const char* cause;
+  } kinds[] = {{"dtype=float16", "was given the wire dtype float"},
+               {"timeout=7", "7000"},
+               {"implementation=tree", "communication implementation"}};
+  for (const auto& kind : kinds) {
+    for (int odd = 0; odd < 3; ++odd) {
+      SCOPED_TRACE(kind.option + (" on rank " + std::to_string(odd)));
+      workers_.clear();
+      const std::string joined = Joined(3);
+      const auto begin = Steady::now();
+      for (int r = 0; r < 3; ++r) {
+        std::vector<std::string> more = {"1", "1", "start=100"};
+        if (r == odd) more.push_back(kind.option);
+        Spawn(r, joined, more);
+      }
+      for (auto& worker : workers_) {
+        EXPECT_EQ(worker->Wait(20), 2) << worker->Output();
+        EXPECT_NE(worker->Output().find(kind.cause), std::string::npos)
+            << worker->Output();
+        EXPECT_NE(worker->Output().find("rank " + std::to_string(odd)),
+                  std::string::npos)
+            << worker->Output();
+      }
+      EXPECT_LT(SecondsSince(begin), 30);
+    }
+  }
+}
+
+TEST_F(RingProcessTest, AnotherListOfTheSameHostsEndsBothSides) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  Spawn(0, addresses[0] + "," + addresses[1], {"1", "1", "start=100"});
+  Spawn(1, addresses[0] + "," + addresses[1] + "," + addresses[2],
+        {"1", "1", "start=100"});
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->Wait(20), 2) << worker->Output();
+    EXPECT_NE(
+        worker->Output().find("rank 1 was given other workers than rank 0"),
+        std::string::npos)
+        << worker->Output();
+  }
+}
+
+// A worker of another list on a host that is none of this one's ranks': it
+// ends, and the others wait on.
+TEST_F(RingProcessTest, AnotherListOfAnotherHostEndsOnlyTheStranger) {
+  std::vector<int> ports;
+  ASSERT_TRUE(FindLocalPorts(4, &ports).ok());
+  const auto at = [&](const char* host, int i) {
+    return std::string(host) + ":" + std::to_string(ports[i]);
+  };
+  const std::string zero = at("127.0.0.1", 0);
+  const std::string joined = zero + "," + at("127.0.0.9", 1);
+  Spawn(0, joined, {"1000", "5", "start=60", "tcp=1"});
+  Pause(200);
+  // Dials rank 0 from 127.0.0.1, where rank 1 of the list is not.
+  Spawn(1, zero + "," + at("127.0.0.1", 2), {"1", "1", "start=60", "tcp=1"});
+  EXPECT_EQ(workers_[1]->Wait(20), 2) << workers_[1]->Output();
+  EXPECT_NE(workers_[1]->Output().find("refused this worker"),
+            std::string::npos)
+      << workers_[1]->Output();
+  EXPECT_EQ(workers_[0]->Wait(1.5), -1) << workers_[0]->Output();
+  const std::string said = workers_[0]->Output();
+  EXPECT_NE(said.find("refused a connection from 127.0.0.1:"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find(" waits for rank 1 (127.0.0.9:"), std::string::npos)
+      << said;
+  Spawn(1, joined, {"1000", "5", "start=60", "tcp=1"});
+  EXPECT_EQ(workers_[0]->Wait(20), 0) << workers_[0]->Output();
+  EXPECT_EQ(workers_[2]->Wait(20), 0) << workers_[2]->Output();
+}
+
+TEST_F(RingProcessTest, AWaitingWorkerSaysForWhomAndARefusedOneWhy) {
+  const std::string joined = Joined(3);
+  const auto begin = Steady::now();
+  Spawn(0, joined, {"1", "1", "start=100", "job=apples"});
+  Spawn(1, joined, {"1", "1", "start=100", "job=pears"});
+  const auto says = [&](int worker, const std::string& text) {
+    for (int i = 0; i < 3000; ++i) {
+      if (workers_[worker]->Output().find(text) != std::string::npos) {
+        return true;
+      }
+      Pause(10);
+    }
+    return false;
+  };
+  EXPECT_TRUE(says(0, "refused a connection from ")) << workers_[0]->Output();
+  EXPECT_TRUE(says(1, "refused this worker, rank 1 of 3 ("))
+      << workers_[1]->Output();
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_TRUE(says(r, " waits for rank ")) << workers_[r]->Output();
+    EXPECT_NE(workers_[r]->Output().find("rank 2 (127.0.0.1:"),
+              std::string::npos);
+    EXPECT_EQ(workers_[r]->Wait(0), -1);  // another job is no reason to end
+  }
+  RecordProperty("seconds", std::to_string(SecondsSince(begin)));
+  // Of dozens of tries one line.
+  const std::string said = workers_[0]->Output();
+  EXPECT_EQ(said.find("refused a connection"),
+            said.rfind("refused a connection"))
+      << said;
+}
+
+TEST_F(RingProcessTest, AWorkerThatWaitsForALostOneSaysSo) {
+  const std::string joined = Joined(2);
+  const std::vector<std::string> more = {"1000",     "0",        "timeout=5",
+                                         "start=60", "reform=1", "pause=5"};
+  for (int r = 0; r < 2; ++r) Spawn(r, joined, more);
+  WaitUntilUp();
+  workers_[1]->Signal(SIGKILL);
+  for (int i = 0; i < 3000; ++i) {
+    if (workers_[0]->Output().find(" waits for rank 1 (") !=
+        std::string::npos) {
+      break;
+    }
+    Pause(10);
+  }
+  EXPECT_NE(workers_[0]->Output().find("), missing for 1 s: "),
+            std::string::npos)
+      << workers_[0]->Output();
+}
+
+// --- ringlet train ---
+
+class TrainTest : public RingProcessTest {
+ protected:
+  // Worker `rank` of the job, with a RUN.json and more flags.
+  void Train(int rank, const std::vector<std::string>& more) {
+    std::string list;
+    for (const std::string& address : addresses_of_) {
+      list += (list.empty() ? "\"" : ", \"") + address + "\"";
+    }
+    std::vector<std::string> arguments = {
+        "/usr/bin/env",
+        "TF_CONFIG={\"cluster\": {\"worker\": [" + list +
+            "]}, \"task\": {\"type\": \"worker\", \"index\": " +
+            std::to_string(rank) + "}}",
+        EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet",
+        "train"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    workers_.push_back(std::make_unique<Child>(
+        arguments, folder_ / ("worker" + std::to_string(workers_.size()))));
+  }
+  void SetUp() override {
+    std::vector<int> ports;
+    ASSERT_TRUE(FindLocalPorts(3, &ports).ok());
+    for (const int port : ports) {
+      addresses_of_.push_back("127.0.0.1:" + std::to_string(port));
+    }
+  }
+  std::string Run() const {
+    return EnvironmentOr("RINGLET_SOURCE", ".") + "/samples/mnist_workers.json";
+  }
+  // The same of a job that has a name.
+  std::string NamedRun() const {
+    const std::string source =
+        std::filesystem::absolute(EnvironmentOr("RINGLET_SOURCE", "."));
+    std::string text = ReadWhole(Run());
+    for (size_t at; (at = text.find("\"../")) != std::string::npos;) {
+      text.replace(at, 3, "\"" + source + "/");
+    }
+    const std::string strategy = "\"strategy\": {";
+    const size_t at = text.find(strategy);
+    if (at != std::string::npos) {
+      text.insert(at + strategy.size(), "\"job\": \"digits\", ");
+    }
+    WriteWhole(folder_ / "named.json", text);
+    return folder_ / "named.json";
+  }
+  const std::vector<std::string> few_ = {
+      "--epochs", "1", "--steps-per-epoch", "2", "--batch-size", "4"};
+  std::vector<std::string> With(const std::string& run,
+                                std::vector<std::string> more) const {
+    more.insert(more.begin(), run);
+    more.insert(more.end(), few_.begin(), few_.end());
+    return more;
+  }
+
+  std::vector<std::string> addresses_of_;
+};
+
+// However a rank is unable to take part, at once or after the others have
+// waited: all end, with its rank and its reason.
+TEST_F(TrainTest, OneBrokenRankEndsAll) {
+  WriteWhole(folder_ / "broken.json", "{\"model\": 3");
+  WriteWhole(folder_ / "model.json", "{\"model\": {\"class_name\": \"No\"}}");
+  std::string no_data = ReadWhole(Run());
+  for (size_t at; (at = no_data.find("../data/")) != std::string::npos;) {
+    no_data.replace(at, 8, "/nowhere/");
+  }
+  WriteWhole(folder_ / "data.json", no_data);
+  const std::string named = NamedRun();
+  const struct {
+    std::string run;
+    std::vector<std::string> more;
+    const char* cause;
+    std::string others;  // what they run; "": the same
+  } kinds[] = {{"/none.json", {}, "/none.json", ""},
+               {folder_ / "broken.json", {}, "broken.json", ""},
+               {folder_ / "model.json", {}, "model.json", ""},
+               {folder_ / "data.json", {}, "/nowhere/", ""},
+               {Run(), {"--threads", "0"}, "its flags are wrong", ""},
+               {Run(), {"--init", "/none.npz"}, "/none.npz", ""},
+               // Who cannot read what its job is called.
+               {Run(), {"--threads", "0"}, "its flags are wrong", named},
+               {"/none.json", {}, "/none.json", named}};
+  int n = 0;
+  for (const auto& kind : kinds) {
+    const int culprit = n++ % 3;
+    const std::string run = kind.others.empty() ? Run() : kind.others;
+    SCOPED_TRACE(kind.cause + (" on rank " + std::to_string(culprit)));
+    workers_.clear();
+    const auto begin = Steady::now();
+    for (int r = 0; r < 3; ++r) {
+      if (n > 3 && r == 0) Pause(300);
+      if (r == culprit) {
+        Train(r, With(kind.run, kind.more));
+      } else {
+        Train(r, With(run, {}));
+      }
+    }
+    for (int r = 0; r < 3; ++r) {
+      const int code = workers_[r]->Wait(20);
+      const std::string said = workers_[r]->Output();
+      EXPECT_TRUE(code == 1 || code == 2) << code << said;
+      if (r == culprit) continue;
+      EXPECT_NE(said.find("rank " + std::to_string(culprit) + " (" +
+                          addresses_of_[culprit] + ") cannot take part: "),
+                std::string::npos)
+          << said;
+      EXPECT_NE(said.find(kind.cause), std::string::npos) << said;
+    }
+    EXPECT_LT(SecondsSince(begin), 30);
+  }
+}
+
+// Nobody waits for somebody who ends too.
+TEST_F(TrainTest, WhereAllAreBrokenAllEndAtOnce) {
+  const auto begin = Steady::now();
+  for (int r = 0; r < 3; ++r) Train(r, {"/none.json"});
+  for (auto& worker : workers_) EXPECT_GT(worker->Wait(20), 0);
+  EXPECT_LT(SecondsSince(begin), 4) << "they waited for one another";
+}
+
+// Another start of a worker of a running job, with a RUN.json that is broken:
+// the job does not hear of it. Nor does one that is already met.
+TEST_F(TrainTest, AWithdrawalInTheNameOfOneWhoIsThereEndsNobody) {
+  for (int r = 0; r < 2; ++r) Train(r, With(Run(), {}));
+  for (int i = 0; i < 3000; ++i) {  // rank 2 is missing; 0 and 1 have met
+    if (workers_[0]->Output().find(" waits for rank 2 (") !=
+        std::string::npos) {
+      break;
+    }
+    Pause(10);
+  }
+  Train(1, {"/none.json"});
+  EXPECT_GT(workers_[2]->Wait(20), 0);
+  EXPECT_EQ(workers_[0]->Wait(0), -1) << workers_[0]->Output();
+  EXPECT_EQ(workers_[1]->Wait(0), -1) << workers_[1]->Output();
+  Train(2, With(Run(), {}));
+  for (const int i : {0, 1, 3}) {
+    EXPECT_EQ(workers_[i]->Wait(100), 0) << workers_[i]->Output();
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

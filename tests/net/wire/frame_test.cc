@@ -1,0 +1,334 @@
+#include "net/wire/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../../support/temp_folder.h"
+#include "core/base/byte_order.h"
+#include "core/base/crc32c.h"
+#include "net/ring/membership.h"
+#include "net/wire/frame_reader.h"
+#include "net/wire/handshake.h"
+
+namespace ringlet {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+FrameHeader Example() {
+  FrameHeader h;
+  h.type = FrameType::kBroadcast;
+  h.flags = 0x0102;
+  h.payload_bytes = 0x1234;
+  h.generation = 0x01020304;
+  h.step = 0x1112131415161718;
+  h.sequence = 0x2122232425262728;
+  h.total = 0x3132333435363738;
+  h.source = 0x4142;
+  h.destination = 0x5152;
+  h.chunk = 0x61626364;
+  h.payload_crc = 0x71727374;
+  return h;
+}
+
+std::string Hex(const Bytes& bytes) {
+  std::string text;
+  char two[3];
+  for (uint8_t b : bytes) {
+    std::snprintf(two, sizeof(two), "%02x", b);
+    text += two;
+  }
+  return text;
+}
+
+Bytes Encoded(const FrameHeader& header) {
+  Bytes bytes(kFrameHeaderBytes);
+  EncodeHeader(header, bytes.data());
+  return bytes;
+}
+
+Bytes Frame(FrameHeader header, const Bytes& payload) {
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.data(), payload.size());
+  Bytes bytes = Encoded(header);
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+TEST(FrameTest, BytesAreFixed) {
+  EXPECT_EQ(Hex(Encoded(Example())),
+            "52474c54"
+            "01"
+            "11"
+            "0201"
+            "34120000"
+            "04030201"
+            "1817161514131211"
+            "2827262524232221"
+            "3837363534333231"
+            "4241"
+            "5251"
+            "64636261"
+            "74737271"
+            "170b381a");
+}
+
+// The frames of the example: rank 1 of two greets rank 0, says that it
+// computes, and sends its part of a sum of two floats.
+Bytes DocumentedExample() {
+  Identity identity;
+  identity.byte_order = 1;
+  identity.rank = 1;
+  identity.size = 2;
+  identity.job = "ringlet";
+  identity.incarnation = 0x0123456789abcdef;
+  identity.cluster_hash = ClusterHash({"10.0.0.1:7000", "10.0.0.2:7000"});
+  identity.timeout_ms = 5000;
+  identity.bytes_per_pack = 1 << 20;
+  FrameHeader header;
+  header.generation = 1;
+  header.source = 1;
+  header.type = FrameType::kHello;
+  Bytes all = Frame(header, EncodeIdentity(identity));
+  Activity activity;
+  activity.step = 17;
+  activity.sequence = 52;
+  Bytes beat(kHeartbeatBytes);
+  EncodeHeartbeat(activity, &header, beat.data());
+  const Bytes second = Frame(header, beat);
+  all.insert(all.end(), second.begin(), second.end());
+  header.type = FrameType::kAllReduce;
+  header.sequence = 53;
+  header.total = 8;
+  const Bytes third =
+      Frame(header, {0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x20, 0xc0});
+  all.insert(all.end(), third.begin(), third.end());
+  return all;
+}
+
+TEST(FrameTest, TheExampleOfTheDocumentationIsWhatIsSent) {
+  const std::string page =
+      ReadWhole(EnvironmentOr("RINGLET_SOURCE", ".") + "/docs/wire_format.md");
+  const size_t example = page.find("## Example");
+  ASSERT_NE(example, std::string::npos);
+  Bytes documented;
+  std::istringstream lines(page.substr(example));
+  for (std::string line; std::getline(lines, line);) {
+    unsigned offset = 0;
+    char colon = 0;
+    if (std::sscanf(line.c_str(), "%3x%c", &offset, &colon) != 2 ||
+        colon != ':') {
+      continue;
+    }
+    ASSERT_EQ(offset, documented.size()) << line;
+    std::istringstream hex(line.substr(5, 3 * 16));
+    for (std::string pair; hex >> pair;) {
+      documented.push_back(static_cast<uint8_t>(std::stoi(pair, nullptr, 16)));
+    }
+  }
+  EXPECT_EQ(Hex(documented), Hex(DocumentedExample()));
+}
+
+TEST(FrameTest, DecodesWhatItEncodes) {
+  FrameHeader h;
+  ASSERT_TRUE(DecodeHeader(Encoded(Example()).data(), &h).ok());
+  EXPECT_EQ(Encoded(h), Encoded(Example()));
+  EXPECT_EQ(h.type, FrameType::kBroadcast);
+  EXPECT_EQ(h.total, 0x3132333435363738u);
+  EXPECT_EQ(h.source, 0x4142);
+}
+
+TEST(FrameTest, EveryFlippedBitOfAHeaderIsRejected) {
+  const Bytes good = Encoded(Example());
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    Bytes bad = good;
+    bad[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    FrameHeader h;
+    EXPECT_EQ(DecodeHeader(bad.data(), &h).code(),
+              bit / 8 == 4 ? Code::kUnimplemented : Code::kCorruption)
+        << bit;
+  }
+}
+
+TEST(FrameTest, EveryTypeHasItsBound) {
+  for (int type = 0; type < 256; ++type) {
+    FrameHeader h;
+    h.type = static_cast<FrameType>(type);
+    const bool known = (type >= 1 && type <= 8) || (type >= 16 && type <= 19);
+    FrameHeader back;
+    h.payload_bytes = MaxPayload(h.type);
+    EXPECT_EQ(DecodeHeader(Encoded(h).data(), &back).ok(), known) << type;
+    h.payload_bytes += 1;
+    EXPECT_FALSE(DecodeHeader(Encoded(h).data(), &back).ok()) << type;
+    h.payload_bytes = 0xffffffff;
+    EXPECT_FALSE(DecodeHeader(Encoded(h).data(), &back).ok()) << type;
+  }
+}
+
+TEST(FrameTest, FlagsAreZeroButForARoot) {
+  FrameHeader h;
+  FrameHeader back;
+  h.type = FrameType::kAllReduce;
+  h.flags = 1;
+  EXPECT_FALSE(DecodeHeader(Encoded(h).data(), &back).ok());
+  h.type = FrameType::kBroadcast;
+  EXPECT_TRUE(DecodeHeader(Encoded(h).data(), &back).ok());
+}
+
+TEST(FrameTest, AnotherVersionIsNamed) {
+  Bytes bytes = Encoded(Example());
+  bytes[4] = 9;
+  FrameHeader h;
+  const Status status = DecodeHeader(bytes.data(), &h);
+  EXPECT_NE(std::string(status.message()).find("version 9"), std::string::npos);
+}
+
+// Sends payloads where the test wants them and writes down what came.
+class Recorder final : public FrameReader::Sink {
+ public:
+  Status OnHeader(const FrameHeader& header, Landing* landing) override {
+    switch (header.type) {
+      case FrameType::kAllReduce:
+        landing->mode = Landing::kAdd;
+        landing->data = reinterpret_cast<uint8_t*>(sums.data());
+        break;
+      case FrameType::kAllGather:
+        landing->mode = Landing::kLand;
+        landing->data = bytes.data();
+        break;
+      case FrameType::kAbort:
+        landing->mode = Landing::kKeep;
+        break;
+      default:
+        landing->mode = Landing::kSkip;
+    }
+    return Status();
+  }
+  Status OnFrame(const FrameHeader& header, const uint8_t* payload) override {
+    log += FrameTypeName(header.type);
+    if (payload != nullptr) {
+      log += "=" + std::string(reinterpret_cast<const char*>(payload),
+                               header.payload_bytes);
+    }
+    log += ";";
+    return Status();
+  }
+
+  // Little-endian, as numbers travel.
+  std::vector<float> sums = [] {
+    std::vector<float> ones(64, 1.0f);
+    SwapToLittle(ones.data(), sizeof(float), ones.size());
+    return ones;
+  }();
+  Bytes bytes = Bytes(100);
+  std::string log;
+};
+
+Status Feed(FrameReader* reader, const uint8_t* data, size_t bytes) {
+  while (bytes > 0) {
+    const FrameReader::Space space = reader->NextSpace();
+    EXPECT_GT(space.bytes, 0u);
+    const size_t n = std::min(bytes, space.bytes);
+    std::memcpy(space.data, data, n);
+    RINGLET_RETURN_IF_ERROR(reader->Read(n));
+    data += n;
+    bytes -= n;
+  }
+  return Status();
+}
+
+// One frame of each way to land, and an empty one.
+Bytes Conversation() {
+  Bytes floats(64 * sizeof(float));
+  for (int i = 0; i < 64; ++i) {
+    float f = static_cast<float>(i);
+    SwapToLittle(&f, sizeof(f), 1);
+    std::memcpy(&floats[i * sizeof(float)], &f, sizeof(f));
+  }
+  Bytes all;
+  const auto append = [&](FrameType type, const Bytes& payload) {
+    FrameHeader h;
+    h.type = type;
+    const Bytes frame = Frame(h, payload);
+    all.insert(all.end(), frame.begin(), frame.end());
+  };
+  append(FrameType::kAbort, {'a', 'b', 'c'});  // the rest is not aligned
+  append(FrameType::kAllReduce, floats);
+  append(FrameType::kBarrier, {});
+  append(FrameType::kAllGather, Bytes(100, 7));
+  append(FrameType::kBroadcast, Bytes(50, 9));
+  return all;
+}
+
+void ExpectConversation(const Recorder& recorder) {
+  EXPECT_EQ(recorder.log, "abort=abc;all-reduce;barrier;all-gather;broadcast;");
+  std::vector<float> sums = recorder.sums;
+  SwapToLittle(sums.data(), sizeof(float), sums.size());
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(sums[i], 1.0f + i);
+  EXPECT_EQ(recorder.bytes, Bytes(100, 7));
+}
+
+TEST(FrameReaderTest, EverySplitPointGivesTheSameFrames) {
+  const Bytes all = Conversation();
+  for (size_t cut = 0; cut <= all.size(); ++cut) {
+    Recorder recorder;
+    FrameReader reader(&recorder);
+    ASSERT_TRUE(Feed(&reader, all.data(), cut).ok());
+    ASSERT_TRUE(Feed(&reader, all.data() + cut, all.size() - cut).ok());
+    ExpectConversation(recorder);
+  }
+}
+
+TEST(FrameReaderTest, EveryReadSizeGivesTheSameFrames) {
+  const Bytes all = Conversation();
+  for (size_t each = 1; each < 300; ++each) {
+    Recorder recorder;
+    FrameReader reader(&recorder);
+    for (size_t at = 0; at < all.size(); at += each) {
+      ASSERT_TRUE(
+          Feed(&reader, all.data() + at, std::min(each, all.size() - at)).ok());
+    }
+    ExpectConversation(recorder);
+  }
+}
+
+TEST(FrameReaderTest, EveryFlippedBitOfAFrameIsRejected) {
+  for (FrameType type : {FrameType::kAbort, FrameType::kAllGather,
+                         FrameType::kAllReduce, FrameType::kBroadcast}) {
+    FrameHeader h;
+    h.type = type;
+    const Bytes good = Frame(h, Bytes(40, 5));
+    for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      Bytes bad = good;
+      bad[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+      Recorder recorder;
+      FrameReader reader(&recorder);
+      const bool version = bit / 8 == 4;
+      ASSERT_EQ(Feed(&reader, bad.data(), bad.size()).code(),
+                version ? Code::kUnimplemented : Code::kCorruption);
+      ASSERT_EQ(recorder.log, "");
+    }
+  }
+}
+
+TEST(FrameReaderTest, ASkippedPayloadTouchesNoMemory) {
+  FrameHeader h;
+  h.type = FrameType::kAllGather;
+  const Bytes frame = Frame(h, Bytes(100, 7));
+  Recorder recorder;
+  FrameReader reader(&recorder);
+  ASSERT_TRUE(Feed(&reader, frame.data(), 90).ok());
+  const Bytes before = recorder.bytes;
+  reader.SkipPayload();
+  ASSERT_TRUE(Feed(&reader, frame.data() + 90, frame.size() - 90).ok());
+  EXPECT_EQ(recorder.bytes, before);
+  EXPECT_EQ(recorder.log, "all-gather;");
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,235 @@
+#include "net/wire/handshake.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+Identity Example() {
+  Identity identity;
+  identity.job = "mnist";
+  identity.rank = 2;
+  identity.size = 5;
+  identity.incarnation = 0x0102030405060708;
+  identity.cluster_hash = 0x1112131415161718;
+  identity.timeout_ms = 5000;
+  identity.bytes_per_pack = 0x2122232425262728;
+  identity.implementation = 1;
+  identity.dtype = 2;
+  identity.byte_order = 1;
+  return identity;
+}
+
+TEST(HandshakeTest, BytesAreFixed) {
+  const std::vector<uint8_t> expected = {
+      1,    1,    2,    0,    5,    0,    5,    0,  // orders, rank, size, job
+      0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01,  // incarnation
+      0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11,  // cluster
+      0x88, 0x13, 0,    0,    2,    0,    0,    0,     // timeout, dtype
+      0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21,  // bytes_per_pack
+      'm',  'n',  'i',  's',  't'};
+  EXPECT_EQ(EncodeIdentity(Example()), expected);
+}
+
+TEST(HandshakeTest, DecodesWhatItEncodes) {
+  const std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  Identity back;
+  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(EncodeIdentity(back), bytes);
+  EXPECT_EQ(back.job, "mnist");
+}
+
+TEST(HandshakeTest, EveryOtherLengthIsRejected) {
+  std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  const size_t right = bytes.size();
+  bytes.resize(512);
+  for (size_t n = 0; n <= bytes.size(); ++n) {
+    // A buffer of exactly n bytes, so that a sanitizer sees a read beyond.
+    const std::vector<uint8_t> cut(bytes.begin(), bytes.begin() + n);
+    Identity back;
+    EXPECT_EQ(DecodeIdentity(cut.data(), n, &back).ok(), n == right) << n;
+  }
+}
+
+TEST(HandshakeTest, ALongJobNameIsRejected) {
+  std::vector<uint8_t> bytes(40 + kMaxJobBytes + 1);
+  bytes[6] = 1;
+  bytes[7] = 1;
+  Identity back;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+}
+
+TEST(HandshakeTest, ReservedBytesAreZero) {
+  std::vector<uint8_t> bytes = EncodeIdentity(Example());
+  bytes[30] = 1;
+  Identity back;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+}
+
+std::string Complaint(const Identity& self, const Identity& peer,
+                      int expected) {
+  return CheckPeer(self, peer, expected).message();
+}
+
+TEST(HandshakeTest, EveryDifferenceIsNamed) {
+  const Identity self = Example();  // rank 2
+  Identity peer = self;
+  peer.rank = 3;
+  EXPECT_EQ(Complaint(self, peer, -1), "");
+  EXPECT_EQ(Complaint(self, peer, 3), "");
+  EXPECT_NE(Complaint(self, peer, 1).find("rank 3 answers where rank 1"),
+            std::string::npos);
+  peer.job = "cifar\n";
+  EXPECT_NE(Complaint(self, peer, 3).find("job \"cifar?\""), std::string::npos);
+  peer.job = self.job;
+  peer.cluster_hash ^= 1;
+  EXPECT_NE(Complaint(self, peer, 3).find("the same list"), std::string::npos);
+  peer.cluster_hash = self.cluster_hash;
+  peer.timeout_ms = 7;
+  EXPECT_NE(Complaint(self, peer, 3).find("timeout"), std::string::npos);
+  peer.timeout_ms = self.timeout_ms;
+  peer.implementation = 2;
+  EXPECT_NE(Complaint(self, peer, 3).find("TREE, rank 2 RING"),
+            std::string::npos);
+  peer.implementation = self.implementation;
+  peer.dtype = 7;
+  EXPECT_NE(Complaint(self, peer, 3).find("dtype unknown, rank 2 float16"),
+            std::string::npos);
+  peer.dtype = self.dtype;
+  peer.bytes_per_pack = 4096;
+  EXPECT_NE(Complaint(self, peer, 3).find("4096, rank 2 2387509390608836392"),
+            std::string::npos);
+  peer.bytes_per_pack = self.bytes_per_pack;
+  peer.byte_order = 2;
+  EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
+}
+
+TEST(HandshakeTest, WhoDoesNotKnowItsJobIsAMemberByItsList) {
+  const Identity self = Example();
+  Identity peer = self;
+  peer.rank = 3;
+  peer.job.clear();
+  EXPECT_TRUE(CheckMember(self, peer).ok());
+  EXPECT_TRUE(CheckMember(peer, self).ok());
+  EXPECT_FALSE(CheckPeer(self, peer, 3).ok()) << "it takes no part";
+  peer.cluster_hash ^= 1;
+  EXPECT_FALSE(CheckMember(self, peer).ok());
+  peer = self;
+  peer.job = "cifar";
+  EXPECT_FALSE(CheckMember(self, peer).ok());
+}
+
+TEST(HandshakeTest, OnlyHigherRanksConnect) {
+  const Identity self = Example();  // rank 2 of 5
+  Identity peer = self;
+  for (int rank : {0, 1, 2, 5, 65535}) {
+    peer.rank = rank;
+    EXPECT_NE(Complaint(self, peer, -1), "") << rank;
+  }
+  peer.rank = 2;
+  EXPECT_NE(Complaint(self, peer, -1).find("the same index"),
+            std::string::npos);
+}
+
+TEST(HandshakeTest, WithdrawBytesAreFixed) {
+  Withdraw withdraw = {Example(), NotFound("no data")};
+  const std::vector<uint8_t> identity = EncodeIdentity(Example());
+  std::vector<uint8_t> expected = {2, 0, static_cast<uint8_t>(identity.size()),
+                                   0};
+  expected.insert(expected.end(), identity.begin(), identity.end());
+  for (const char c : std::string("no data")) {
+    expected.push_back(static_cast<uint8_t>(c));
+  }
+  const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
+  EXPECT_EQ(bytes, expected);
+  Withdraw back;
+  ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(EncodeWithdraw(back), bytes);
+  EXPECT_EQ(back.reason.code(), Code::kNotFound);
+}
+
+// Whatever the job's name and the reason: it fits into a frame, and comes back.
+TEST(HandshakeTest, AWithdrawalOfAnyLengthFits) {
+  for (const size_t job : {0u, 1u, 7u, 200u, 255u, 256u}) {
+    for (const size_t text : {0u, 1u, 211u, 212u, 399u, 400u, 5000u}) {
+      Withdraw withdraw = {
+          Example(), Error(Code::kIo, "%s", std::string(text, 'x').c_str())};
+      withdraw.identity.job = std::string(job, 'j');
+      const std::vector<uint8_t> bytes = EncodeWithdraw(withdraw);
+      ASSERT_LE(bytes.size(), MaxPayload(FrameType::kWithdraw));
+      Withdraw back;
+      ASSERT_TRUE(DecodeWithdraw(bytes.data(), bytes.size(), &back).ok());
+      EXPECT_EQ(back.identity.job, withdraw.identity.job);
+      EXPECT_EQ(EncodeWithdraw(back), bytes);
+      if (text <= 212) {
+        EXPECT_STREQ(back.reason.message(), withdraw.reason.message());
+      }
+    }
+  }
+}
+
+TEST(HandshakeTest, ADamagedWithdrawalIsRejectedAndReadsNothingBeyond) {
+  const std::vector<uint8_t> good =
+      EncodeWithdraw({Example(), Corruption("a\x07 b")});
+  for (size_t n = 0; n < 4 + EncodeIdentity(Example()).size(); ++n) {
+    const std::vector<uint8_t> cut(good.begin(),
+                                   good.begin() + static_cast<long>(n));
+    Withdraw back;
+    EXPECT_FALSE(DecodeWithdraw(cut.data(), n, &back).ok()) << n;
+  }
+  std::vector<uint8_t> bad = good;
+  bad[2] = bad[3] = 0xff;
+  Withdraw back;
+  EXPECT_FALSE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
+  bad = good;
+  bad[0] = 200;  // a code that this version does not know
+  ASSERT_TRUE(DecodeWithdraw(bad.data(), bad.size(), &back).ok());
+  EXPECT_EQ(back.reason.code(), Code::kInternal);
+  EXPECT_STREQ(back.reason.message(), "a? b");
+}
+
+// It may have been unable to read its options; the list is from the
+// environment.
+TEST(HandshakeTest, AMemberIsOneOfTheSameListWhateverItsOptions) {
+  const Identity self = Example();
+  Identity peer = self;
+  peer.timeout_ms = peer.bytes_per_pack = 1;
+  peer.dtype = peer.implementation = 0;
+  EXPECT_TRUE(CheckMember(self, peer).ok());
+  for (const int change : {0, 1, 2}) {
+    Identity other = peer;
+    if (change == 0) other.job = "cifar";
+    if (change == 1) other.cluster_hash ^= 1;
+    if (change == 2) ++other.size;
+    EXPECT_FALSE(CheckMember(self, other).ok()) << change;
+  }
+}
+
+TEST(HandshakeTest, ClusterHashTellsListsApart) {
+  EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"b:2", "a:1"}));
+  EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"a:1b:2"}));
+  EXPECT_NE(ClusterHash({"a:1"}), ClusterHash({"a:1", ""}));
+}
+
+TEST(HandshakeTest, WhatMayArriveInEachPhase) {
+  const auto legal = [](LinkPhase phase) {
+    std::string types;
+    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19}) {
+      if (!FrameIsLegal(phase, static_cast<FrameType>(type))) continue;
+      types += std::to_string(type) + " ";
+    }
+    return types;
+  };
+  EXPECT_EQ(legal(LinkPhase::kConnecting), "");
+  EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 8 ");
+  EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 8 ");
+  EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 16 17 18 19 ");
+  EXPECT_EQ(legal(LinkPhase::kLeft), "");
+  EXPECT_EQ(legal(LinkPhase::kClosed), "");
+}
+
+}  // namespace
+}  // namespace ringlet

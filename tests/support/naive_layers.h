@@ -1,0 +1,123 @@
+// The plain twins of the layers: loops over the definitions, in double.
+
+#ifndef RINGLET_TESTS_SUPPORT_NAIVE_LAYERS_H_
+#define RINGLET_TESTS_SUPPORT_NAIVE_LAYERS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "core/layers/layers.h"
+
+namespace ringlet {
+namespace naive {
+
+using Floats = std::vector<float>;
+
+inline double Activate(Activation a, double z) {
+  switch (a) {
+    case kRelu:
+      return z > 0 ? z : 0;
+    case kSigmoid:
+      return 1 / (1 + std::exp(-z));
+    case kTanh:
+      return std::tanh(z);
+    default:
+      return z;
+  }
+}
+
+struct Geometry {
+  int64_t out, before;
+};
+// TensorFlow's rule for one axis.
+inline Geometry Axis(int64_t in, int64_t window, int64_t stride,
+                     PaddingMode padding) {
+  if (padding == kValid) return {(in - window) / stride + 1, 0};
+  const int64_t out = (in + stride - 1) / stride;
+  return {out, std::max<int64_t>((out - 1) * stride + window - in, 0) / 2};
+}
+
+inline Floats Conv2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
+                            const Floats& x, const Floats& w, const Floats& b) {
+  const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2], F = l.units;
+  const Geometry gy = Axis(H, l.window[0], l.strides[0], l.padding);
+  const Geometry gx = Axis(W, l.window[1], l.strides[1], l.padding);
+  Floats y;
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t oy = 0; oy < gy.out; ++oy) {
+      for (int64_t ox = 0; ox < gx.out; ++ox) {
+        for (int64_t f = 0; f < F; ++f) {
+          double z = b.empty() ? 0 : b[f];
+          for (int64_t ky = 0; ky < l.window[0]; ++ky) {
+            for (int64_t kx = 0; kx < l.window[1]; ++kx) {
+              const int64_t iy = oy * l.strides[0] + ky - gy.before;
+              const int64_t ix = ox * l.strides[1] + kx - gx.before;
+              if (iy < 0 || iy >= H || ix < 0 || ix >= W) continue;
+              for (int64_t c = 0; c < C; ++c) {
+                z += double{x[((n * H + iy) * W + ix) * C + c]} *
+                     w[((ky * l.window[1] + kx) * C + c) * F + f];
+              }
+            }
+          }
+          y.push_back(static_cast<float>(Activate(l.activation, z)));
+        }
+      }
+    }
+  }
+  return y;
+}
+
+inline Floats Pool2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
+                            const Floats& x) {
+  const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2];
+  const Geometry gy = Axis(H, l.window[0], l.strides[0], l.padding);
+  const Geometry gx = Axis(W, l.window[1], l.strides[1], l.padding);
+  Floats y;
+  for (int64_t n = 0; n < batch; ++n) {
+    for (int64_t oy = 0; oy < gy.out; ++oy) {
+      for (int64_t ox = 0; ox < gx.out; ++ox) {
+        for (int64_t c = 0; c < C; ++c) {
+          double sum = 0, count = 0;
+          double largest = -std::numeric_limits<double>::infinity();
+          for (int64_t ky = 0; ky < l.window[0]; ++ky) {
+            for (int64_t kx = 0; kx < l.window[1]; ++kx) {
+              const int64_t iy = oy * l.strides[0] + ky - gy.before;
+              const int64_t ix = ox * l.strides[1] + kx - gx.before;
+              if (iy < 0 || iy >= H || ix < 0 || ix >= W) continue;
+              const double v = x[((n * H + iy) * W + ix) * C + c];
+              sum += v;
+              count += 1;
+              largest = std::max(largest, v);
+            }
+          }
+          y.push_back(static_cast<float>(
+              l.kind == Layer::Kind::kMaxPooling2D ? largest : sum / count));
+        }
+      }
+    }
+  }
+  return y;
+}
+
+inline Floats DenseForward(const Layer& l, int64_t rows, int64_t inputs,
+                           const Floats& x, const Floats& w, const Floats& b) {
+  Floats y;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t u = 0; u < l.units; ++u) {
+      double z = b.empty() ? 0 : b[u];
+      for (int64_t k = 0; k < inputs; ++k) {
+        z += double{x[i * inputs + k]} * w[k * l.units + u];
+      }
+      y.push_back(static_cast<float>(Activate(l.activation, z)));
+    }
+  }
+  return y;
+}
+
+}  // namespace naive
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_NAIVE_LAYERS_H_

@@ -1,0 +1,64 @@
+// A fresh folder that goes with its owner, and small file helpers.
+
+#ifndef RINGLET_TESTS_SUPPORT_TEMP_FOLDER_H_
+#define RINGLET_TESTS_SUPPORT_TEMP_FOLDER_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace ringlet {
+
+class TempFolder {
+ public:
+  TempFolder() : TempFolder(std::filesystem::temp_directory_path()) {}
+  explicit TempFolder(const std::filesystem::path& parent) {
+    std::string name = (parent / "ringlet-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  // Where syncing costs nothing, for tests that kill processes and not disks.
+  static std::filesystem::path InMemory() {
+    std::error_code none;
+    return std::filesystem::is_directory("/dev/shm", none)
+               ? "/dev/shm"
+               : std::filesystem::temp_directory_path();
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string ReadWhole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+inline void WriteWhole(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Where what a test needs lies; "" where the test is run by hand.
+inline std::string EnvironmentOr(const char* name, const std::string& other) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : other;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_TEMP_FOLDER_H_

@@ -1,0 +1,146 @@
+// A job whose ranks are threads of one process: the Collective without a
+// network, for what core does with it.
+
+#ifndef RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_
+#define RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_
+
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/base/collective.h"
+
+namespace ringlet {
+
+// What the ranks share. A rank that has left makes every call kPeerLost, one
+// that aborted makes it what that rank said.
+class ThreadJob {
+ public:
+  explicit ThreadJob(int size) : size_(size), spans_(size) {}
+
+  int size() const { return size_; }
+  void Leave() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (end_.ok()) end_ = Error(Code::kPeerLost, "a rank has left");
+    changed_.notify_all();
+  }
+  void Abort(int rank, const Status& reason) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!aborted_) end_ = reason.Annotate("rank %d (a thread) failed", rank);
+    aborted_ = true;
+    changed_.notify_all();
+  }
+
+  // All ranks meet; the last one calls `combine` on their spans. `what` tells
+  // operations and sizes apart: ranks that make different calls get an error.
+  Status Meet(int rank, void* span, uint64_t what,
+              const std::function<void(const std::vector<void*>&)>& combine) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // The spans of those who were here before may be gone.
+    if (!end_.ok()) return end_;
+    if (arrived_ > 0 && what != what_) {
+      end_ = InvalidArgument("the ranks' calls differ");
+      changed_.notify_all();
+      return end_;
+    }
+    what_ = what;
+    spans_[rank] = span;
+    if (++arrived_ == size_) {
+      combine(spans_);
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+      return Status();
+    }
+    const int round = round_;
+    changed_.wait(lock, [&] { return round_ != round || !end_.ok(); });
+    return round_ != round ? Status() : end_;
+  }
+
+ private:
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<void*> spans_;
+  int arrived_ = 0, round_ = 0;
+  uint64_t what_ = 0;  // of the call under way
+  Status end_;         // why no call will succeed any more
+  bool aborted_ = false;
+};
+
+class ThreadCollective final : public Collective {
+ public:
+  ThreadCollective(ThreadJob* job, int rank) : job_(job), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return job_->size(); }
+  size_t bucket_bytes() const override { return 4096; }
+
+  Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
+    *ticket = 0;
+    return job_->Meet(rank_, data, 4 * count,
+                      [count](const std::vector<void*>& spans) {
+                        for (size_t i = 0; i < count; ++i) {
+                          float sum = 0;
+                          for (void* span : spans)
+                            sum += static_cast<float*>(span)[i];
+                          for (void* span : spans)
+                            static_cast<float*>(span)[i] = sum;
+                        }
+                      });
+  }
+  Status Wait(Ticket) override { return Status(); }
+  Status Broadcast(void* data, size_t bytes, int root) override {
+    return job_->Meet(rank_, data, 4 * bytes + 1,
+                      [&](const std::vector<void*>& spans) {
+                        for (void* span : spans) {
+                          if (span != spans[root])
+                            std::memcpy(span, spans[root], bytes);
+                        }
+                      });
+  }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memcpy(static_cast<char*>(out) + rank_ * bytes, in, bytes);
+    return job_->Meet(
+        rank_, out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
+          for (size_t r = 0; r < outs.size(); ++r) {
+            for (void* to : outs) {
+              if (to == outs[r]) continue;
+              std::memcpy(static_cast<char*>(to) + r * bytes,
+                          static_cast<char*>(outs[r]) + r * bytes, bytes);
+            }
+          }
+        });
+  }
+  Status Barrier() override {
+    return job_->Meet(rank_, nullptr, 3, [](const std::vector<void*>&) {});
+  }
+  void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
+
+ private:
+  ThreadJob* const job_;
+  const int rank_;
+};
+
+// Runs `body` as every rank of a job, each on a thread.
+inline void RunRanks(int size,
+                     const std::function<void(Collective* collective)>& body) {
+  ThreadJob job(size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&job, &body, rank] {
+      ThreadCollective collective(&job, rank);
+      body(&collective);
+      job.Leave();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_THREAD_COLLECTIVE_H_
