@@ -214,7 +214,9 @@ class Conv2DOp final : public Op {
 
 }  // namespace
 
-Status MakeConv2D(const Layer& layer, const Shape& x, std::unique_ptr<Op>* op) {
+Status MakeConv2D(const Layer& layer, const std::vector<Shape>& inputs,
+                  std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (x.rank() != 3) {
     return InvalidArgument(
         "Conv2D needs an input of (height, width, channels), not %s",

@@ -150,7 +150,6 @@ Status MakeCustom(const Layer& layer, const std::vector<Shape>& inputs,
   if (layer.custom == nullptr) {
     return InvalidArgument("Custom was given no layer");
   }
-  if (inputs.empty()) return InvalidArgument("takes one input or more, not 0");
   LayerPlan plan;
   plan.output = inputs[0];
   RINGLET_RETURN_IF_ERROR(GuardedBuild(*layer.custom, inputs, &plan));

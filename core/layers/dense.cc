@@ -152,7 +152,9 @@ class DenseOp final : public Op {
 
 }  // namespace
 
-Status MakeDense(const Layer& layer, const Shape& x, std::unique_ptr<Op>* op) {
+Status MakeDense(const Layer& layer, const std::vector<Shape>& inputs,
+                 std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (layer.units < 1) return InvalidArgument("units must be at least 1");
   if (x.rank() < 1) {
     return InvalidArgument("Dense needs an input of at least one dimension");

@@ -1,7 +1,5 @@
 #include "layers.h"
 
-#include "custom_layer.h"
-
 namespace ringlet {
 namespace {
 
@@ -19,53 +17,6 @@ Layer Pooling(Layer::Kind kind, int64_t height, int64_t width) {
 }
 
 }  // namespace
-
-const char* ActivationName(Activation activation) {
-  switch (activation) {
-    case kLinear:
-      return "linear";
-    case kRelu:
-      return "relu";
-    case kSigmoid:
-      return "sigmoid";
-    case kTanh:
-      return "tanh";
-    case kSoftmax:
-      return "softmax";
-  }
-  return "unknown";
-}
-
-const char* ClassName(const Layer& layer) {
-  switch (layer.kind) {
-    case Layer::Kind::kInput:
-      return "InputLayer";
-    case Layer::Kind::kReshape:
-      return "Reshape";
-    case Layer::Kind::kFlatten:
-      return "Flatten";
-    case Layer::Kind::kDense:
-      return "Dense";
-    case Layer::Kind::kConv2D:
-      return "Conv2D";
-    case Layer::Kind::kActivation:
-      return "Activation";
-    case Layer::Kind::kMaxPooling2D:
-      return "MaxPooling2D";
-    case Layer::Kind::kAveragePooling2D:
-      return "AveragePooling2D";
-    case Layer::Kind::kDropout:
-      return "Dropout";
-    case Layer::Kind::kAdd:
-      return "Add";
-    case Layer::Kind::kConcatenate:
-      return "Concatenate";
-    case Layer::Kind::kCustom:
-      return layer.custom != nullptr ? layer.custom->class_name()
-                                     : "CustomLayer";
-  }
-  return "Unknown";
-}
 
 // Of ASCII, whatever the locale: an underscore before a capital that begins a
 // word, as "Layer" in "MyLayer", or ends a run of small letters.

@@ -2,49 +2,46 @@
 
 #include <cmath>
 
+#include "../base/check.h"
+#include "layer_table.h"
+
 namespace ringlet {
 namespace {
 
-// The settings that a kind of layer has.
-uint32_t Settings(Layer::Kind kind) {
-  constexpr uint32_t kWeights =
-      Layer::kSetUseBias | Layer::kSetKernelInitializer |
-      Layer::kSetBiasInitializer | Layer::kSetKernelRegularizer |
-      Layer::kSetBiasRegularizer;
-  switch (kind) {
-    case Layer::Kind::kDense:
-      return kWeights;
-    case Layer::Kind::kConv2D:
-      return kWeights | Layer::kSetStrides | Layer::kSetPadding;
-    case Layer::Kind::kMaxPooling2D:
-    case Layer::Kind::kAveragePooling2D:
-      return Layer::kSetStrides | Layer::kSetPadding;
-    case Layer::Kind::kDropout:
-      return Layer::kSetSeed;
-    default:
-      return 0;
+// The first setter that was called and sets nothing of this layer.
+Status CheckSettings(const Layer& layer) {
+  uint32_t foreign = layer.settings;
+  for (const LayerField& field : ClassOf(layer).fields) {
+    foreign &= ~field.setting;
   }
+  if (foreign == 0) return Status();
+  const uint32_t first = foreign & (~foreign + 1);
+  for (const LayerClass& row : AllLayers()) {
+    for (const LayerField& field : row.fields) {
+      if (field.setting != first) continue;
+      return InvalidArgument("%s has no %s", ClassName(layer), field.name);
+    }
+  }
+  RINGLET_CHECK(false);  // a setter is some field's
+  return Status();
 }
 
-const char* SettingName(uint32_t setting) {
-  switch (setting) {
-    case Layer::kSetStrides:
-      return "strides";
-    case Layer::kSetPadding:
-      return "padding";
-    case Layer::kSetUseBias:
-      return "use_bias";
-    case Layer::kSetKernelInitializer:
-      return "kernel_initializer";
-    case Layer::kSetBiasInitializer:
-      return "bias_initializer";
-    case Layer::kSetKernelRegularizer:
-      return "kernel_regularizer";
-    case Layer::kSetBiasRegularizer:
-      return "bias_regularizer";
-    default:
-      return "seed";
+Status CheckInputs(LayerInputs takes, size_t inputs) {
+  const int count = static_cast<int>(inputs);
+  switch (takes) {
+    case LayerInputs::kNone:
+      break;
+    case LayerInputs::kOne:
+      if (count == 1) break;
+      return InvalidArgument("takes one input, not %d", count);
+    case LayerInputs::kList:
+      if (count >= 2) break;
+      return InvalidArgument("needs two or more inputs, has %d", count);
+    case LayerInputs::kAny:
+      if (count >= 1) break;
+      return InvalidArgument("takes one input or more, not 0");
   }
+  return Status();
 }
 
 // A shape whose elements fit in memory many times over, so that sizes of
@@ -62,43 +59,14 @@ Status CheckSize(const Shape& shape) {
   return Status();
 }
 
-Status MakeUnchecked(const Layer& layer, const std::vector<Shape>& inputs,
-                     std::unique_ptr<Op>* op) {
-  const bool merges = layer.kind == Layer::Kind::kAdd ||
-                      layer.kind == Layer::Kind::kConcatenate;
-  if (merges) return MakeMerge(layer, inputs, op);
-  if (layer.kind == Layer::Kind::kCustom) return MakeCustom(layer, inputs, op);
-  if (inputs.size() != 1) {
-    return InvalidArgument("takes one input, not %d",
-                           static_cast<int>(inputs.size()));
-  }
-  switch (layer.kind) {
-    case Layer::Kind::kDense:
-      return MakeDense(layer, inputs[0], op);
-    case Layer::Kind::kConv2D:
-      return MakeConv2D(layer, inputs[0], op);
-    case Layer::Kind::kMaxPooling2D:
-    case Layer::Kind::kAveragePooling2D:
-      return MakePooling2D(layer, inputs[0], op);
-    case Layer::Kind::kActivation:
-      return MakeActivation(layer, inputs[0], op);
-    case Layer::Kind::kDropout:
-      return MakeDropout(layer, inputs[0], op);
-    default:
-      return MakeReshape(layer, inputs[0], op);
-  }
-}
-
 }  // namespace
 
 Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
                 std::unique_ptr<Op>* op) {
-  const uint32_t foreign = layer.settings & ~Settings(layer.kind);
-  if (foreign != 0) {
-    return InvalidArgument("%s has no %s", ClassName(layer),
-                           SettingName(foreign & (~foreign + 1)));
-  }
-  RINGLET_RETURN_IF_ERROR(MakeUnchecked(layer, inputs, op));
+  const LayerClass& row = ClassOf(layer);
+  RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
+  RINGLET_RETURN_IF_ERROR(CheckInputs(row.inputs, inputs.size()));
+  RINGLET_RETURN_IF_ERROR(row.make_op(layer, inputs, op));
   RINGLET_RETURN_IF_ERROR(CheckSize((*op)->output()));
   for (const WeightSpec& weight : (*op)->weights()) {
     RINGLET_RETURN_IF_ERROR(

@@ -111,19 +111,6 @@ class Op {
   std::vector<WeightSpec> weights_;
 };
 
-// Makers of the families, each beside its mathematics. Shapes are those of the
-// inputs.
-Status MakeDense(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakeConv2D(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakePooling2D(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakeActivation(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakeDropout(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakeReshape(const Layer&, const Shape& x, std::unique_ptr<Op>*);
-Status MakeCustom(const Layer&, const std::vector<Shape>& inputs,
-                  std::unique_ptr<Op>*);
-Status MakeMerge(const Layer&, const std::vector<Shape>& inputs,
-                 std::unique_ptr<Op>*);
-
 }  // namespace ringlet
 
 #endif  // RINGLET_CORE_LAYERS_OP_H_

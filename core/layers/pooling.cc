@@ -124,8 +124,9 @@ class Pooling2DOp final : public Op {
 
 }  // namespace
 
-Status MakePooling2D(const Layer& layer, const Shape& x,
+Status MakePooling2D(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (x.rank() != 3) {
     return InvalidArgument(
         "%s needs an input of (height, width, channels), not %s",

@@ -167,8 +167,9 @@ class ConcatenateOp final : public Op {
 
 }  // namespace
 
-Status MakeActivation(const Layer& layer, const Shape& x,
+Status MakeActivation(const Layer& layer, const std::vector<Shape>& inputs,
                       std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (layer.activation == kSoftmax && x.rank() < 1) {
     return InvalidArgument("softmax needs at least one dimension");
   }
@@ -176,8 +177,9 @@ Status MakeActivation(const Layer& layer, const Shape& x,
   return Status();
 }
 
-Status MakeDropout(const Layer& layer, const Shape& x,
+Status MakeDropout(const Layer& layer, const std::vector<Shape>& inputs,
                    std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (!(layer.rate >= 0 && layer.rate < 1)) {
     return InvalidArgument("rate must be in [0, 1), not %g", layer.rate);
   }
@@ -185,8 +187,9 @@ Status MakeDropout(const Layer& layer, const Shape& x,
   return Status();
 }
 
-Status MakeReshape(const Layer& layer, const Shape& x,
+Status MakeReshape(const Layer& layer, const std::vector<Shape>& inputs,
                    std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
   if (layer.kind == Layer::Kind::kFlatten) {
     op->reset(new ViewOp({x.elements()}));
     return Status();
@@ -216,10 +219,6 @@ Status MakeReshape(const Layer& layer, const Shape& x,
 
 Status MakeMerge(const Layer& layer, const std::vector<Shape>& inputs,
                  std::unique_ptr<Op>* op) {
-  if (inputs.size() < 2) {
-    return InvalidArgument("needs two or more inputs, has %d",
-                           static_cast<int>(inputs.size()));
-  }
   const bool concatenate = layer.kind == Layer::Kind::kConcatenate;
   for (const Shape& shape : inputs) {
     Shape a = shape, b = inputs[0];

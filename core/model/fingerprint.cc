@@ -1,12 +1,12 @@
 #include "fingerprint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 
 #include "../base/crc32c.h"
 #include "../layers/custom_layer.h"
+#include "../layers/layer_table.h"
 #include "custom_loss.h"
 #include "custom_metric.h"
 
@@ -16,23 +16,6 @@ namespace {
 // Above it texts are compared by their checksums alone.
 constexpr size_t kMostText = 1 << 20;
 constexpr char kChecksum[] = "checksum ";
-
-// As few digits as it takes to read the same value back.
-std::string Number(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value);
-  return std::string(text, end.ptr);
-}
-
-std::string Pair(const int64_t pair[2]) {
-  return std::to_string(pair[0]) + "x" + std::to_string(pair[1]);
-}
-
-void AddRegularizer(const char* name, const Regularizer& r, std::string* text) {
-  if (r.empty()) return;
-  *text +=
-      std::string(", ") + name + " l1 " + Number(r.l1) + " l2 " + Number(r.l2);
-}
 
 const char* ScheduleName(LearningRate::Kind kind) {
   switch (kind) {
@@ -113,7 +96,7 @@ void Fingerprint::Add(const std::string& name, const std::string& value) {
 }
 
 void Fingerprint::Add(const std::string& name, float value) {
-  Add(name, Number(value));
+  Add(name, FloatText(value));
 }
 
 void Fingerprint::AddChecksum(const std::string& name, uint64_t value) {
@@ -129,30 +112,14 @@ std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
   for (size_t i = 0; i < inputs.size(); ++i) {
     text += (i == 0 ? " from layer " : ", ") + std::to_string(inputs[i]);
   }
-  switch (layer.kind) {
-    case Layer::Kind::kConv2D:
-    case Layer::Kind::kMaxPooling2D:
-    case Layer::Kind::kAveragePooling2D:
-      text += ", window " + Pair(layer.window) + ", strides " +
-              Pair(layer.strides) +
-              (layer.padding == kSame ? ", padding same" : ", padding valid");
-      break;
-    case Layer::Kind::kDropout:
-      text += ", rate " + Number(layer.rate) + ", seed " +
-              std::to_string(layer.seed);
-      break;
-    case Layer::Kind::kCustom:
-      text += ", " + layer.custom->Describe();
-      break;
-    default:
-      break;
+  for (const LayerField& field : ClassOf(layer).fields) {
+    const std::string value = ValueText(field, layer);
+    if (field.compared == nullptr || value.empty()) continue;
+    text += std::string(", ") + field.compared;
+    const bool flag = std::holds_alternative<bool Layer::*>(field.value);
+    if (!flag) text += " " + value;
   }
-  if (layer.activation != kLinear) {
-    text += std::string(", activation ") + ActivationName(layer.activation);
-  }
-  if (!layer.use_bias) text += ", without bias";
-  AddRegularizer("kernel_regularizer", layer.kernel_regularizer, &text);
-  AddRegularizer("bias_regularizer", layer.bias_regularizer, &text);
+  if (layer.custom != nullptr) text += ", " + layer.custom->Describe();
   return text;
 }
 
@@ -179,7 +146,7 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("warmup_target", rate.warmup_target);
   add("boundaries", list(rate.boundaries,
                          [](int64_t value) { return std::to_string(value); }));
-  add("values", list(rate.values, Number));
+  add("values", list(rate.values, FloatText));
   add("momentum", o.momentum);
   add("nesterov", int64_t{o.nesterov});
   add("rho", o.rho);
@@ -211,7 +178,7 @@ std::string DescribeMetric(const Metric& metric) {
   }
   return "'" + metric.name + "' of kind " +
          std::to_string(static_cast<int>(metric.kind)) + ", threshold " +
-         Number(metric.threshold) + ", k " + std::to_string(metric.k);
+         FloatText(metric.threshold) + ", k " + std::to_string(metric.k);
 }
 
 Status Agree(Collective* collective, const char* what,

@@ -4,36 +4,27 @@
 #include <string>
 #include <vector>
 
+#include "../../core/layers/layer_table.h"
 #include "../../core/model/model.h"
 #include "../keras/json.h"
 
 namespace ringlet {
 namespace {
 
-std::string Pair(const int64_t pair[2]) {
-  return std::to_string(pair[0]) + "x" + std::to_string(pair[1]);
-}
-
 std::string DescribeLayer(const Model& model, int node) {
-  using Kind = Layer::Kind;
   const Layer& layer = model.layer(node);
+  const std::string shape = model.output_shape(node).ToString();
   std::string text = ClassName(layer);
-  switch (layer.kind) {
-    case Kind::kInput:
-    case Kind::kReshape:
-      text += " " + model.output_shape(node).ToString();
-      break;
-    case Kind::kConv2D:
-    case Kind::kMaxPooling2D:
-    case Kind::kAveragePooling2D:
-      text += " " + Pair(layer.window) + " by " + Pair(layer.strides);
-      text += layer.padding == kSame ? " same" : " valid";
-      break;
-    default:
-      break;
-  }
-  if (layer.activation != kLinear) {
-    text += std::string(" ") + ActivationName(layer.activation);
+  if (layer.kind == Layer::Kind::kInput) text += " " + shape;
+  for (const LayerField& field : ClassOf(layer).fields) {
+    const std::string value =
+        std::holds_alternative<Shape Layer::*>(field.value)
+            ? shape
+            : ValueText(field, layer);
+    if (field.saved == nullptr || value.empty()) continue;
+    text += " ";
+    if (*field.saved != 0) text += std::string(field.saved) + " ";
+    text += value;
   }
   const std::vector<int>& inputs = model.inputs(node);
   if (inputs.empty() || (inputs.size() == 1 && inputs[0] == node - 1)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../core/layers/layer_table.h"
 #include "../keras/json.h"
 
 namespace ringlet {
@@ -97,40 +98,35 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
 Status FlattenedImage(const Model& model, int node, Shape* image) {
   *image = Shape();
   const Layer& layer = model.layer(node);
-  switch (layer.kind) {
-    case Layer::Kind::kFlatten:
-    case Layer::Kind::kReshape: {
-      const int from = model.inputs(node)[0];
-      if (model.output_shape(node).rank() != 1) return Status();
-      if (model.output_shape(from).rank() != 3) {
-        return FlattenedImage(model, from, image);
-      }
-      const Shape& shape = model.output_shape(from);
-      if (shape[2] > 1 && shape[0] * shape[1] > 1) *image = shape;
-      return Status();
+  if (layer.kind == Layer::Kind::kFlatten ||
+      layer.kind == Layer::Kind::kReshape) {
+    const int from = model.inputs(node)[0];
+    if (model.output_shape(node).rank() != 1) return Status();
+    if (model.output_shape(from).rank() != 3) {
+      return FlattenedImage(model, from, image);
     }
-    case Layer::Kind::kDropout:
-    case Layer::Kind::kActivation:
-    case Layer::Kind::kAdd:
-      return FlattenedImage(model, model.inputs(node)[0], image);
-    case Layer::Kind::kConcatenate:
-      for (const int input : model.inputs(node)) {
-        RINGLET_RETURN_IF_ERROR(FlattenedImage(model, input, image));
-        if (image->rank() == 0) continue;
-        return InvalidArgument(
-            "layer '%s': joins flattened images, which PyTorch orders in "
-            "another way; concatenate them before they are flattened",
-            layer.name.c_str());
-      }
-      return Status();
-    default:
-      return Status();
+    const Shape& shape = model.output_shape(from);
+    if (shape[2] > 1 && shape[0] * shape[1] > 1) *image = shape;
+    return Status();
   }
+  if (ClassOf(layer).elementwise) {
+    return FlattenedImage(model, model.inputs(node)[0], image);
+  }
+  if (layer.kind != Layer::Kind::kConcatenate) return Status();
+  for (const int input : model.inputs(node)) {
+    RINGLET_RETURN_IF_ERROR(FlattenedImage(model, input, image));
+    if (image->rank() == 0) continue;
+    return InvalidArgument(
+        "layer '%s': joins flattened images, which PyTorch orders in another "
+        "way; concatenate them before they are flattened",
+        layer.name.c_str());
+  }
+  return Status();
 }
 
 Status FindKernel(const Model& model, int node, const Shape& kernel,
                   TorchWeight* weight) {
-  const bool conv = model.layer(node).kind == Layer::Kind::kConv2D;
+  const bool conv = kernel.rank() == 4;
   weight->height = conv ? kernel[0] : 1;
   weight->width = conv ? kernel[1] : 1;
   weight->channels = kernel[conv ? 2 : 0];

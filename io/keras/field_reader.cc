@@ -8,12 +8,15 @@
 
 namespace ringlet {
 
-std::string Interval::ToString() const {
+std::string ToString(const Interval& interval) {
+  const double low = interval.low, high = interval.high;
   const bool from = low > -FLT_MAX, to = high < FLT_MAX;
   if (!from && !to) return "a number";
-  if (!to) return (low_open ? "a number > " : "a number >= ") + AsJson(low);
-  return std::string("a number in ") + (low_open ? "(" : "[") + AsJson(low) +
-         ", " + AsJson(high) + (high_open ? ")" : "]");
+  if (!to) {
+    return (interval.low_open ? "a number > " : "a number >= ") + AsJson(low);
+  }
+  return std::string("a number in ") + (interval.low_open ? "(" : "[") +
+         AsJson(low) + ", " + AsJson(high) + (interval.high_open ? ")" : "]");
 }
 
 std::string AsJson(bool value) { return value ? "true" : "false"; }
@@ -119,7 +122,7 @@ void FieldReader::Int(const char* key, int64_t low, int64_t high,
 }
 
 void FieldReader::Float(const char* key, const Interval& range, float* value) {
-  const std::string takes = range.ToString();
+  const std::string takes = ToString(range);
   const bool stands = range.Holds(static_cast<double>(*value));
   const Json json = Take(key, takes, stands ? AsJson(*value) : "null");
   if (!json) return;
@@ -134,7 +137,7 @@ void FieldReader::Float(const char* key, const Interval& range, float* value) {
 
 void FieldReader::Double(const char* key, const Interval& range,
                          double* value) {
-  const std::string takes = range.ToString();
+  const std::string takes = ToString(range);
   const Json json =
       Take(key, takes, range.Holds(*value) ? AsJson(*value) : "null");
   if (!json) return;

@@ -5,13 +5,13 @@
 #ifndef RINGLET_IO_KERAS_FIELD_READER_H_
 #define RINGLET_IO_KERAS_FIELD_READER_H_
 
-#include <cfloat>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "../../core/base/interval.h"
 #include "../../core/base/status.h"
 #include "field_log.h"
 #include "json.h"
@@ -19,22 +19,8 @@
 
 namespace ringlet {
 
-// Numbers between two ends, which belong to them unless they are open. An end
-// of FLT_MAX or more is none.
-struct Interval {
-  double low = -FLT_MAX, high = FLT_MAX;
-  bool low_open = false, high_open = false;
-  bool Holds(double number) const {
-    return (low_open ? number > low : number >= low) &&
-           (high_open ? number < high : number <= high);
-  }
-  std::string ToString() const;  // "a number in [0, 1)"
-};
-constexpr Interval kAnyNumber = {};
-constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
-constexpr Interval kPositive = {0, FLT_MAX, true, false};
-constexpr Interval kShare = {0, 1, false, false};
-constexpr Interval kShareBelow1 = {0, 1, false, true};
+// "a number in [0, 1)"
+std::string ToString(const Interval& interval);
 
 // What a default is as JSON: 1, 0.5, "same", [2, 2], true.
 std::string AsJson(bool value);

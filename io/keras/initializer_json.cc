@@ -99,7 +99,7 @@ void ReadInitializer(const char* key, FieldReader* fields,
   }
 }
 
-void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i) {
+void WriteInitializer(JsonWriter* w, const Initializer& i) {
   const std::string name = NameOf(i);
   const auto config = [&] {
     switch (i.kind) {
@@ -123,7 +123,6 @@ void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i) {
     }
     w->Key("seed").Null();
   };
-  w->Key(key);
   WriteKerasObject(w, "keras.initializers", name.c_str(), config);
 }
 

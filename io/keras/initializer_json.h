@@ -13,7 +13,7 @@ namespace ringlet {
 // The field `key`, which leaves *initializer where it is absent.
 void ReadInitializer(const char* key, FieldReader* fields,
                      Initializer* initializer);
-void WriteInitializer(JsonWriter* w, const char* key, const Initializer& i);
+void WriteInitializer(JsonWriter* w, const Initializer& i);
 
 }  // namespace ringlet
 

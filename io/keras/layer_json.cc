@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "../../core/layers/layer_table.h"
 #include "initializer_json.h"
 #include "regularizer_json.h"
 
@@ -13,134 +14,128 @@ constexpr int64_t kMaxSize = int64_t{1} << 31;  // of anything counted
 
 using Kind = Layer::Kind;
 
-// --- names ------------------------------------------------------------------
-
-enum class LayerClass : uint8_t {
-  kInputLayer,
-  kReshape,
-  kFlatten,
-  kDense,
-  kConv2D,
-  kActivation,
-  kReLU,
-  kSoftmax,
-  kMaxPooling2D,
-  kAveragePooling2D,
-  kDropout,
-  kAdd,
-  kConcatenate,
-};
-
-constexpr Named<LayerClass> kLayers[] = {
-    {"InputLayer", LayerClass::kInputLayer},
-    {"Reshape", LayerClass::kReshape},
-    {"Flatten", LayerClass::kFlatten},
-    {"Dense", LayerClass::kDense},
-    {"Conv2D Convolution2D", LayerClass::kConv2D},
-    {"Activation", LayerClass::kActivation},
-    {"ReLU", LayerClass::kReLU},
-    {"Softmax", LayerClass::kSoftmax},
-    {"MaxPooling2D MaxPool2D", LayerClass::kMaxPooling2D},
-    {"AveragePooling2D AvgPool2D", LayerClass::kAveragePooling2D},
-    {"Dropout", LayerClass::kDropout},
-    {"Add", LayerClass::kAdd},
-    {"Concatenate", LayerClass::kConcatenate},
-};
-
-constexpr Named<Activation> kActivations[] = {
-    {"linear", kLinear}, {"relu", kRelu},       {"sigmoid", kSigmoid},
-    {"tanh", kTanh},     {"softmax", kSoftmax},
-};
-
 constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 
-// --- values of fields -------------------------------------------------------
-
-void ReadActivation(FieldReader* fields, Activation* activation) {
-  KerasObject object;
-  if (!fields->Has("activation") ||  // null is Keras's linear
-      !fields->Object("activation", "an activation",
-                      AsJson(ActivationName(*activation)), &object)) {
-    return;
+void AddNames(const char* name, const char* aliases, NameTable* table) {
+  std::vector<std::string> names = {name};
+  if (*aliases != 0) {
+    for (const std::string& alias : Words(aliases)) names.push_back(alias);
   }
-  if (!object.name_only) {
-    return fields->Refuse("activation",
-                          "a layer as an activation is not supported; give a "
-                          "name, or the layer its own place");
-  }
-  fields->Fail(
-      Choose(kActivations, object.path, "activation", object.name, activation));
+  table->Add(names);
 }
 
-// --- layers -----------------------------------------------------------------
+// The rows of AllLayers that have a configuration; it begins with them.
+NameTable LayerNames() {
+  NameTable names;
+  for (const LayerClass& row : AllLayers()) {
+    if (row.make != nullptr) AddNames(row.name, row.aliases, &names);
+  }
+  return names;
+}
 
-void ReadSeed(FieldReader* fields, Layer* layer) {
-  if (!fields->Has("seed")) return;
-  const char kTakes[] = "a whole number from 0";
-  const Json json = fields->Take("seed", kTakes);
-  if (!json) return;
-  if (json.is_string()) {  // beyond 2^53, see WriteSeed
-    const std::string digits = json.text();
-    const char* end = digits.data() + digits.size();
-    uint64_t seed = 0;
-    const auto read = std::from_chars(digits.data(), end, seed);
-    if (read.ec == std::errc() && read.ptr == end) {
-      layer->Seed(seed);
+NameTable ActivationNames() {
+  NameTable names;
+  for (const NamedActivation& row : kActivations) {
+    AddNames(row.name, row.aliases, &names);
+  }
+  return names;
+}
+
+// --- reading ----------------------------------------------------------------
+
+// Reads one field of the table into a layer, as the type of its value says.
+struct ReadValue {
+  const LayerField& field;
+  FieldReader* fields;
+  LayerEntry* entry;
+
+  void operator()(int64_t Layer::*member) const {
+    fields->Int(field.name, 1, kMaxSize, &(entry->layer.*member));
+  }
+  void operator()(int64_t (Layer::*member)[2]) const {
+    int64_t(&pair)[2] = entry->layer.*member;
+    if (!field.or_window) return fields->Pair(field.name, kMaxSize, pair);
+    pair[0] = 0;
+    if (fields->Has(field.name)) fields->Pair(field.name, kMaxSize, pair);
+    if (pair[0] == 0) std::copy_n(entry->layer.window, 2, pair);
+  }
+  void operator()(float Layer::*member) const {
+    fields->Float(field.name, field.range, &(entry->layer.*member));
+  }
+  void operator()(bool Layer::*member) const {
+    fields->Bool(field.name, &(entry->layer.*member));
+  }
+  void operator()(PaddingMode Layer::*member) const {
+    fields->Choice(field.name, kPaddings, &(entry->layer.*member));
+  }
+  void operator()(Initializer Layer::*member) const {
+    ReadInitializer(field.name, fields, &(entry->layer.*member));
+  }
+  void operator()(Regularizer Layer::*member) const {
+    ReadRegularizer(field.name, fields, &(entry->layer.*member));
+  }
+  void operator()(Shape Layer::*member) const {
+    ReadShape(field.name, false, -1, fields, &(entry->layer.*member));
+  }
+  void operator()(OnlyNull) const { fields->OnlyNull({field.name}); }
+  void operator()(OnlyNumber only) const {
+    fields->OnlyNumber(field.name, static_cast<double>(only.value));
+  }
+  void operator()(OnlyText only) const {
+    fields->OnlyText(field.name, only.value);
+  }
+
+  void operator()(Activation Layer::*member) const {
+    KerasObject object;
+    if (!fields->Has(field.name) ||  // null is Keras's linear
+        !fields->Object(field.name, "an activation",
+                        AsJson(ActivationName(entry->layer.*member)),
+                        &object)) {
       return;
     }
+    if (!object.name_only) {
+      return fields->Refuse(field.name,
+                            "a layer as an activation is not supported; give a "
+                            "name, or the layer its own place");
+    }
+    size_t row = 0;
+    const Status chosen = ChooseRow(ActivationNames(), object.path,
+                                    "activation", object.name, &row);
+    if (!chosen.ok()) return fields->Fail(chosen);
+    entry->layer.*member = kActivations[row].value;
   }
-  int64_t seed = 0;
-  if (!json.ToInt64(&seed) || seed < 0) {
-    return fields->MustBe("seed", kTakes);
+
+  void operator()(uint64_t Layer::*member) const {
+    if (!fields->Has(field.name)) return;
+    const char kTakes[] = "a whole number from 0";
+    const Json json = fields->Take(field.name, kTakes);
+    if (!json) return;
+    uint64_t* const seed = &(entry->layer.*member);
+    entry->layer.settings |= field.setting;
+    if (json.is_string()) {  // beyond 2^53, see WriteValue
+      const std::string digits = json.text();
+      const char* end = digits.data() + digits.size();
+      const auto read = std::from_chars(digits.data(), end, *seed);
+      if (read.ec == std::errc() && read.ptr == end) return;
+    }
+    int64_t number = 0;
+    if (!json.ToInt64(&number) || number < 0) {
+      return fields->MustBe(field.name, kTakes);
+    }
+    *seed = static_cast<uint64_t>(number);
   }
-  layer->Seed(static_cast<uint64_t>(seed));
-}
 
-void ReadWeighted(FieldReader* fields, Layer* layer) {
-  ReadActivation(fields, &layer->activation);
-  fields->Bool("use_bias", &layer->use_bias);
-  ReadInitializer("kernel_initializer", fields, &layer->kernel_initializer);
-  ReadInitializer("bias_initializer", fields, &layer->bias_initializer);
-  ReadRegularizer("kernel_regularizer", fields, &layer->kernel_regularizer);
-  ReadRegularizer("bias_regularizer", fields, &layer->bias_regularizer);
-  fields->OnlyNull({"kernel_constraint", "bias_constraint", "lora_rank",
-                    "lora_alpha", "quantization_mode", "quantization_config"});
-}
-
-void ReadWindow(const char* size, FieldReader* fields, Layer* layer) {
-  fields->Pair(size, kMaxSize, layer->window);
-  fields->Choice("padding", kPaddings, &layer->padding);
-  fields->OnlyText("data_format", "channels_last");
-}
-
-void ReadConv2D(FieldReader* fields, Layer* layer) {
-  fields->Require("filters");
-  fields->Int("filters", 1, kMaxSize, &layer->units);
-  fields->Require("kernel_size");
-  ReadWindow("kernel_size", fields, layer);
-  fields->Pair("strides", kMaxSize, layer->strides);
-  fields->OnlyNumber("dilation_rate", 1);
-  fields->OnlyNumber("groups", 1);
-  ReadWeighted(fields, layer);
-}
-
-void ReadPooling2D(FieldReader* fields, Layer* layer) {
-  ReadWindow("pool_size", fields, layer);
-  layer->strides[0] = 0;  // null: the pool's size
-  if (fields->Has("strides")) {
-    fields->Pair("strides", kMaxSize, layer->strides);
+  void operator()(LastAxis) const {
+    int64_t* const axis = &entry->axis;
+    const Json json =
+        fields->Take(field.name, "-1, or the last axis's number", "-1");
+    if (!json) return;
+    const Json one = json.is_array() && json.size() == 1 ? json.first() : json;
+    if (!one.ToInt64(axis) || *axis < -1 || *axis == 0) {
+      fields->Refuse(field.name, "ringlet supports only the last axis, -1");
+    }
   }
-  if (layer->strides[0] == 0) std::copy_n(layer->window, 2, layer->strides);
-}
-
-void ReadAxis(FieldReader* fields, int64_t* axis) {
-  const Json json = fields->Take("axis", "-1, or the last axis's number", "-1");
-  if (!json) return;
-  const Json one = json.is_array() && json.size() == 1 ? json.first() : json;
-  if (!one.ToInt64(axis) || *axis < -1 || *axis == 0) {
-    fields->Refuse("axis", "ringlet supports only the last axis, -1");
-  }
-}
+};
 
 void ReadInput(FieldReader* fields, LayerEntry* entry) {
   const char* key = fields->Either("batch_shape", "batch_input_shape");
@@ -151,58 +146,13 @@ void ReadInput(FieldReader* fields, LayerEntry* entry) {
   fields->OnlyBool("optional", false);
 }
 
-// The fields of one class; those that all layers have follow in ReadLayer.
-void ReadClass(LayerClass which, FieldReader* fields, LayerEntry* entry) {
-  Layer& layer = entry->layer;
-  switch (which) {
-    case LayerClass::kInputLayer:
-      layer = Input({});
-      return ReadInput(fields, entry);
-    case LayerClass::kReshape:
-      layer = Reshape({});
-      fields->Require("target_shape");
-      return ReadShape("target_shape", false, -1, fields, &layer.shape);
-    case LayerClass::kFlatten:
-      layer = Flatten();
-      return fields->OnlyText("data_format", "channels_last");
-    case LayerClass::kDense:
-      layer = Dense(1);
-      fields->Require("units");
-      fields->Int("units", 1, kMaxSize, &layer.units);
-      return ReadWeighted(fields, &layer);
-    case LayerClass::kConv2D:
-      layer = Conv2D(1, 1);
-      return ReadConv2D(fields, &layer);
-    case LayerClass::kActivation:
-      layer = ActivationLayer(kLinear);
-      fields->Require("activation");
-      return ReadActivation(fields, &layer.activation);
-    case LayerClass::kReLU:
-      layer = ReLU();
-      fields->OnlyNull({"max_value"});
-      fields->OnlyNumber("negative_slope", 0);
-      return fields->OnlyNumber("threshold", 0);
-    case LayerClass::kSoftmax:
-      layer = Softmax();
-      return ReadAxis(fields, &entry->axis);
-    case LayerClass::kMaxPooling2D:
-      layer = MaxPooling2D();
-      return ReadPooling2D(fields, &layer);
-    case LayerClass::kAveragePooling2D:
-      layer = AveragePooling2D();
-      return ReadPooling2D(fields, &layer);
-    case LayerClass::kDropout:
-      layer = Dropout(0);
-      fields->Require("rate");
-      fields->Float("rate", kShareBelow1, &layer.rate);
-      fields->OnlyNull({"noise_shape"});
-      return ReadSeed(fields, &layer);
-    case LayerClass::kAdd:
-      layer = Add();
-      return;
-    case LayerClass::kConcatenate:
-      layer = Concatenate();
-      return ReadAxis(fields, &entry->axis);
+// The fields of one class; those that all layers have follow in ReadFields.
+void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
+  entry->layer = row.make();
+  if (row.kind == Kind::kInput) return ReadInput(fields, entry);
+  for (const LayerField& field : row.fields) {
+    if (field.required) fields->Require(field.name);
+    std::visit(ReadValue{field, fields, entry}, field.value);
   }
 }
 
@@ -236,16 +186,17 @@ Status ReadName(const Json& json, const KerasObject& object,
 Status ReadFields(const KerasObject& object, FieldReader* fields,
                   LayerEntry* entry) {
   const std::string name = entry->layer.name;
-  LayerClass which{};
+  size_t number = 0;
   RINGLET_RETURN_IF_ERROR(
-      Choose(kLayers, object.path, "layer", object.name, &which));
-  ReadClass(which, fields, entry);
+      ChooseRow(LayerNames(), object.path, "layer", object.name, &number));
+  const LayerClass& row = AllLayers()[number];
+  ReadClass(row, fields, entry);
   entry->layer.name = name;
   fields->OnlyBool("trainable", true);
   fields->OnlyNull({"activity_regularizer"});
   ReadDType(fields);
   // Keras 2 notes the shape of the input with the first layer.
-  if (which != LayerClass::kInputLayer && fields->Has("batch_input_shape")) {
+  if (row.kind != Kind::kInput && fields->Has("batch_input_shape")) {
     entry->has_input = true;
     ReadShape("batch_input_shape", true, 1, fields, &entry->input);
   }
@@ -254,38 +205,56 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
 
 // --- writing ----------------------------------------------------------------
 
-void WritePair(JsonWriter* w, const char* key, const int64_t pair[2]) {
-  w->Key(key).BeginArray().Int(pair[0]).Int(pair[1]).EndArray();
-}
+// Writes the value of one field of the table.
+struct WriteValue {
+  const LayerField& field;
+  const Layer& layer;
+  JsonWriter* w;
 
-// JSON's numbers are exact up to 2^53; a larger seed is written as a string.
-void WriteSeed(JsonWriter* w, const Layer& layer) {
-  w->Key("seed");
-  if ((layer.settings & Layer::kSetSeed) == 0) {
-    w->Null();
-  } else if (layer.seed <= (uint64_t{1} << 53)) {
-    w->Int(static_cast<int64_t>(layer.seed));
-  } else {
-    w->String(std::to_string(layer.seed));
+  void operator()(int64_t Layer::*member) const { w->Int(layer.*member); }
+  void operator()(int64_t (Layer::*member)[2]) const {
+    const int64_t(&pair)[2] = layer.*member;
+    w->BeginArray().Int(pair[0]).Int(pair[1]).EndArray();
   }
-}
-
-void WriteWeighted(JsonWriter* w, const Layer& layer) {
-  w->Key("activation").String(ActivationName(layer.activation));
-  w->Key("use_bias").Bool(layer.use_bias);
-  WriteInitializer(w, "kernel_initializer", layer.kernel_initializer);
-  WriteInitializer(w, "bias_initializer", layer.bias_initializer);
-  WriteRegularizer(w, "kernel_regularizer", layer.kernel_regularizer);
-  WriteRegularizer(w, "bias_regularizer", layer.bias_regularizer);
-  w->Key("kernel_constraint").Null().Key("bias_constraint").Null();
-}
-
-void WriteWindow(JsonWriter* w, const char* size, const Layer& layer) {
-  WritePair(w, size, layer.window);
-  WritePair(w, "strides", layer.strides);
-  w->Key("padding").String(FirstName(kPaddings, layer.padding));
-  w->Key("data_format").String("channels_last");
-}
+  // JSON's numbers are exact up to 2^53; a larger seed is written as a string.
+  void operator()(uint64_t Layer::*member) const {
+    const uint64_t seed = layer.*member;
+    if ((layer.settings & field.setting) == 0) {
+      w->Null();
+    } else if (seed <= (uint64_t{1} << 53)) {
+      w->Int(static_cast<int64_t>(seed));
+    } else {
+      w->String(std::to_string(seed));
+    }
+  }
+  void operator()(float Layer::*member) const { w->Float(layer.*member); }
+  void operator()(bool Layer::*member) const { w->Bool(layer.*member); }
+  void operator()(PaddingMode Layer::*member) const {
+    w->String(FirstName(kPaddings, layer.*member));
+  }
+  void operator()(Activation Layer::*member) const {
+    w->String(ActivationName(layer.*member));
+  }
+  void operator()(Initializer Layer::*member) const {
+    WriteInitializer(w, layer.*member);
+  }
+  void operator()(Regularizer Layer::*member) const {
+    WriteRegularizer(w, layer.*member);
+  }
+  void operator()(Shape Layer::*member) const {
+    WriteShape(w, false, layer.*member);
+  }
+  void operator()(OnlyNull) const { w->Null(); }
+  void operator()(OnlyNumber only) const {
+    if (!only.pair) {
+      w->Int(only.value);
+      return;
+    }
+    w->BeginArray().Int(only.value).Int(only.value).EndArray();
+  }
+  void operator()(OnlyText only) const { w->String(only.value); }
+  void operator()(LastAxis) const { w->Int(-1); }
+};
 
 }  // namespace
 
@@ -351,7 +320,7 @@ Status ReadLayer(const Json& json, LayerEntry* entry) {
 }
 
 std::vector<ClassInfo> DescribeLayers() {
-  return Describe(kLayers, [](const KerasObject& object) {
+  return Describe(LayerNames(), [](const KerasObject& object) {
     LayerEntry entry;
     FieldReader fields(object.config, "");
     (void)ReadName(Json(), object, &fields, &entry);
@@ -360,12 +329,11 @@ std::vector<ClassInfo> DescribeLayers() {
 }
 
 std::vector<ClassInfo> DescribeActivations() {
-  return Describe(kActivations, [](const KerasObject&) {});
+  return Describe(ActivationNames(), [](const KerasObject&) {});
 }
 
-void WriteShape(JsonWriter* w, const char* key, bool batch,
-                const Shape& shape) {
-  w->Key(key).BeginArray();
+void WriteShape(JsonWriter* w, bool batch, const Shape& shape) {
+  w->BeginArray();
   if (batch) w->Null();
   for (int i = 0; i < shape.rank(); ++i) w->Int(shape[i]);
   w->EndArray();
@@ -380,50 +348,17 @@ void WriteDType(JsonWriter* w) {
 void WriteConfig(JsonWriter* w, const Layer& layer) {
   w->Key("name").String(layer.name);
   if (layer.kind == Kind::kInput) {
-    WriteShape(w, "batch_shape", true, layer.shape);
+    w->Key("batch_shape");
+    WriteShape(w, true, layer.shape);
     w->Key("dtype").String("float32").Key("sparse").Bool(false);
     return;
   }
   w->Key("trainable").Bool(true);
   WriteDType(w);
-  switch (layer.kind) {
-    case Kind::kInput:
-    case Kind::kAdd:
-      return;
-    case Kind::kReshape:
-      return WriteShape(w, "target_shape", false, layer.shape);
-    case Kind::kFlatten:
-      w->Key("data_format").String("channels_last");
-      return;
-    case Kind::kDense:
-      w->Key("units").Int(layer.units);
-      return WriteWeighted(w, layer);
-    case Kind::kConv2D: {
-      const int64_t ones[2] = {1, 1};
-      w->Key("filters").Int(layer.units);
-      WriteWindow(w, "kernel_size", layer);
-      WritePair(w, "dilation_rate", ones);
-      w->Key("groups").Int(1);
-      WriteWeighted(w, layer);
-      w->Key("activity_regularizer").Null();
-      return;
-    }
-    case Kind::kActivation:
-      w->Key("activation").String(ActivationName(layer.activation));
-      return;
-    case Kind::kMaxPooling2D:
-    case Kind::kAveragePooling2D:
-      return WriteWindow(w, "pool_size", layer);
-    case Kind::kDropout:
-      w->Key("rate").Float(layer.rate);
-      WriteSeed(w, layer);
-      w->Key("noise_shape").Null();
-      return;
-    case Kind::kConcatenate:
-      w->Key("axis").Int(-1);
-      return;
-    case Kind::kCustom:  // its options are its own
-      return;
+  for (const LayerField& field : ClassOf(layer).fields) {
+    if (!field.written) continue;
+    w->Key(field.name);
+    std::visit(WriteValue{field, layer, w}, field.value);
   }
 }
 

@@ -42,7 +42,7 @@ Status CheckName(const std::string& name, const std::string& path);
 void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
                Shape* shape);
 
-void WriteShape(JsonWriter* w, const char* key, bool batch, const Shape& shape);
+void WriteShape(JsonWriter* w, bool batch, const Shape& shape);
 void WriteDType(JsonWriter* w);
 
 // The layer's "config".

@@ -5,6 +5,7 @@
 #include <queue>
 #include <vector>
 
+#include "../../core/layers/layer_table.h"
 #include "layer_json.h"
 
 namespace ringlet {
@@ -413,7 +414,8 @@ void WriteReference(JsonWriter* w, const std::string& name) {
 void WriteTensor(JsonWriter* w, const Model& model, int node) {
   w->BeginObject().Key("class_name").String("__keras_tensor__");
   w->Key("config").BeginObject();
-  WriteShape(w, "shape", true, model.output_shape(node));
+  w->Key("shape");
+  WriteShape(w, true, model.output_shape(node));
   w->Key("dtype").String("float32").Key("keras_history");
   WriteReference(w, model.layer(node).name);
   w->EndObject().EndObject();
@@ -424,8 +426,7 @@ void WriteInboundNodes(JsonWriter* w, const Model& model, int node) {
   const std::vector<int>& inputs = model.inputs(node);
   w->Key("inbound_nodes").BeginArray();
   if (!inputs.empty()) {
-    const Kind kind = model.layer(node).kind;
-    const bool list = kind == Kind::kAdd || kind == Kind::kConcatenate;
+    const bool list = ClassOf(model.layer(node)).inputs == LayerInputs::kList;
     w->BeginObject().Key("args").BeginArray();
     if (list) w->BeginArray();
     for (int input : inputs) WriteTensor(w, model, input);

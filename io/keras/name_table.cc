@@ -21,8 +21,8 @@ std::vector<std::string> Words(const char* names) {
 
 std::vector<std::string> NameTable::All() const {
   std::vector<std::string> all;
-  for (size_t i = 0; i < size_; ++i) {
-    for (const std::string& name : Row(i)) all.push_back(name);
+  for (const std::vector<std::string>& row : rows_) {
+    all.insert(all.end(), row.begin(), row.end());
   }
   return all;
 }
@@ -30,7 +30,7 @@ std::vector<std::string> NameTable::All() const {
 Status ChooseRow(const NameTable& table, const std::string& path,
                  const char* what, const std::string& word, size_t* row) {
   for (size_t i = 0; i < table.size(); ++i) {
-    const std::vector<std::string> names = table.Row(i);
+    const std::vector<std::string>& names = table.Row(i);
     if (std::find(names.begin(), names.end(), word) == names.end()) continue;
     *row = i;
     return Status();

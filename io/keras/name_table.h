@@ -22,25 +22,21 @@ struct Named {
 };
 std::vector<std::string> Words(const char* names);
 
-// The names of such a table.
+// The names of such a table, or of another that a reader has.
 class NameTable {
  public:
+  NameTable() = default;
   template <typename T, size_t n>
-  NameTable(const Named<T> (&table)[n])  // NOLINT: implicit
-      : first_(reinterpret_cast<const char*>(table)),
-        stride_(sizeof(Named<T>)),
-        size_(n) {
-    static_assert(offsetof(Named<T>, names) == 0);
+  NameTable(const Named<T> (&table)[n]) {  // NOLINT: implicit
+    for (const Named<T>& entry : table) Add(Words(entry.names));
   }
-  size_t size() const { return size_; }
-  std::vector<std::string> Row(size_t i) const {
-    return Words(*reinterpret_cast<const char* const*>(first_ + i * stride_));
-  }
+  void Add(const std::vector<std::string>& names) { rows_.push_back(names); }
+  size_t size() const { return rows_.size(); }
+  const std::vector<std::string>& Row(size_t i) const { return rows_[i]; }
   std::vector<std::string> All() const;
 
  private:
-  const char* first_;
-  size_t stride_, size_;
+  std::vector<std::vector<std::string>> rows_;
 };
 
 // "<path>: unknown <what> 'Dens'; …" (UnknownName of keras_json.h), or that

@@ -40,8 +40,7 @@ void ReadRegularizer(const char* key, FieldReader* fields,
   }
 }
 
-void WriteRegularizer(JsonWriter* w, const char* key, const Regularizer& r) {
-  w->Key(key);
+void WriteRegularizer(JsonWriter* w, const Regularizer& r) {
   if (r.empty()) {
     w->Null();
     return;

@@ -13,7 +13,7 @@ namespace ringlet {
 // The field `key`, which leaves *regularizer where it is absent or null.
 void ReadRegularizer(const char* key, FieldReader* fields,
                      Regularizer* regularizer);
-void WriteRegularizer(JsonWriter* w, const char* key, const Regularizer& r);
+void WriteRegularizer(JsonWriter* w, const Regularizer& r);
 
 }  // namespace ringlet
 

@@ -15,6 +15,7 @@
 #include "../../support/tiny_model.h"
 #include "core/fit/callbacks.h"
 #include "io/checkpoint/checkpoint_directory.h"
+#include "io/checkpoint/run_description.h"
 
 namespace ringlet {
 namespace {
@@ -322,6 +323,29 @@ TEST(BackupTest, BackupOfAModelThatComputesOtherwiseIsRefused) {
   const Status status =
       same.Fit(Data(), WithBackup(folder.path(), 0, 0)).status();
   EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// The text is in files that were written before.
+TEST(BackupTest, LayersAreDescribedAsEver) {
+  Functional model;
+  const auto x = model.Add(Input({8, 8, 1}));
+  const auto a = model.Add(Conv2D(4, 3, kRelu).Padding(kSame), {x});
+  const auto b = model.Add(Conv2D(4, 1, 2).Padding(kSame).UseBias(false), {x});
+  const auto c = model.Add(Add(), {a, b});
+  const auto d = model.Add(MaxPooling2D(2, 3).Strides(2, 1), {c});
+  const auto e = model.Add(Reshape({-1, 4}), {d});
+  const auto f = model.Add(Dropout(0.3f).Seed(7), {e});
+  model.Add(Softmax(), {model.Add(Dense(3).KernelRegularizer(L2()), {f})});
+  EXPECT_EQ(DescribeLayers(model),
+            "InputLayer (8, 8, 1)\n"
+            "Conv2D 3x3 by 1x1 same relu\n"
+            "Conv2D 1x2 by 1x1 same of layer 0\n"
+            "Add of layer 1, 2\n"
+            "MaxPooling2D 2x3 by 2x1 valid\n"
+            "Reshape (24, 4)\n"
+            "Dropout\n"
+            "Dense\n"
+            "Activation softmax");
 }
 
 TEST(BackupTest, AllBackupsDamagedIsAnErrorNeverAStartFromZero) {

@@ -1,0 +1,30 @@
+// Interval: which numbers a setting takes.
+//
+// Internal to core/ and io/.
+
+#ifndef RINGLET_CORE_BASE_INTERVAL_H_
+#define RINGLET_CORE_BASE_INTERVAL_H_
+
+#include <cfloat>
+
+namespace ringlet {
+
+// Numbers between two ends, which belong to them unless they are open. An end
+// of FLT_MAX or more is none.
+struct Interval {
+  double low = -FLT_MAX, high = FLT_MAX;
+  bool low_open = false, high_open = false;
+  bool Holds(double number) const {
+    return (low_open ? number > low : number >= low) &&
+           (high_open ? number < high : number <= high);
+  }
+};
+constexpr Interval kAnyNumber = {};
+constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
+constexpr Interval kPositive = {0, FLT_MAX, true, false};
+constexpr Interval kShare = {0, 1, false, false};
+constexpr Interval kShareBelow1 = {0, 1, false, true};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_INTERVAL_H_

@@ -1,0 +1,69 @@
+#include "core/layers/layer_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "core/model/fingerprint.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+namespace {
+
+TEST(LayerTableTest, ARowMakesALayerOfItsKindAndNamesAreOnesOwn) {
+  std::set<std::string> names;
+  for (const LayerClass& row : AllLayers()) {
+    SCOPED_TRACE(row.name);
+    EXPECT_TRUE(names.insert(row.name).second);
+    if (row.make == nullptr) continue;
+    EXPECT_EQ(row.make().kind, row.kind);
+    std::set<std::string> fields;
+    for (const LayerField& field : row.fields) {
+      EXPECT_TRUE(fields.insert(field.name).second) << field.name;
+    }
+  }
+}
+
+TEST(LayerTableTest, ASetterOfAnotherLayerIsNamedAsKerasNamesIt) {
+  const auto error = [](const Layer& layer) {
+    Sequential model({Input({8, 8, 1}), layer});
+    return std::string(model.status().message());
+  };
+  EXPECT_NE(error(Flatten().Seed(1)).find("Flatten has no seed"),
+            std::string::npos);
+  EXPECT_NE(error(Dense(1).Strides(2)).find("Dense has no strides"),
+            std::string::npos);
+  EXPECT_NE(
+      error(MaxPooling2D().UseBias(false)).find("MaxPooling2D has no use_bias"),
+      std::string::npos);
+  EXPECT_EQ(error(Conv2D(1, 3).Padding(kSame).Strides(2).UseBias(false)), "");
+}
+
+// Ranks of one job compare these.
+TEST(LayerTableTest, TheFingerprintSaysWhatChangesNumbers) {
+  const auto text = [](const Layer& layer) {
+    return DescribeLayer(layer, {0}, {2, 3});
+  };
+  EXPECT_EQ(text(Conv2D(4, 3, 2, kRelu)
+                     .Name("c")
+                     .Strides(2, 1)
+                     .Padding(kSame)
+                     .UseBias(false)
+                     .KernelRegularizer(L2(0.5f))
+                     .BiasRegularizer(L1L2(0.25f, 1e-5f))),
+            "Conv2D 'c' giving (2, 3) from layer 0, window 3x2, strides 2x1, "
+            "padding same, activation relu, without bias, kernel_regularizer "
+            "l1 0 l2 0.5, bias_regularizer l1 0.25 l2 1e-05");
+  EXPECT_EQ(text(AveragePooling2D(2).Name("p")),
+            "AveragePooling2D 'p' giving (2, 3) from layer 0, window 2x2, "
+            "strides 2x2, padding valid");
+  EXPECT_EQ(text(Dropout(0.3f).Name("d").Seed(7)),
+            "Dropout 'd' giving (2, 3) from layer 0, rate 0.3, seed 7");
+  EXPECT_EQ(text(Softmax().Name("s")),
+            "Activation 's' giving (2, 3) from layer 0, activation softmax");
+  EXPECT_EQ(text(Dense(3).Name("l")), "Dense 'l' giving (2, 3) from layer 0");
+}
+
+}  // namespace
+}  // namespace ringlet
