@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   const Status loaded = LoadModel(file, &model);
   if (!loaded.ok()) return ExitCode(loaded);
   Print("loaded %s, with %s at step %d\n", file.c_str(),
-        model->optimizer().name, static_cast<int>(model->iterations()));
+        model->optimizer().name(), static_cast<int>(model->iterations()));
   const auto history = model->Fit(train, options);
   if (!history.ok()) return ExitCode(history);
 

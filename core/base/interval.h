@@ -6,6 +6,7 @@
 #define RINGLET_CORE_BASE_INTERVAL_H_
 
 #include <cfloat>
+#include <string>
 
 namespace ringlet {
 
@@ -19,6 +20,9 @@ struct Interval {
            (high_open ? number < high : number <= high);
   }
 };
+// "a number in [0, 1)"
+std::string ToString(const Interval& interval);
+
 constexpr Interval kAnyNumber = {};
 constexpr Interval kNotNegative = {0, FLT_MAX, false, false};
 constexpr Interval kPositive = {0, FLT_MAX, true, false};

@@ -9,6 +9,7 @@
 #include "../layers/layer_table.h"
 #include "custom_loss.h"
 #include "custom_metric.h"
+#include "optimizer_table.h"
 
 namespace ringlet {
 namespace {
@@ -134,7 +135,7 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
     }
     return joined;
   };
-  fingerprint->Add("the optimizer", o.name);
+  fingerprint->Add("the optimizer", o.name());
   const LearningRate& rate = o.learning_rate;
   add("schedule", ScheduleName(rate.kind));
   add("learning rate", rate.initial);
@@ -147,14 +148,13 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("boundaries", list(rate.boundaries,
                          [](int64_t value) { return std::to_string(value); }));
   add("values", list(rate.values, FloatText));
-  add("momentum", o.momentum);
-  add("nesterov", int64_t{o.nesterov});
-  add("rho", o.rho);
-  add("centered", int64_t{o.centered});
-  add("beta_1", o.beta_1);
-  add("beta_2", o.beta_2);
-  add("amsgrad", int64_t{o.amsgrad});
-  add("epsilon", o.epsilon);
+  for (const OptimizerField& field : ClassOf(o)) {
+    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
+      add(field.name, o.**number);
+    } else {
+      add(field.name, int64_t{o.*std::get<bool Optimizer::*>(field.value)});
+    }
+  }
   add("weight_decay", o.weight_decay);
   add("clipnorm", o.clipnorm);
   add("global_clipnorm", o.global_clipnorm);

@@ -17,7 +17,9 @@
 #include "../base/thread_pool.h"
 #include "../layers/op.h"
 #include "fingerprint.h"
+#include "gradients.h"
 #include "model.h"
+#include "optimizer_table.h"
 
 namespace ringlet {
 

@@ -272,8 +272,8 @@ void Model::Impl::UpdatePart(const Variable& v, int64_t from, int64_t to,
   for (int s = 0; s < optimizer.num_slots(); ++s) {
     slots[s] = kept.slots[s] + from;
   }
-  UpdateRange(optimizer, scalars, regularizer, to - from, kept.weights + from,
-              gradients, slots);
+  UpdateRange({optimizer, scalars, regularizer, to - from, kept.weights + from,
+               gradients, slots});
   if (sums != nullptr) std::fill_n(sums, to - from, 0.0f);
 }
 

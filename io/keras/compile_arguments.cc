@@ -50,7 +50,7 @@ std::string DescribeRate(const Optimizer& optimizer) {
 std::string DescribeCompile(const CompileArguments& arguments) {
   const Optimizer& optimizer = arguments.optimizer;
   const Loss& loss = arguments.loss;
-  std::string text = std::string(optimizer.name) + ", learning rate " +
+  std::string text = std::string(optimizer.name()) + ", learning rate " +
                      DescribeRate(optimizer) + "; " + loss.class_name() +
                      (loss.from_logits ? " from logits" : "");
   for (size_t i = 0; i < arguments.metrics.size(); ++i) {

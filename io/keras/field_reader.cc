@@ -8,17 +8,6 @@
 
 namespace ringlet {
 
-std::string ToString(const Interval& interval) {
-  const double low = interval.low, high = interval.high;
-  const bool from = low > -FLT_MAX, to = high < FLT_MAX;
-  if (!from && !to) return "a number";
-  if (!to) {
-    return (interval.low_open ? "a number > " : "a number >= ") + AsJson(low);
-  }
-  return std::string("a number in ") + (interval.low_open ? "(" : "[") +
-         AsJson(low) + ", " + AsJson(high) + (interval.high_open ? ")" : "]");
-}
-
 std::string AsJson(bool value) { return value ? "true" : "false"; }
 std::string AsJson(int64_t value) { return std::to_string(value); }
 std::string AsJson(float value) {

@@ -19,9 +19,6 @@
 
 namespace ringlet {
 
-// "a number in [0, 1)"
-std::string ToString(const Interval& interval);
-
 // What a default is as JSON: 1, 0.5, "same", [2, 2], true.
 std::string AsJson(bool value);
 std::string AsJson(int64_t value);

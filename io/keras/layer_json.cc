@@ -16,19 +16,11 @@ using Kind = Layer::Kind;
 
 constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
 
-void AddNames(const char* name, const char* aliases, NameTable* table) {
-  std::vector<std::string> names = {name};
-  if (*aliases != 0) {
-    for (const std::string& alias : Words(aliases)) names.push_back(alias);
-  }
-  table->Add(names);
-}
-
 // The rows of AllLayers that have a configuration; it begins with them.
 NameTable LayerNames() {
   NameTable names;
   for (const LayerClass& row : AllLayers()) {
-    if (row.make != nullptr) AddNames(row.name, row.aliases, &names);
+    if (row.make != nullptr) names.Add(row.name, row.aliases);
   }
   return names;
 }
@@ -36,7 +28,7 @@ NameTable LayerNames() {
 NameTable ActivationNames() {
   NameTable names;
   for (const NamedActivation& row : kActivations) {
-    AddNames(row.name, row.aliases, &names);
+    names.Add(row.name, row.aliases);
   }
   return names;
 }

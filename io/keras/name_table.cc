@@ -19,6 +19,12 @@ std::vector<std::string> Words(const char* names) {
   return words;
 }
 
+void NameTable::Add(const char* name, const char* aliases) {
+  rows_.push_back({name});
+  if (*aliases == 0) return;
+  for (const std::string& alias : Words(aliases)) rows_.back().push_back(alias);
+}
+
 std::vector<std::string> NameTable::All() const {
   std::vector<std::string> all;
   for (const std::vector<std::string>& row : rows_) {

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "../../core/model/optimizer_table.h"
 #include "compile_json.h"
 #include "keras_json.h"
 #include "schedule_json.h"
@@ -7,15 +8,13 @@
 namespace ringlet {
 namespace {
 
-using Maker = Optimizer (*)();
-
-// The last name of each is as TensorFlow 2.11 registered it.
-constexpr Named<Maker> kOptimizers[] = {
-    {"SGD sgd Custom>SGD", [] { return SGD(); }},
-    {"RMSprop rmsprop Custom>RMSprop", [] { return RMSprop(); }},
-    {"Adam adam Custom>Adam", [] { return Adam(); }},
-    {"AdamW adamw Custom>AdamW", [] { return AdamW(); }},
-};
+NameTable OptimizerNames() {
+  NameTable names;
+  for (const OptimizerClass& row : AllOptimizers()) {
+    names.Add(row.name, row.aliases);
+  }
+  return names;
+}
 
 // A number > 0, or null for none.
 void ReadClip(const char* key, FieldReader* fields, float* value) {
@@ -50,20 +49,12 @@ void ReadCommon(FieldReader* fields, Optimizer* o) {
 }
 
 void ReadOwn(FieldReader* fields, Optimizer* o) {
-  switch (o->kind) {
-    case Optimizer::Kind::kSgd:
-      fields->Float("momentum", kShare, &o->momentum);
-      return fields->Bool("nesterov", &o->nesterov);
-    case Optimizer::Kind::kRmsprop:
-      fields->Float("rho", kShare, &o->rho);
-      fields->Float("momentum", kShare, &o->momentum);
-      fields->Float("epsilon", kNotNegative, &o->epsilon);
-      return fields->Bool("centered", &o->centered);
-    case Optimizer::Kind::kAdam:
-      fields->Float("beta_1", kShareBelow1, &o->beta_1);
-      fields->Float("beta_2", kShareBelow1, &o->beta_2);
-      fields->Float("epsilon", kNotNegative, &o->epsilon);
-      return fields->Bool("amsgrad", &o->amsgrad);
+  for (const OptimizerField& field : ClassOf(*o)) {
+    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
+      fields->Float(field.name, field.range, &(o->**number));
+    } else {
+      fields->Bool(field.name, &(o->*std::get<bool Optimizer::*>(field.value)));
+    }
   }
 }
 
@@ -77,26 +68,21 @@ void WriteClip(JsonWriter* w, const char* key, float value) {
 }
 
 void WriteOwn(JsonWriter* w, const Optimizer& o) {
-  switch (o.kind) {
-    case Optimizer::Kind::kSgd:
-      w->Key("momentum").Float(o.momentum).Key("nesterov").Bool(o.nesterov);
-      return;
-    case Optimizer::Kind::kRmsprop:
-      w->Key("rho").Float(o.rho).Key("momentum").Float(o.momentum);
-      w->Key("epsilon").Float(o.epsilon).Key("centered").Bool(o.centered);
-      return;
-    case Optimizer::Kind::kAdam:
-      w->Key("beta_1").Float(o.beta_1).Key("beta_2").Float(o.beta_2);
-      w->Key("epsilon").Float(o.epsilon).Key("amsgrad").Bool(o.amsgrad);
-      return;
+  for (const OptimizerField& field : ClassOf(o)) {
+    w->Key(field.name);
+    if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
+      w->Float(o.**number);
+    } else {
+      w->Bool(o.*std::get<bool Optimizer::*>(field.value));
+    }
   }
 }
 
 Status ReadOptimizer(const KerasObject& object, Optimizer* optimizer) {
-  Maker make = nullptr;
+  size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
-      Choose(kOptimizers, object.path, "optimizer", object.name, &make));
-  Optimizer made = make();
+      ChooseRow(OptimizerNames(), object.path, "optimizer", object.name, &row));
+  Optimizer made = AllOptimizers().first[row].make();
   FieldReader fields(object.config, object.config_path);
   ReadCommon(&fields, &made);
   ReadOwn(&fields, &made);
@@ -118,13 +104,13 @@ Status OptimizerFromJson(const Json& json, const std::string& path,
 
 std::string ToJson(const Optimizer& optimizer) {
   JsonWriter w;
-  WriteKerasObject(&w, "keras.optimizers", optimizer.name, [&] {
-    w.Key("name").String(optimizer.name);
+  WriteKerasObject(&w, "keras.optimizers", optimizer.name(), [&] {
+    w.Key("name").String(optimizer.name());
     WriteLearningRate(&w, optimizer.learning_rate);
     w.Key("weight_decay");
     // AdamW takes no null.
     if (optimizer.weight_decay != 0 ||
-        std::string(optimizer.name) == AdamW().name) {
+        optimizer.kind == Optimizer::Kind::kAdamW) {
       w.Float(optimizer.weight_decay);
     } else {
       w.Null();
@@ -146,7 +132,7 @@ std::string ToJson(const Optimizer& optimizer) {
 }
 
 std::vector<ClassInfo> DescribeOptimizers() {
-  return Describe(kOptimizers, [](const KerasObject& object) {
+  return Describe(OptimizerNames(), [](const KerasObject& object) {
     Optimizer optimizer;
     (void)ReadOptimizer(object, &optimizer);
   });

@@ -239,7 +239,7 @@ struct FitCase {
   std::string Describe() const {
     std::string s = "kind " + std::to_string(static_cast<int>(kind)) + " " +
                     input.ToString() + ", hidden " + std::to_string(hidden) +
-                    ", " + loss.name() + ", " + optimizer.name;
+                    ", " + loss.name() + ", " + optimizer.name();
     const std::pair<const char*, int64_t> numbers[] = {
         {"activation", activation},
         {"batch", batch},

@@ -376,7 +376,7 @@ std::vector<float> Fitted(Model* model, int64_t batch) {
 
 TEST(GradientAccumulationTest, FourStepsEqualOneOfFourTimesTheBatch) {
   for (const Optimizer& optimizer : SomeOptimizers()) {
-    SCOPED_TRACE(optimizer.name);
+    SCOPED_TRACE(optimizer.name());
     const Optimizer four = Optimizer(optimizer).GradientAccumulationSteps(4);
     const auto expected = Loop(SmallModel(optimizer).get(), 24, 12);
     ExpectNear(Fitted(SmallModel(optimizer).get(), 24),

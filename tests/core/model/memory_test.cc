@@ -342,7 +342,7 @@ TEST(ModelMemoryTest, AnOpenLoaderKeepsTheModelsMemory) {
     model.Compile(Adam(), loss);
     says(model.status());
     EXPECT_TRUE(model.compiled());
-    EXPECT_STREQ(model.optimizer().name, "SGD");
+    EXPECT_STREQ(model.optimizer().name(), "SGD");
     EXPECT_EQ(model.iterations(), 3);
     EXPECT_EQ(model.BytesUsed(), used);
     EXPECT_EQ(std::vector<float>(model.weights(),
@@ -352,7 +352,7 @@ TEST(ModelMemoryTest, AnOpenLoaderKeepsTheModelsMemory) {
     loader.reset();
     model.Compile(Adam(), loss);
     EXPECT_TRUE(model.status().ok()) << model.status().message();
-    EXPECT_STREQ(model.optimizer().name, "Adam");
+    EXPECT_STREQ(model.optimizer().name(), "Adam");
     ASSERT_TRUE(
         model.OpenLoader(data.dataset.Batch(50), options, &loader).ok());
     step();

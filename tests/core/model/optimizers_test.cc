@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "../../support/op_runner.h"
+#include "core/model/gradients.h"
+#include "core/model/optimizer_table.h"
 
 namespace ringlet {
 namespace {
@@ -44,7 +46,8 @@ struct NaiveOptimizer {
           w[i] -= step;
           break;
         }
-        case Optimizer::Kind::kAdam: {
+        case Optimizer::Kind::kAdam:
+        case Optimizer::Kind::kAdamW: {
           a[i] += (g - a[i]) * (1 - double{o.beta_1});
           b[i] += (g * g - b[i]) * (1 - double{o.beta_2});
           c[i] = std::max(c[i], b[i]);
@@ -93,14 +96,14 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
           const StepScalars s = PrepareStep(o, lr, step);
           // In two ranges, as the model does.
           const int64_t half = static_cast<int64_t>(n) / 2;
-          UpdateRange(o, s, r, half, w.data(), g.data(), slots);
+          UpdateRange({o, s, r, half, w.data(), g.data(), slots});
           float* rest[3] = {slots[0] + half, slots[1] + half, slots[2] + half};
-          UpdateRange(o, s, r, static_cast<int64_t>(n) - half, w.data() + half,
-                      g.data() + half, rest);
+          UpdateRange({o, s, r, static_cast<int64_t>(n) - half, w.data() + half,
+                       g.data() + half, rest});
           twin.Step(g, lr, step);
           for (size_t i = 0; i < n; ++i) {
             ASSERT_NEAR(w[i], twin.w[i], 2e-5 * (1 + std::fabs(twin.w[i])))
-                << o.name << " step " << step;
+                << o.name() << " step " << step;
           }
         }
       }
@@ -119,7 +122,7 @@ TEST(OptimizersTest, RmspropForgetsAndOverflowsAsItsFormula) {
     double square = 0;
     for (const float g : {1000.0f, 0.1f, 0.1f, 1e-3f}) {
       float w = 0;
-      UpdateRange(o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots);
+      UpdateRange({o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots});
       const double r = rho == 1e-6f ? 1e-6 : rho == 0.9f ? 0.9 : rho;
       square = r * square + (1 - r) * g * g;
       const double want = -0.001 * g / std::sqrt(square + 1e-7);
@@ -127,7 +130,7 @@ TEST(OptimizersTest, RmspropForgetsAndOverflowsAsItsFormula) {
     }
     for (const float g : {1e30f, 1.0f, 1.0f}) {
       float w = 0.5f;
-      UpdateRange(o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots);
+      UpdateRange({o, PrepareStep(o, 0.001f, 0), {}, 1, &w, &g, slots});
       EXPECT_FALSE(std::isnan(w)) << rho << " " << g;
     }
   }
@@ -149,7 +152,7 @@ TEST(OptimizersTest, LongMemoriesAreThoseOfTheirDecimals) {
       // From 0, so that the weight is the step.
       float w = 0;
       const int64_t step = static_cast<int64_t>(i);
-      UpdateRange(o, PrepareStep(o, 0.01f, step), {}, 1, &w, &g[i], slots);
+      UpdateRange({o, PrepareStep(o, 0.01f, step), {}, 1, &w, &g[i], slots});
       const double beta_1 = adam ? 0.9 : kRho;
       mean = beta_1 * mean + (1 - beta_1) * g[i];
       square = kRho * square + (1 - kRho) * g[i] * g[i];
@@ -165,7 +168,7 @@ TEST(OptimizersTest, LongMemoriesAreThoseOfTheirDecimals) {
           adam ? std::max(std::fabs(want), 1e-3) : std::fabs(want);
       largest = std::max(largest, std::fabs(w - want) / room);
     }
-    EXPECT_LT(largest, 1.5e-5) << o.name << (o.centered ? ", centered" : "");
+    EXPECT_LT(largest, 1.5e-5) << o.name() << (o.centered ? ", centered" : "");
   }
 }
 

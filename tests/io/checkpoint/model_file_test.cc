@@ -69,10 +69,10 @@ TEST(ModelFileTest, TrainingGoesOnAsIfItHadNotBeenSaved) {
     EXPECT_EQ(loaded->iterations(), undisturbed->iterations());
     Train(undisturbed.get(), 2);
     Train(loaded.get(), 2);
-    EXPECT_TRUE(SameBits(undisturbed.get(), loaded.get())) << optimizer.name;
+    EXPECT_TRUE(SameBits(undisturbed.get(), loaded.get())) << optimizer.name();
     EXPECT_EQ(StateOf(undisturbed->optimizer_state()),
               StateOf(loaded->optimizer_state()))
-        << optimizer.name;
+        << optimizer.name();
   }
 }
 

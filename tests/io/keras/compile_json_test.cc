@@ -22,7 +22,7 @@ void ExpectSame(const LearningRate& a, const LearningRate& b) {
 
 void ExpectSame(const Optimizer& a, const Optimizer& b) {
   EXPECT_EQ(a.kind, b.kind);
-  EXPECT_STREQ(a.name, b.name);
+  EXPECT_STREQ(a.name(), b.name());
   ExpectSame(a.learning_rate, b.learning_rate);
   EXPECT_EQ(a.momentum, b.momentum);
   EXPECT_EQ(a.nesterov, b.nesterov);
