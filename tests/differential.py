@@ -332,7 +332,7 @@ def random_rate(rng, rate, steps):
 
 
 def random_optimizer(rng, steps):
-    kind = pick(rng, "SGD", "SGD", "RMSprop", "Adam", "AdamW")
+    kind = pick(rng, "SGD", "SGD", "RMSprop", "Adam", "AdamW", "Adamax")
     rate = spread(rng, -3, -1) if kind == "SGD" else spread(rng, -4, -2.3)
     config = {"learning_rate": random_rate(rng, rate, steps)}
     if kind == "SGD" and rng.random() < 0.6:
@@ -343,10 +343,11 @@ def random_optimizer(rng, steps):
         config["centered"] = bool(rng.random() < 0.3)
         if rng.random() < 0.4:
             config["momentum"] = float(pick(rng, 0.5, 0.9))
-    if kind in ("Adam", "AdamW"):
+    if kind in ("Adam", "AdamW", "Adamax"):
         config["beta_1"] = float(pick(rng, 0.9, 0.9, 0.5, 0.0, 0.99))
         config["beta_2"] = float(pick(rng, 0.999, 0.999, 0.9, 0.9999))
-        config["amsgrad"] = bool(rng.random() < 0.3)
+        if kind != "Adamax":
+            config["amsgrad"] = bool(rng.random() < 0.3)
     if kind != "SGD" and rng.random() < 0.5:
         config["epsilon"] = pick(rng, 1e-7, 1e-3, 1e-8)
     if kind == "AdamW" and rng.random() < 0.5 or (

@@ -540,6 +540,8 @@ class Optimizer:
         "Adam": {"learning_rate": 0.001, "beta_1": 0.9, "beta_2": 0.999,
                  "epsilon": 1e-7, "amsgrad": False},
     }
+    DEFAULTS["Adamax"] = {"learning_rate": 0.001, "beta_1": 0.9,
+                          "beta_2": 0.999, "epsilon": 1e-7}
     DEFAULTS["AdamW"] = {**DEFAULTS["Adam"], "weight_decay": 0.004}
 
     def __init__(self, config):
@@ -610,6 +612,13 @@ class Optimizer:
         return alpha * m / (np.sqrt(v) + o["epsilon"])
 
     of_adamw = of_adam
+
+    def of_adamax(self, rate, g, slots):
+        o, (m, u, _) = self.o, slots
+        m += (g - m) * (1 - o["beta_1"])
+        u[:] = np.maximum(o["beta_2"] * u, np.abs(g))
+        return rate / (1 - o["beta_1"] ** self.iterations) * m / (
+            u + o["epsilon"])
 
 
 # --- the order of the examples ------------------------------------------------

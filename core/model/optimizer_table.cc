@@ -169,6 +169,36 @@ void UpdateAdam(const UpdateCall& c, float* __restrict w,
   });
 }
 
+// --- Adamax -----------------------------------------------------------------
+
+constexpr OptimizerField kAdamaxFields[] = {
+    {"beta_1", &Optimizer::beta_1, kShareBelow1},
+    {"beta_2", &Optimizer::beta_2, kShareBelow1},
+    {"epsilon", &Optimizer::epsilon, kNotNegative},
+};
+
+SlotNames AdamaxSlots(const Optimizer&) { return {{"momentum", "norm"}, 2}; }
+
+void PrepareAdamax(const Optimizer& o, double t, StepScalars* s) {
+  const double beta_1 = Decimal(o.beta_1);
+  s->rest_1 = static_cast<float>(1 - beta_1);
+  s->rest_2 = static_cast<float>(1 - Decimal(o.beta_2));
+  s->alpha = static_cast<float>(s->learning_rate / (1 - std::pow(beta_1, t)));
+}
+
+void UpdateAdamax(const UpdateCall& c, float* __restrict w,
+                  const float* __restrict g, float* __restrict m,
+                  float* __restrict u) {
+  const float rest_1 = c.scalars.rest_1;
+  const float alpha = c.scalars.alpha, epsilon = c.optimizer.epsilon;
+  const Decay decayed(c.optimizer.beta_2, c.scalars.rest_2);
+  ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
+    m[i] += (gi - m[i]) * rest_1;
+    u[i] = std::max(decayed(u[i]), std::fabs(gi));
+    w[i] = wi - alpha * m[i] / (u[i] + epsilon);
+  });
+}
+
 // --- rows -------------------------------------------------------------------
 
 void PrepareNothing(const Optimizer&, double, StepScalars*) {}
@@ -212,6 +242,12 @@ constexpr OptimizerClass kOptimizers[] = {
     Row(
         "AdamW", "adamw Custom>AdamW", [] { return AdamW(); }, kAdamFields,
         AdamSlots, PrepareAdam, CallAdam),
+    Row(
+        "Adamax", "adamax Custom>Adamax", [] { return Adamax(); },
+        kAdamaxFields, AdamaxSlots, PrepareAdamax,
+        [](const UpdateCall& c) {
+          UpdateAdamax(c, c.w, c.g, c.slots[0], c.slots[1]);
+        }),
 };
 
 }  // namespace
@@ -275,6 +311,17 @@ Optimizer AdamW(const LearningRate& learning_rate, float weight_decay,
   Optimizer o = Adam(learning_rate, beta_1, beta_2, epsilon, amsgrad);
   o.kind = Optimizer::Kind::kAdamW;
   o.weight_decay = weight_decay;
+  return o;
+}
+
+Optimizer Adamax(const LearningRate& learning_rate, float beta_1, float beta_2,
+                 float epsilon) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kAdamax;
+  o.learning_rate = learning_rate;
+  o.beta_1 = beta_1;
+  o.beta_2 = beta_2;
+  o.epsilon = epsilon;
   return o;
 }
 

@@ -15,7 +15,7 @@ namespace ringlet {
 
 struct Optimizer {
   // In the order of the table of optimizers (internal).
-  enum class Kind : uint8_t { kSgd, kRmsprop, kAdam, kAdamW };
+  enum class Kind : uint8_t { kSgd, kRmsprop, kAdam, kAdamW, kAdamax };
 
   Kind kind = Kind::kSgd;
   LearningRate learning_rate;
@@ -93,6 +93,11 @@ Optimizer AdamW(const LearningRate& learning_rate = 0.001f,
                 float weight_decay = 0.004f, float beta_1 = 0.9f,
                 float beta_2 = 0.999f, float epsilon = 1e-7f,
                 bool amsgrad = false);
+// m += (g - m)(1 - beta_1);  u = max(beta_2 u, |g|);
+// w -= lr / (1 - beta_1^t) m / (u + epsilon).
+Optimizer Adamax(const LearningRate& learning_rate = 0.001f,
+                 float beta_1 = 0.9f, float beta_2 = 0.999f,
+                 float epsilon = 1e-7f);
 
 }  // namespace ringlet
 

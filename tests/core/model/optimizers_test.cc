@@ -57,6 +57,11 @@ struct NaiveOptimizer {
               alpha * a[i] / (std::sqrt(o.amsgrad ? c[i] : b[i]) + o.epsilon);
           break;
         }
+        case Optimizer::Kind::kAdamax:
+          a[i] += (g - a[i]) * (1 - double{o.beta_1});
+          b[i] = std::max(double{o.beta_2} * b[i], std::fabs(g));
+          w[i] -= lr / (1 - std::pow(o.beta_1, t)) * a[i] / (b[i] + o.epsilon);
+          break;
       }
     }
   }
@@ -74,7 +79,10 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
                                   Adam(),
                                   Adam(0.01f, 0.8f, 0.9f, 1e-4f, true),
                                   AdamW(),
-                                  AdamW(0.1f, 0.2f)};
+                                  AdamW(0.1f, 0.2f),
+                                  Adamax(),
+                                  Adamax(0.01f, 0.8f, 0.9f, 1e-4f),
+                                  Adamax().WeightDecay(0.1f)};
   for (const Optimizer& o : optimizers) {
     for (const Regularizer& r :
          {Regularizer(), L2(0.1f), L1(0.01f), L1L2(0.02f, 0.03f)}) {
