@@ -258,7 +258,11 @@ def random_model(rng, loss, classes, training):
             units = int(rng.integers(1, 25))
             x = b.add("Dense", weighted(rng, {"units": units}), [x])
     if len(b.shapes[x]) > 1 and rng.random() < 0.8:
-        x = b.add("Flatten", {}, [x])
+        if len(b.shapes[x]) == 3 and rng.random() < 0.25:
+            x = b.add("GlobalAveragePooling2D",
+                      {"keepdims": bool(rng.integers(2))}, [x])
+        else:
+            x = b.add("Flatten", {}, [x])
         if rng.random() < 0.5:
             x = b.add("Dense", weighted(rng, {"units": int(rng.integers(1, 33))}),
                       [x])

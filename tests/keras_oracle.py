@@ -264,6 +264,21 @@ class Pooling2D(Layer):
         return [self.window.paste(lambda ky, kx: dy / self.count)]
 
 
+class GlobalAveragePooling2D(Layer):
+    def build(self, shapes):
+        keeps = self.config.get("keepdims", False)
+        return ((1, 1) if keeps else ()) + (shapes[0][2],)
+
+    def forward(self, xs):
+        self.shape = xs[0].shape
+        mean = xs[0].mean((1, 2))
+        return mean.reshape(len(mean), *self.build([self.shape[1:]]))
+
+    def backward(self, dy):
+        share = dy.reshape(len(dy), 1, 1, -1) / math.prod(self.shape[1:3])
+        return [np.broadcast_to(share, self.shape).copy()]
+
+
 class Add(Layer):
     def build(self, shapes):
         return shapes[0]
@@ -295,6 +310,7 @@ LAYERS = {
     "Softmax": lambda config: Activation(config, "softmax"),
     "MaxPooling2D": lambda config: Pooling2D(config, True),
     "AveragePooling2D": lambda config: Pooling2D(config, False),
+    "GlobalAveragePooling2D": GlobalAveragePooling2D,
     "Add": Add, "Concatenate": Concatenate,
 }
 

@@ -45,6 +45,8 @@ def apply(layer, xs, w):
         x = x.reshape(len(x), *layer.build([tuple(x.shape[1:])]))
     elif isinstance(layer, keras_oracle.Pooling2D):
         x = pool(layer, x)
+    elif isinstance(layer, keras_oracle.GlobalAveragePooling2D):
+        x = x.mean((1, 2)).reshape(len(x), *layer.build([tuple(x.shape[1:])]))
     elif isinstance(layer, keras_oracle.Add):
         x = torch.stack(xs).sum(0)
     elif isinstance(layer, keras_oracle.Concatenate):

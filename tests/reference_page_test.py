@@ -256,8 +256,7 @@ def host_layer(one):
         run["model"] = functional(copy.deepcopy(HEAD[0]),
                                   layer("Dense", units=1 + (name == "Add"),
                                         name="d"), one)
-    elif name in ("Conv2D", "Convolution2D", "MaxPooling2D", "MaxPool2D",
-                  "AveragePooling2D", "AvgPool2D"):
+    elif name.endswith("2D"):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
     else:
         run["model"] = sequential(one, *copy.deepcopy(HEAD))

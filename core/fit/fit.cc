@@ -754,7 +754,7 @@ Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
   History history;
   if (impl_->fitting) {
     return InvalidArgument("model '%s': a callback calls Fit, which runs",
-                           impl_->name.c_str());
+                           name().c_str());
   }
   if (compiled()) WarnOfThreads(threads());
   impl_->fitting = true;

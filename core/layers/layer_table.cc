@@ -9,7 +9,7 @@ namespace ringlet {
 
 // Each beside its mathematics.
 OpMaker MakeActivation, MakeConv2D, MakeCustom, MakeDense, MakeDropout,
-    MakeMerge, MakePooling2D, MakeReshape;
+    MakeGlobalAveragePooling2D, MakeMerge, MakePooling2D, MakeReshape;
 
 namespace {
 
@@ -116,6 +116,10 @@ constexpr LayerField kPooling2DFields[] = {
     kPadding,
     kChannelsLast,
 };
+constexpr LayerField kGlobalPooling2DFields[] = {
+    kChannelsLast,
+    LayerField("keepdims", &Layer::keepdims).SetBy(Layer::kSetKeepDims),
+};
 constexpr LayerField kDropoutFields[] = {
     LayerField("rate", &Layer::rate)
         .Required()
@@ -153,6 +157,9 @@ constexpr LayerClass kLayers[] = {
      [] { return MaxPooling2D(); }, kOne, MakePooling2D, kPooling2DFields},
     {"AveragePooling2D", "AvgPool2D", Kind::kAveragePooling2D,
      [] { return AveragePooling2D(); }, kOne, MakePooling2D, kPooling2DFields},
+    {"GlobalAveragePooling2D", "GlobalAvgPool2D", Kind::kGlobalAveragePooling2D,
+     GlobalAveragePooling2D, kOne, MakeGlobalAveragePooling2D,
+     kGlobalPooling2DFields},
     {"Dropout", "", Kind::kDropout, [] { return Dropout(0); }, kOne,
      MakeDropout, kDropoutFields, kElementwise},
     {"Add", "", Kind::kAdd, Add, kList, MakeMerge, {}, kElementwise},

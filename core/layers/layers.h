@@ -43,6 +43,7 @@ struct Layer {
     kActivation,
     kMaxPooling2D,
     kAveragePooling2D,
+    kGlobalAveragePooling2D,
     kDropout,
     kAdd,
     kConcatenate,
@@ -58,6 +59,7 @@ struct Layer {
     kSetKernelRegularizer = 32,
     kSetBiasRegularizer = 64,
     kSetSeed = 128,
+    kSetKeepDims = 256,
   };
 
   Kind kind = Kind::kInput;
@@ -73,6 +75,7 @@ struct Layer {
   Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  bool keepdims = false;  // GlobalAveragePooling2D
   float rate = 0;     // Dropout: the share set to 0
   uint64_t seed = 0;  // Dropout: added to the model's seed
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
@@ -119,6 +122,11 @@ struct Layer {
     settings |= kSetBiasRegularizer;
     return *this;
   }
+  Layer& KeepDims(bool keep) {
+    keepdims = keep;
+    settings |= kSetKeepDims;
+    return *this;
+  }
   Layer& Seed(uint64_t s) {
     seed = s;
     settings |= kSetSeed;
@@ -154,6 +162,9 @@ Layer MaxPooling2D(int64_t pool_height, int64_t pool_width);
 // Padding pixels do not count in the average.
 Layer AveragePooling2D(int64_t pool_size = 2);
 Layer AveragePooling2D(int64_t pool_height, int64_t pool_width);
+// The mean of each channel: (channels), or (1, 1, channels) with
+// KeepDims(true).
+Layer GlobalAveragePooling2D();
 // While training sets a share `rate` of the values to 0 and divides the rest
 // by 1 - rate; otherwise passes them on.
 Layer Dropout(float rate);

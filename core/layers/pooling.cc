@@ -1,4 +1,4 @@
-// MaxPooling2D and AveragePooling2D.
+// MaxPooling2D, AveragePooling2D and GlobalAveragePooling2D.
 
 #include <algorithm>
 #include <limits>
@@ -11,8 +11,9 @@ namespace {
 
 class Pooling2DOp final : public Op {
  public:
-  Pooling2DOp(bool max, const Window2D& window) : max_(max), window_(window) {
-    output_ = {window.height.output, window.width.output, window.channels};
+  Pooling2DOp(bool max, const Window2D& window, const Shape& output)
+      : max_(max), window_(window) {
+    output_ = output;
   }
 
   bool keeps_input() const override { return max_; }
@@ -122,16 +123,19 @@ class Pooling2DOp final : public Op {
   const Window2D window_;
 };
 
+Status CheckImage(const Layer& layer, const Shape& x) {
+  if (x.rank() == 3) return Status();
+  return InvalidArgument(
+      "%s needs an input of (height, width, channels), not %s",
+      ClassName(layer), x.ToString().c_str());
+}
+
 }  // namespace
 
 Status MakePooling2D(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
-  if (x.rank() != 3) {
-    return InvalidArgument(
-        "%s needs an input of (height, width, channels), not %s",
-        ClassName(layer), x.ToString().c_str());
-  }
+  RINGLET_RETURN_IF_ERROR(CheckImage(layer, x));
   Window2D window = {{x[0], 0, layer.window[0], layer.strides[0], 0},
                      {x[1], 0, layer.window[1], layer.strides[1], 0},
                      x[2]};
@@ -145,7 +149,27 @@ Status MakePooling2D(const Layer& layer, const std::vector<Shape>& inputs,
         static_cast<long long>(layer.strides[0]),
         static_cast<long long>(layer.strides[1]), x.ToString().c_str());
   }
-  op->reset(new Pooling2DOp(layer.kind == Layer::Kind::kMaxPooling2D, window));
+  op->reset(new Pooling2DOp(
+      layer.kind == Layer::Kind::kMaxPooling2D, window,
+      {window.height.output, window.width.output, window.channels}));
+  return Status();
+}
+
+Layer GlobalAveragePooling2D() {
+  Layer layer;
+  layer.kind = Layer::Kind::kGlobalAveragePooling2D;
+  return layer;
+}
+
+// One window over the whole image.
+Status MakeGlobalAveragePooling2D(const Layer& layer,
+                                  const std::vector<Shape>& inputs,
+                                  std::unique_ptr<Op>* op) {
+  const Shape& x = inputs[0];
+  RINGLET_RETURN_IF_ERROR(CheckImage(layer, x));
+  const Window2D window = {{x[0], 1, x[0], 1, 0}, {x[1], 1, x[1], 1, 0}, x[2]};
+  op->reset(new Pooling2DOp(/*max=*/false, window,
+                            layer.keepdims ? Shape{1, 1, x[2]} : Shape{x[2]}));
   return Status();
 }
 

@@ -62,28 +62,28 @@ std::string WithBatch(const Shape& shape) {
 }  // namespace
 
 std::string Model::Summary() const {
-  const Impl& m = *impl_;
-  std::string s = "Model: \"" + m.name + "\"\n";
+  const Graph& graph = impl_->graph;
+  std::string s = "Model: \"" + graph.name() + "\"\n";
   s += Line("┏", "━", "┳", "┓");
   s += Row("┃", "Layer (type)", "Output Shape", "Param #");
   s += Line("┡", "━", "╇", "┩");
   bool first = true;
-  for (const Impl::Node& node : m.nodes) {
+  for (const GraphNode& node : graph.nodes()) {
     // As Keras: the table of a Sequential begins after its Input.
-    if (node.op == nullptr && m.class_name == "Sequential") continue;
+    if (node.op == nullptr && graph.class_name() == "Sequential") continue;
     if (!first) s += Line("├", "─", "┼", "┤");
     first = false;
     int64_t parameters = 0;
     for (int v = 0; v < node.num_variables; ++v) {
-      parameters += m.variables[node.first_variable + v].size();
+      parameters += graph.variables()[node.first_variable + v].size();
     }
     s += Row("│", node.layer.name + " (" + ClassName(node.layer) + ")",
              WithBatch(node.output), WithCommas(parameters));
   }
   s += Line("└", "─", "┴", "┘");
   const std::string total =
-      WithCommas(m.num_weights) + " (" +
-      ReadableSize(m.num_weights * int64_t{sizeof(float)}) + ")\n";
+      WithCommas(graph.num_weights()) + " (" +
+      ReadableSize(graph.num_weights() * int64_t{sizeof(float)}) + ")\n";
   return s + " Total params: " + total + " Trainable params: " + total +
          " Non-trainable params: 0 (0.00 B)\n";
 }

@@ -82,6 +82,9 @@ TEST(LayersTest, GradientsAgreeWithFiniteDifferences) {
     CheckGradients(AveragePooling2D(2), {{5, 6, 3}}, 3, threads);
     CheckGradients(AveragePooling2D(3, 2).Strides(2, 1).Padding(kSame),
                    {{5, 6, 3}}, 3, threads);
+    CheckGradients(GlobalAveragePooling2D(), {{5, 6, 3}}, 3, threads);
+    CheckGradients(GlobalAveragePooling2D().KeepDims(true), {{1, 4, 2}}, 2,
+                   threads);
     CheckGradients(Dropout(0.4f), {{5, 7}}, 3, threads);
     CheckGradients(Add(), {{3, 4}, {3, 4}, {3, 4}}, 2, threads);
     CheckGradients(Concatenate(), {{3, 4}, {3, 2}}, 2, threads);
@@ -104,6 +107,20 @@ TEST(LayersTest, GradientsOfKinkedLayersAreExact) {
   EXPECT_EQ(max.dx[0], (Floats{0, 0, 0, 0, 1111, 0, 0, 0, 0}));
   OpRunner tie(MaxPooling2D(2), {{2, 2, 1}});
   EXPECT_EQ(tie.Run(1, {{5, 5, 5, 5}}, {}, {3}).dx[0], (Floats{3, 0, 0, 0}));
+}
+
+TEST(LayersTest, GlobalAveragePoolingIsTheMeanOfEachChannel) {
+  OpRunner flat(GlobalAveragePooling2D(), {{2, 2, 2}});
+  EXPECT_EQ(flat.op().output(), (Shape{2}));
+  const OpRun run = flat.Run(2,
+                             {{1, 8, 2, 6, 3, 4, 6, 2,  // the first image
+                               0, 0, 0, 0, 0, 0, 4, 16}},
+                             {}, {4, 8, 12, 16});
+  EXPECT_EQ(run.y, (Floats{3, 5, 1, 4}));
+  EXPECT_EQ(run.dx[0],
+            (Floats{1, 2, 1, 2, 1, 2, 1, 2, 3, 4, 3, 4, 3, 4, 3, 4}));
+  OpRunner image(GlobalAveragePooling2D().KeepDims(true), {{2, 3, 4}});
+  EXPECT_EQ(image.op().output(), (Shape{1, 1, 4}));
 }
 
 TEST(LayersTest, MaxPoolingPassesNaNOn) {
@@ -266,6 +283,8 @@ TEST(LayersTest, WhatDoesNotFitIsNamed) {
   ExpectRefused(Conv2D(4, 3), {{2, 28, 1}}, "does not fit");
   ExpectRefused(Conv2D(4, 3).Strides(0), {{8, 8, 1}}, "does not fit");
   ExpectRefused(Conv2D(0, 3), {{8, 8, 1}}, "filters");
+  ExpectRefused(GlobalAveragePooling2D(), {{4, 2}},
+                "GlobalAveragePooling2D needs an input of (height");
   ExpectRefused(MaxPooling2D(3), {{2, 2, 1}}, "does not fit");
   ExpectRefused(Dense(3).KernelRegularizer(L2(NAN)), {{2}}, "kernel");
   ExpectRefused(Dense(3).BiasRegularizer(L1(-1)), {{2}}, "bias");

@@ -76,7 +76,7 @@ Layer DrawWindow(Layer layer, const Shape& image, Draw* draw) {
 
 OpCase DrawOp(Draw* draw) {
   const Shape image = DrawImage(draw);
-  switch (draw->In(0, 8)) {
+  switch (draw->In(0, 9)) {
     case 0:
     case 1:
       return DrawDense(draw);
@@ -100,6 +100,8 @@ OpCase DrawOp(Draw* draw) {
     case 6:
       return {Dropout(draw->Of({0.0f, 0.3f, 0.9f})), {image}};
     case 7:
+      return {GlobalAveragePooling2D().KeepDims(draw->Coin()), {image}};
+    case 8:
       return {Add(), std::vector<Shape>(draw->In(2, 4), image)};
     default: {
       std::vector<Shape> inputs(draw->In(2, 4), image);

@@ -282,6 +282,8 @@ TEST(ModelJsonTest, EverySettingSurvivesTheRoundTrip) {
   model.Add(Conv2D(3, 2, 3, kTanh).Strides(2, 1).Padding(kSame).UseBias(false));
   model.Add(MaxPooling2D(2, 1).Strides(1, 2).Padding(kSame));
   model.Add(AveragePooling2D(1, 2).Strides(2, 1));
+  model.Add(GlobalAveragePooling2D().KeepDims(true));
+  model.Add(GlobalAveragePooling2D());
   model.Add(Sigmoid());
   model.Add(Tanh());
   model.Add(ReLU());

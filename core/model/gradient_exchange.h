@@ -1,0 +1,59 @@
+// GradientExchange: what the ranks send each other in a training step.
+//
+// Internal to core/. Owns what is under way: the gradients' sums over the ranks
+// and the gather of the ranks' reports. Chosen at Compile. In a step the calls
+// are Start/FinishReport around Begin, Ready and Finish, or Drop at any time.
+//
+// Called from the training thread.
+
+#ifndef RINGLET_CORE_MODEL_GRADIENT_EXCHANGE_H_
+#define RINGLET_CORE_MODEL_GRADIENT_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "../base/collective.h"
+#include "../base/status.h"
+#include "step_timer.h"
+
+namespace ringlet {
+
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+
+  // False: nobody else's gradients are added, so those that this rank has
+  // computed may be used at once.
+  virtual bool sums() const = 0;
+
+  // A backward pass begins.
+  virtual void Begin() = 0;
+  // This rank's gradients from the offset `begin` on are final; `begin` never
+  // grows. They are the exchange's until Finish or Drop. An error stays for
+  // Finish.
+  virtual void Ready(int64_t begin) = 0;
+  virtual bool failed() const = 0;
+  // Returns once the gradients are sums over all ranks. An error, after which
+  // their content is undefined, is returned until Drop.
+  virtual Status Finish() = 0;
+  // The step is over, or given up: waits for what is under way. An error of it
+  // is not lost: the collective's next call has it again.
+  virtual void Drop() = 0;
+
+  // all[r * bytes …] becomes rank r's mine[0 … bytes): `mine` is read before
+  // Start returns, `all` belongs to the exchange until Finish or Drop.
+  virtual Status StartReport(const void* mine, size_t bytes, void* all) = 0;
+  virtual Status FinishReport() = 0;
+};
+
+// For gradients[0 … count). All outlive the exchange; it waits for what is
+// under way when it is destroyed.
+std::unique_ptr<GradientExchange> MakeGradientExchange(Collective* collective,
+                                                       float* gradients,
+                                                       int64_t count,
+                                                       const StepTimer* timer);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_GRADIENT_EXCHANGE_H_

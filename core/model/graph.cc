@@ -1,0 +1,166 @@
+#include "graph.h"
+
+#include <algorithm>
+
+namespace ringlet {
+
+std::string Graph::UniqueName(const Layer& layer) {
+  if (!layer.name.empty()) return layer.name;
+  const std::string base = SnakeCase(ClassName(layer));
+  if (names_.count(base) == 0) return base;
+  for (int& i = numbers_[base];;) {
+    const std::string numbered = base + "_" + std::to_string(++i);
+    if (names_.count(numbered) == 0) return numbered;
+  }
+}
+
+namespace {
+
+Status CheckInputShape(const Shape& shape) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  int64_t elements = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] < 1 || elements > kMost / shape[i]) {
+      return InvalidArgument("%s is not the shape of an input",
+                             shape.ToString().c_str());
+    }
+    elements *= shape[i];
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status Graph::CheckNewNode(const Layer& layer,
+                           const std::vector<int>& inputs) const {
+  if (complete_) {
+    return InvalidArgument(
+        "the model was compiled already; add all layers "
+        "before Compile");
+  }
+  if (names_.count(layer.name) != 0) {
+    return InvalidArgument(
+        "two layers have this name; give one another with "
+        "Name()");
+  }
+  if (layer.kind == Layer::Kind::kInput) {
+    if (size() != 0 || !inputs.empty()) {
+      return InvalidArgument("a model has one Input, its first layer");
+    }
+    return CheckInputShape(layer.shape);
+  }
+  if (size() == 0) return InvalidArgument("the first layer must be an Input");
+  for (int input : inputs) {
+    if (input >= 0 && input < size()) continue;
+    return InvalidArgument("input %d is not an earlier layer", input);
+  }
+  return Status();
+}
+
+// Makes the op of a node whose inputs are known, and its variables.
+Status Graph::MakeOp(GraphNode* node) {
+  std::vector<Shape> shapes;
+  for (int input : node->inputs) {
+    shapes.push_back(nodes_[input].output);
+    node->needs_gradient |= nodes_[input].needs_gradient;
+  }
+  RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
+  node->output = node->op->output();
+  may_fail_ |= node->op->may_fail();
+  if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
+  for (const WeightSpec& weight : node->op->weights()) {
+    Variable variable;
+    variable.path = node->layer.name + "/" + weight.name;
+    variable.shape = weight.shape;
+    variable.offset = num_weights_;
+    variable.regularizer = weight.regularizer;
+    num_weights_ += variable.size();
+    variables_.push_back(variable);
+    node->needs_gradient = true;
+    ++node->num_variables;
+  }
+  return Status();
+}
+
+Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
+  GraphNode node;
+  node.layer = layer;
+  node.layer.name = UniqueName(layer);
+  node.inputs = inputs;
+  node.root = size();
+  node.first_variable = static_cast<int>(variables_.size());
+  node.output = layer.shape;  // an Input's
+  const char* const name = node.layer.name.c_str();
+  RINGLET_RETURN_IF_ERROR(
+      CheckNewNode(node.layer, inputs).Annotate("layer '%s'", name));
+  if (layer.kind != Layer::Kind::kInput) {
+    RINGLET_RETURN_IF_ERROR(
+        MakeOp(&node).Annotate("layer '%s' (%s)", name, ClassName(layer)));
+  }
+  names_.insert(node.layer.name);
+  nodes_.push_back(std::move(node));
+  return Status();
+}
+
+Status Graph::Complete() {
+  if (size() < 2) {
+    return InvalidArgument("model '%s': needs an Input and at least one layer",
+                           name_.c_str());
+  }
+  std::vector<bool> taken(nodes_.size(), false);
+  for (const GraphNode& node : nodes_) {
+    for (int input : node.inputs) taken[input] = true;
+  }
+  const auto unused = std::find(taken.begin(), taken.end() - 1, false);
+  if (unused != taken.end() - 1) {
+    return InvalidArgument(
+        "layer '%s': nothing takes its output, and it is not the last layer",
+        nodes_[unused - taken.begin()].layer.name.c_str());
+  }
+  for (int i = 0; i < size(); ++i) nodes_[i].replaced_by = ReplacedBy(i);
+  complete_ = true;
+  return Status();
+}
+
+// The node that writes the gradient of `root` over its output; -1: none.
+int Graph::ReplacedBy(int root) const {
+  const GraphNode& made = nodes_[root];
+  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+      output().root == root) {
+    return -1;
+  }
+  const Activation activation = made.op->fused_activation();
+  if (activation == kSoftmax) return -1;
+  if (activation == kLinear && made.op->keeps_output()) return -1;
+  int taker = -1;
+  for (int i = 0; i < size(); ++i) {
+    if (nodes_[i].op == nullptr || nodes_[i].op->is_view()) continue;
+    for (int input : nodes_[i].inputs) {
+      if (nodes_[input].root != root) continue;
+      if (taker >= 0) return -1;
+      taker = i;
+    }
+  }
+  return taker >= 0 && nodes_[taker].op->replaces_input() ? taker : -1;
+}
+
+void Graph::DrawWeights(uint64_t seed, float* weights) const {
+  for (const GraphNode& node : nodes_) {
+    for (int v = 0; v < node.num_variables; ++v) {
+      const WeightSpec& spec = node.op->weights()[v];
+      const int variable = node.first_variable + v;
+      Initialize(spec.initializer, spec.shape, seed, variable,
+                 weights + variables_[variable].offset);
+    }
+  }
+}
+
+int64_t Graph::MultiplyAdds() const {
+  int64_t sum = 0;
+  for (const GraphNode& node : nodes_) {
+    if (node.op != nullptr) sum += node.op->multiply_adds();
+  }
+  return sum;
+}
+
+}  // namespace ringlet

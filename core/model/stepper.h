@@ -1,0 +1,98 @@
+// Stepper: forward, loss, backward and update over a compiled model.
+//
+// Internal to core/. Of the memory it takes the nodes' places, of the exchange
+// what the ranks send each other, of the updater what a gradient does to the
+// weights. Pieces that are called out of order are errors that change nothing.
+
+#ifndef RINGLET_CORE_MODEL_STEPPER_H_
+#define RINGLET_CORE_MODEL_STEPPER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "../base/status.h"
+#include "compile_config.h"
+#include "gradient_exchange.h"
+#include "graph.h"
+#include "model_memory.h"
+#include "step_metrics.h"
+#include "step_timer.h"
+#include "updater.h"
+
+namespace ringlet {
+
+class Stepper final : private GradientSink {
+ public:
+  // All outlive it.
+  Stepper(const Graph* graph, const CompileConfig* config, ModelMemory* memory,
+          Updater* updater, const StepTimer* timer)
+      : graph_(*graph),
+        config_(*config),
+        memory_(*memory),
+        updater_(*updater),
+        timer_(*timer),
+        metrics_(config) {}
+
+  // After a Compile, before any step.
+  void SetExchange(std::unique_ptr<GradientExchange> exchange);
+  StepMetrics& metrics() { return metrics_; }
+
+  // ModelMemory::Reserve; where places move, what a Forward has left is gone.
+  Status Reserve(int64_t batch, bool training);
+
+  Status Train(const Batch& batch);
+  Status Test(const Batch& batch);
+
+  // The pieces; see Model. `for_loss`: the output is left as the loss takes it.
+  Status Forward(const float* x, int64_t examples, bool training,
+                 bool for_loss);
+  Status ComputeLoss(const Batch& batch, double* loss);
+  // With `update` every range of the weights is updated as soon as its gradient
+  // is final, and the gradient is not kept.
+  Status Backward(bool update);
+  Status Apply();
+  // Ends the step under way without an update.
+  void Drop();
+  // The gradients of the last Backward are sums over all ranks.
+  Status FinishGradients();
+
+ private:
+  // What of the step under way is there.
+  struct Have {
+    bool output = false;  // for a loss to be computed of
+    bool gradient_of_loss = false;
+    bool gradients = false;
+  };
+
+  Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
+  Status ComputeLosses(const Batch& batch, float* gradient, double* sum);
+  Status UpdateMetrics(const Batch& batch, double loss_sum);
+  OpCall CallOf(int node);
+  Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
+  Status ForwardNode(int node);
+  Status BackwardNode(int node);
+
+  void Ready(int64_t begin) override;
+  void Take(int64_t begin, const float* gradients) override;
+
+  const Graph& graph_;
+  const CompileConfig& config_;
+  ModelMemory& memory_;
+  Updater& updater_;
+  const StepTimer& timer_;
+  StepMetrics metrics_;
+  std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
+
+  // The step under way.
+  int64_t count_ = 0;  // examples
+  bool trains_ = false;
+  Have have_;
+  bool apply_when_ready_ = false;
+  bool without_activation_ = false;  // the output is still the loss's logits
+  int64_t ready_ = 0;                // gradients from here on are final
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_STEPPER_H_

@@ -1,0 +1,163 @@
+// What must be known to change this file: Update may be called while other
+// weights' gradients are still computed, and cuts its range among the pool's
+// threads, so UpdatePart touches nothing but its own range. Gradients that are
+// accumulated lie in the optimizer's last slot, which is saved as any other;
+// on a step that updates, clipping needs the whole gradient, so Clip has then
+// added regularizers and taken the mean for UpdatePart already.
+
+#include "updater.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <string>
+
+namespace ringlet {
+
+void Updater::Reset() {
+  iterations_ = 0;
+  learning_rate_ = -1;
+}
+
+float Updater::LearningRate() const {
+  if (learning_rate_ >= 0) return learning_rate_;
+  const Optimizer& optimizer = config_.optimizer;
+  return optimizer.learning_rate.At(optimizer.Updates(iterations_));
+}
+
+double Updater::Penalty() const {
+  double penalty = 0;
+  for (const Variable& v : graph_.variables()) {
+    if (v.regularizer.l1 == 0 && v.regularizer.l2 == 0) continue;
+    penalty += RegularizationPenalty(v.regularizer, v.size(),
+                                     memory_.kept().weights + v.offset);
+  }
+  return penalty;
+}
+
+void Updater::Begin() {
+  const Optimizer& optimizer = config_.optimizer;
+  const int64_t updates = optimizer.Updates(iterations_);
+  updates_ = optimizer.Updates(iterations_ + 1) > updates;
+  scalars_ = PrepareStep(optimizer, LearningRate(), updates);
+}
+
+// The sums of gradients from a weight on; null where every step updates.
+float* Updater::SumsOfGradients(int64_t from) const {
+  const Optimizer& optimizer = config_.optimizer;
+  if (!optimizer.accumulates()) return nullptr;
+  return memory_.kept().slots[optimizer.num_slots() - 1] + from;
+}
+
+// Weights [from, to) of one variable, and gradients from `from` on.
+void Updater::UpdatePart(const Variable& v, int64_t from, int64_t to,
+                         const float* gradients) {
+  const Optimizer& optimizer = config_.optimizer;
+  const KeptSpans& kept = memory_.kept();
+  float* const weights = kept.weights + from;
+  float* const sums = SumsOfGradients(from);
+  const bool clipped = optimizer.clips() && updates_;
+  Regularizer regularizer = clipped ? Regularizer() : v.regularizer;
+  if (sums != nullptr) {
+    if (!clipped) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(regularizer, to - from, weights, gradients,
+                          updates_ ? static_cast<float>(steps) : 1, sums);
+    }
+    if (!updates_) return;
+    gradients = sums;
+    regularizer = Regularizer();
+  }
+  float* slots[8] = {};
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    slots[s] = kept.slots[s] + from;
+  }
+  UpdateRange({optimizer, scalars_, regularizer, to - from, weights, gradients,
+               slots});
+  if (sums != nullptr) std::fill_n(sums, to - from, 0.0f);
+}
+
+void Updater::Update(int64_t begin, int64_t end, const float* gradients) {
+  if (begin >= end) return;
+  const int64_t started_at = timer_.Now();
+  ThreadPool* const pool = config_.pool.get();
+  pool->Run([&](int t) {
+    const Range part = Split(end - begin, pool->threads(), t, 1024);
+    for (const Variable& v : graph_.variables()) {
+      const int64_t from = std::max(begin + part.begin, v.offset);
+      const int64_t to = std::min(begin + part.end, v.offset + v.size());
+      if (from >= to) continue;
+      UpdatePart(v, from, to, gradients + (from - begin));
+    }
+  });
+  timer_.Piece("optimizer", "step", started_at);
+}
+
+// Keras clips the gradient of the whole loss, penalties included.
+void Updater::Clip() {
+  const Optimizer& optimizer = config_.optimizer;
+  const KeptSpans& kept = memory_.kept();
+  clip_spans_.clear();
+  for (const Variable& v : graph_.variables()) {
+    const float* const weights = kept.weights + v.offset;
+    float* gradient = kept.gradients + v.offset;
+    if (float* const sums = SumsOfGradients(v.offset); sums != nullptr) {
+      const int steps = optimizer.gradient_accumulation_steps;
+      AccumulateGradients(v.regularizer, v.size(), weights, gradient,
+                          static_cast<float>(steps), sums);
+      gradient = sums;
+    } else {
+      AddRegularizationGradient(v.regularizer, v.size(), weights, gradient);
+    }
+    clip_spans_.push_back({gradient, v.size()});
+  }
+  ClipGradients(optimizer, clip_spans_.data(), clip_spans_.size());
+}
+
+void Updater::UpdateAll() {
+  if (config_.optimizer.clips() && updates_) Clip();
+  Update(0, graph_.num_weights(), memory_.kept().gradients);
+}
+
+Status Updater::BroadcastProgress(Collective* collective, int root) {
+  RINGLET_RETURN_IF_ERROR(
+      BroadcastNumbers(collective, &iterations_, sizeof(int64_t), 1, root));
+  return BroadcastNumbers(collective, &learning_rate_, sizeof(float), 1, root);
+}
+
+void Updater::AppendState(std::vector<StateSpan>* spans) {
+  const Optimizer& optimizer = config_.optimizer;
+  for (int s = 0; s < optimizer.num_slots(); ++s) {
+    const std::string prefix =
+        std::string("optimizer/") + optimizer.slot_name(s) + "/";
+    for (const Variable& v : graph_.variables()) {
+      spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
+                        memory_.kept().slots[s] + v.offset});
+    }
+  }
+  spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});
+  spans->push_back(
+      {"optimizer/learning_rate", DType::kFloat32, {}, &learning_rate_});
+  if (!optimizer.accumulates()) return;
+  saved_accumulation_ = optimizer.gradient_accumulation_steps;
+  spans->push_back({"optimizer/gradient_accumulation_steps",
+                    DType::kInt64,
+                    {},
+                    &saved_accumulation_});
+}
+
+Status Updater::StateLoaded() {
+  if (iterations_ < 0) {
+    return Corruption("optimizer/iterations is %" PRId64, iterations_);
+  }
+  // The sums under way, and what iterations stands for, go with the number.
+  const int steps = config_.optimizer.gradient_accumulation_steps;
+  if (config_.optimizer.accumulates() && saved_accumulation_ != steps) {
+    return InvalidArgument(
+        "the optimizer's state was saved with gradient_accumulation_steps "
+        "%" PRId64 ", here it is %d; go on with the number it was saved with",
+        saved_accumulation_, steps);
+  }
+  return Status();
+}
+
+}  // namespace ringlet

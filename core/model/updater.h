@@ -1,0 +1,76 @@
+// Updater: the optimizer at work on the model's weights.
+//
+// Internal to core/. Counts the steps, and keeps the learning rate that
+// SetLearningRate gave. As a Saveable it is the optimizer's slots, iterations
+// and learning rate, "optimizer/…".
+
+#ifndef RINGLET_CORE_MODEL_UPDATER_H_
+#define RINGLET_CORE_MODEL_UPDATER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../base/saveable.h"
+#include "compile_config.h"
+#include "gradients.h"
+#include "graph.h"
+#include "model_memory.h"
+#include "optimizer_table.h"
+#include "step_timer.h"
+
+namespace ringlet {
+
+class Updater final : public Saveable {
+ public:
+  // All outlive it.
+  Updater(const Graph* graph, const CompileConfig* config,
+          const ModelMemory* memory, const StepTimer* timer)
+      : graph_(*graph), config_(*config), memory_(*memory), timer_(*timer) {}
+
+  // No step was made, and the rate is the schedule's.
+  void Reset();
+
+  // A step: Begin, then Update of every range of the weights in any order, once
+  // each, then End. Where the optimizer clips, UpdateAll instead of Update.
+  void Begin();
+  // Weights [begin, end), whose gradients are given.
+  void Update(int64_t begin, int64_t end, const float* gradients);
+  // Clips the memory's gradients, and updates all weights.
+  void UpdateAll();
+  void End() { ++iterations_; }
+
+  int64_t iterations() const { return iterations_; }
+  float LearningRate() const;  // of the next step
+  void SetLearningRate(float rate) { learning_rate_ = rate; }
+  double Penalty() const;  // of the regularizers, for the weights as they are
+
+  // Gives all ranks the iterations and the learning rate of `root`.
+  Status BroadcastProgress(Collective* collective, int root);
+
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+
+ private:
+  void UpdatePart(const Variable& v, int64_t from, int64_t to,
+                  const float* gradients);
+  void Clip();
+  float* SumsOfGradients(int64_t from) const;
+
+  const Graph& graph_;
+  const CompileConfig& config_;
+  const ModelMemory& memory_;
+  const StepTimer& timer_;
+
+  int64_t iterations_ = 0;          // steps, whether each updates or not
+  float learning_rate_ = -1;        // < 0: the schedule's
+  int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
+
+  // The step under way.
+  StepScalars scalars_;
+  bool updates_ = false;  // or only adds to the sums of gradients
+  std::vector<GradientSpan> clip_spans_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_UPDATER_H_
