@@ -9,10 +9,11 @@
 #include <memory>
 #include <new>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/json.h"
 #include "../keras/model_json.h"
 #include "weights_file.h"
 

@@ -5,7 +5,8 @@
 #include <set>
 #include <string>
 
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {

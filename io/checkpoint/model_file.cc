@@ -9,11 +9,12 @@
 #include <set>
 #include <type_traits>
 
+#include "../../core/base/json.h"
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 #include "../data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/json.h"
 #include "../keras/model_json.h"
 #include "keras_layout.h"
 #include "torch_layout.h"

@@ -6,8 +6,9 @@
 #include <set>
 
 #include "../../core/base/crc32c.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../data/float16.h"
-#include "../keras/json.h"
 
 namespace ringlet {
 

@@ -7,7 +7,8 @@
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "class_names.h"
 #include "float16.h"
 

@@ -4,9 +4,10 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../checkpoint/safetensors.h"
 #include "../files/input_file.h"
-#include "../keras/json.h"
 #include "npy.h"
 
 namespace ringlet {

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "../../core/base/crc32c.h"
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../keras/keras_json.h"
 #include "input_file.h"
 

@@ -7,9 +7,10 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "io/checkpoint/model_file.h"
 #include "io/files/file_system.h"
-#include "io/keras/json.h"
 
 namespace ringlet {
 
