@@ -116,7 +116,8 @@ Status CheckKeys(const cJSON* root, const std::string& where) {
 
 Status Json::Parse(const std::string& text, const std::string& where,
                    Json* json, int max_depth) {
-  const bool marked = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const bool marked = StartsWith(text, kByteOrderMark);
   return marked ? ParseUnmarked(text.substr(3), where, json, max_depth)
                 : ParseUnmarked(text, where, json, max_depth);
 }

@@ -20,6 +20,17 @@ inline bool EndsWith(std::string_view text, std::string_view suffix) {
          text.substr(text.size() - suffix.size()) == suffix;
 }
 
+// `text` without `prefix` or `suffix`; all of it where it has none.
+inline std::string WithoutPrefix(const std::string& text,
+                                 std::string_view prefix) {
+  return StartsWith(text, prefix) ? text.substr(prefix.size()) : text;
+}
+inline std::string WithoutSuffix(const std::string& text,
+                                 std::string_view suffix) {
+  return EndsWith(text, suffix) ? text.substr(0, text.size() - suffix.size())
+                                : text;
+}
+
 // Where the first byte is that does not belong to a character in UTF-8, as
 // RFC 3629 has it; text.size() where there is none.
 size_t EndOfUtf8(const std::string& text);

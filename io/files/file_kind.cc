@@ -156,7 +156,7 @@ Format FormatOf(const std::string& head) {
     size_t count, at;
     Format format;
   } kMagic[] = {
-      {"\x93NUMPY", 6, 0, Format::kNpy},
+      {kNpyMagic, 6, 0, Format::kNpy},
       {"\x89HDF\r\n\x1a\n", 8, 0, Format::kHdf5},
       {"PK\3\4", 4, 0, Format::kZip},
       {"PK\5\6", 4, 0, Format::kZip},
