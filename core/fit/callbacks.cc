@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "../base/message.h"
+#include "../base/text.h"
 #include "../model/model.h"
 #include "row_file.h"
 
@@ -334,7 +335,7 @@ class CSVLoggerCallback final : public Callback {
     bool validated = false;
     for (const auto& entry : logs.entries()) {
       keys_.push_back(entry.first);
-      validated |= entry.first.compare(0, 4, "val_") == 0;
+      validated |= StartsWith(entry.first, "val_");
     }
     std::sort(keys_.begin(), keys_.end());
     if (!validated) {
@@ -430,8 +431,7 @@ Status Monitor::Setup(const Model& model, const std::string& name,
   min_delta_ = std::fabs(min_delta);
   decreases_ = mode == MonitorMode::kMin;
   if (mode != MonitorMode::kAuto) return Status();
-  const std::string base =
-      name.compare(0, 4, "val_") == 0 ? name.substr(4) : name;
+  const std::string base = WithoutPrefix(name, "val_");
   for (int i = 0; i < model.num_metrics(); ++i) {
     if (model.metric_name(i) != base) continue;
     decreases_ = model.metric_decreases(i);

@@ -349,7 +349,7 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
 
 void WeightsState::AppendState(std::vector<StateSpan>* spans) {
   for (const Variable& v : graph_.variables()) {
-    spans->push_back({"model/" + v.path, DType::kFloat32, v.shape,
+    spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
                       memory_.kept().weights + v.offset});
   }
 }

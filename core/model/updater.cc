@@ -128,7 +128,7 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
   const Optimizer& optimizer = config_.optimizer;
   for (int s = 0; s < optimizer.num_slots(); ++s) {
     const std::string prefix =
-        std::string("optimizer/") + optimizer.slot_name(s) + "/";
+        std::string(kOptimizerPrefix) + optimizer.slot_name(s) + "/";
     for (const Variable& v : graph_.variables()) {
       spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
                         memory_.kept().slots[s] + v.offset});

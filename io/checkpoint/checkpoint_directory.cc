@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 
@@ -24,7 +25,7 @@ std::string FileName(const std::string& name, int64_t number) {
 
 // 7 of "ckpt-7.safetensors"; 0 of any other name.
 int64_t NumberOf(const std::string& file_name, const std::string& name) {
-  if (file_name.compare(0, name.size() + 1, name + "-") != 0) return 0;
+  if (!StartsWith(file_name, name + "-")) return 0;
   int64_t number = 0;
   std::from_chars(file_name.data() + name.size() + 1,
                   file_name.data() + file_name.size(), number);

@@ -9,10 +9,11 @@
 #include <memory>
 #include <new>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/json.h"
 #include "../keras/model_json.h"
 #include "weights_file.h"
 
@@ -204,10 +205,9 @@ class Comparer {
     if (found != nullptr || file.is_ringlets() == other.is_ringlets()) {
       return found;
     }
-    const std::string prefix = "model/";
-    if (!file.is_ringlets()) return other.Find(prefix + name);
-    return name.compare(0, prefix.size(), prefix) == 0
-               ? other.Find(name.substr(prefix.size()))
+    if (!file.is_ringlets()) return other.Find(kWeightsPrefix + name);
+    return StartsWith(name, kWeightsPrefix)
+               ? other.Find(WithoutPrefix(name, kWeightsPrefix))
                : nullptr;
   }
 
@@ -314,8 +314,6 @@ const char* NameOf(FileDifference::Kind kind) {
 
 namespace {
 
-constexpr char kRateName[] = "optimizer/learning_rate";
-
 // What a model's file says of itself; nothing where that is damaged.
 void DescribeModel(FileInfo* info, CompileArguments* compiled,
                    bool* is_compiled) {
@@ -373,7 +371,7 @@ Status InspectWeights(const WeightsFile& file, FileInfo* info) {
       RINGLET_RETURN_IF_ERROR(read);
     }
     // Less than 0: nobody has set it, so the compiled one counts.
-    if (made.name == kRateName && made.max < 0 && is_compiled) {
+    if (made.name == kLearningRateName && made.max < 0 && is_compiled) {
       const bool constant = compiled.optimizer.learning_rate.kind ==
                             LearningRate::Kind::kConstant;
       made.note = std::string(constant ? "as compiled, " : "the schedule ") +

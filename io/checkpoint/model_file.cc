@@ -9,11 +9,12 @@
 #include <set>
 #include <type_traits>
 
+#include "../../core/base/json.h"
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 #include "../data/element_types.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/json.h"
 #include "../keras/model_json.h"
 #include "keras_layout.h"
 #include "torch_layout.h"
@@ -25,7 +26,6 @@ namespace {
 constexpr char kModelKey[] = "model";
 constexpr char kCompileKey[] = "compile";
 constexpr char kSeedKey[] = "seed";
-constexpr char kWeightsPrefix[] = "model/";
 
 // --- whole models -----------------------------------------------------------
 
@@ -173,15 +173,11 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
   for (const Match& match : matches) {
     taken.insert(match.stored.tensor);
   }
-  const std::string prefix = kWeightsPrefix;
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
     if (taken.count(&tensor) != 0) continue;
-    const bool prefixed = tensor.name.compare(0, prefix.size(), prefix) == 0;
-    if (prefixed) {
-      names.push_back(tensor.name.substr(prefix.size()));
-    } else if (!file.is_ringlets()) {
-      names.push_back(tensor.name);
+    if (StartsWith(tensor.name, kWeightsPrefix) || !file.is_ringlets()) {
+      names.push_back(WithoutPrefix(tensor.name, kWeightsPrefix));
     }
   }
   return names;
@@ -239,14 +235,9 @@ std::string Differences(const WeightsReport& report) {
 }
 
 bool IsTorchs(const std::vector<std::string>& names) {
-  const std::string end = ".weight";
-  for (const std::string& name : names) {
-    if (name.size() > end.size() &&
-        name.compare(name.size() - end.size(), end.size(), end) == 0) {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return EndsWith(name, ".weight");
+  });
 }
 
 Status CheckReport(const std::string& path, const LoadWeightsOptions& options,

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
 #include "../../core/model/model.h"
-#include "../keras/json.h"
 
 namespace ringlet {
 namespace {

@@ -5,9 +5,11 @@
 #include <cstring>
 #include <set>
 
+#include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
-#include "../data/float16.h"
-#include "../keras/json.h"
+#include "../../core/base/float16.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 
@@ -51,50 +53,10 @@ bool StorageNamed(const std::string& name, Storage* storage) {
   return false;
 }
 
-void PutLittle(uint64_t value, size_t bytes, unsigned char* to) {
-  for (size_t i = 0; i < bytes; ++i) {
-    to[i] = static_cast<unsigned char>(value >> 8 * i);
-  }
-}
-
-uint64_t GetLittle(const unsigned char* from, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes; i > 0; --i) value = value << 8 | from[i - 1];
-  return value;
-}
-
-bool HostIsLittle() {
-  const uint16_t one = 1;
-  unsigned char first;
-  std::memcpy(&first, &one, 1);
-  return first == 1;
-}
-
 // Whether elements in memory are the file's bytes.
 bool SameInMemory(Storage storage) {
   return storage == Storage::kU8 ||
-         (HostIsLittle() && storage != Storage::kF16 &&
-          storage != Storage::kBF16);
-}
-
-template <typename Unsigned>
-void EncodeWords(const void* elements, size_t count, unsigned char* bytes) {
-  for (size_t i = 0; i < count; ++i) {
-    Unsigned word;
-    std::memcpy(&word, static_cast<const char*>(elements) + i * sizeof(word),
-                sizeof(word));
-    PutLittle(word, sizeof(word), bytes + i * sizeof(word));
-  }
-}
-
-template <typename Unsigned>
-void DecodeWords(const unsigned char* bytes, size_t count, void* elements) {
-  for (size_t i = 0; i < count; ++i) {
-    const Unsigned word = static_cast<Unsigned>(
-        GetLittle(bytes + i * sizeof(Unsigned), sizeof(Unsigned)));
-    std::memcpy(static_cast<char*>(elements) + i * sizeof(word), &word,
-                sizeof(word));
-  }
+         (!kBigEndian && storage != Storage::kF16 && storage != Storage::kBF16);
 }
 
 // Few, long writes: small ones are gathered, large ones go through.
@@ -256,18 +218,15 @@ void EncodeElements(Storage storage, const void* elements, size_t count,
   const float* floats = static_cast<const float*>(elements);
   if (storage == Storage::kF16) {
     for (size_t i = 0; i < count; ++i) {
-      PutLittle(Float16OfFloat(floats[i]), 2, bytes + 2 * i);
+      StoreLittle(Float16OfFloat(floats[i]), bytes + 2 * i);
     }
   } else if (storage == Storage::kBF16) {
     for (size_t i = 0; i < count; ++i) {
-      PutLittle(BFloat16OfFloat(floats[i]), 2, bytes + 2 * i);
+      StoreLittle(BFloat16OfFloat(floats[i]), bytes + 2 * i);
     }
-  } else if (SizeOf(storage) == 8) {
-    EncodeWords<uint64_t>(elements, count, bytes);
-  } else if (SizeOf(storage) == 4) {
-    EncodeWords<uint32_t>(elements, count, bytes);
-  } else {
-    EncodeWords<uint8_t>(elements, count, bytes);
+  } else if (count > 0) {
+    std::memcpy(bytes, elements, count * SizeOf(storage));
+    SwapToLittle(bytes, SizeOf(storage), count);
   }
 }
 
@@ -275,18 +234,15 @@ void DecodeElements(Storage storage, const unsigned char* bytes, size_t count,
                     void* elements) {
   float* floats = static_cast<float*>(elements);
   const auto half = [bytes](size_t i) {
-    return static_cast<uint16_t>(GetLittle(bytes + 2 * i, 2));
+    return LoadLittle<uint16_t>(bytes + 2 * i);
   };
   if (storage == Storage::kF16) {
     for (size_t i = 0; i < count; ++i) floats[i] = FloatOfFloat16(half(i));
   } else if (storage == Storage::kBF16) {
     for (size_t i = 0; i < count; ++i) floats[i] = FloatOfBFloat16(half(i));
-  } else if (SizeOf(storage) == 8) {
-    DecodeWords<uint64_t>(bytes, count, elements);
-  } else if (SizeOf(storage) == 4) {
-    DecodeWords<uint32_t>(bytes, count, elements);
-  } else {
-    DecodeWords<uint8_t>(bytes, count, elements);
+  } else if (count > 0) {
+    std::memcpy(elements, bytes, count * SizeOf(storage));
+    SwapToLittle(elements, SizeOf(storage), count);
   }
 }
 
@@ -311,7 +267,7 @@ Status SafetensorsReader::ReadHeader(int64_t file_bytes) {
                       path_.c_str(), file_bytes);
   }
   RINGLET_RETURN_IF_ERROR(file_->Read(0, length_bytes, 8));
-  const uint64_t length = GetLittle(length_bytes, 8);
+  const uint64_t length = LoadLittle<uint64_t>(length_bytes);
   if (length > SafetensorsLimits::kHeaderBytes ||
       length > static_cast<uint64_t>(file_bytes) - 8) {
     return Corruption(
@@ -400,10 +356,10 @@ Status SafetensorsReader::ReadFooter(int64_t file_bytes) {
   if (std::memcmp(fixed, kFooterMagic, 8) != 0) {
     return bad("has another magic number");
   }
-  if (GetLittle(&fixed[8], 8) != static_cast<uint64_t>(file_bytes)) {
+  if (LoadLittle<uint64_t>(&fixed[8]) != static_cast<uint64_t>(file_bytes)) {
     return bad("tells another length of the file");
   }
-  if (GetLittle(&fixed[16], 4) != header_crc_) {
+  if (LoadLittle<uint32_t>(&fixed[16]) != header_crc_) {
     return bad("tells another checksum of the header");
   }
   const std::string version = metadata_["format_version"];
@@ -428,7 +384,7 @@ Status SafetensorsReader::ReadChecksums(const StoredTensor& footer) {
       file_->Read(footer.offset + static_cast<int64_t>(kFooterFixedBytes),
                   checksums.data(), bytes));
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    tensors_[i].crc = static_cast<uint32_t>(GetLittle(&checksums[4 * i], 4));
+    tensors_[i].crc = LoadLittle<uint32_t>(&checksums[4 * i]);
   }
   verifiable_ = true;
   return Status();
@@ -567,7 +523,7 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
   file_bytes_ = 0;
   for (const StateSpan& span : spans) {
     const bool weight =
-        span.dtype == DType::kFloat32 && span.name.compare(0, 6, "model/") == 0;
+        span.dtype == DType::kFloat32 && StartsWith(span.name, kWeightsPrefix);
     const Storage storage = weight ? options.weights : StorageOf(span.dtype);
     entries_.push_back({span, storage});
     file_bytes_ += BytesOf(span.shape, storage);
@@ -587,9 +543,8 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
                            ". Shorten the metadata or the tensors' names",
                            text.size(), SafetensorsLimits::kHeaderBytes);
   }
-  unsigned char length[8];
-  PutLittle(text.size(), 8, length);
-  header_.assign(length, length + 8);
+  header_.clear();
+  AppendLittle(uint64_t{text.size()}, &header_);
   header_ += text;
   file_bytes_ += static_cast<int64_t>(header_.size());
   return Status();
@@ -598,15 +553,15 @@ Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
 Status SafetensorsWriter::Write(File* file) const {
   std::vector<unsigned char> footer(kFooterFixedBytes + 4 * entries_.size());
   std::memcpy(footer.data(), kFooterMagic, 8);
-  PutLittle(static_cast<uint64_t>(file_bytes_), 8, &footer[8]);
-  PutLittle(Crc32c(header_.data(), header_.size()), 4, &footer[16]);
+  StoreLittle(static_cast<uint64_t>(file_bytes_), &footer[8]);
+  StoreLittle(Crc32c(header_.data(), header_.size()), &footer[16]);
   Output output(file);
   RINGLET_RETURN_IF_ERROR(output.Append(header_.data(), header_.size()));
   for (size_t i = 0; i < entries_.size(); ++i) {
     uint32_t crc = 0;
     RINGLET_RETURN_IF_ERROR(
         AppendTensor(entries_[i].span, entries_[i].storage, &output, &crc));
-    PutLittle(crc, 4, &footer[kFooterFixedBytes + 4 * i]);
+    StoreLittle(crc, &footer[kFooterFixedBytes + 4 * i]);
   }
   if (options_.profile) {
     RINGLET_RETURN_IF_ERROR(output.Append(footer.data(), footer.size()));

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
-#include "../keras/json.h"
 
 namespace ringlet {
 namespace {

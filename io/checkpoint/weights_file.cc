@@ -37,8 +37,8 @@ Status FindFormat(FileSystem* files, const std::string& path,
   };
   *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
                 ? WeightsFile::Format::kNpz
-            : begins("\x93NUMPY", 6) ? WeightsFile::Format::kNpy
-                                     : WeightsFile::Format::kSafetensors;
+            : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
+                                   : WeightsFile::Format::kSafetensors;
   return Status();
 }
 

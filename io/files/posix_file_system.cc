@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "../../core/base/same_file.h"
 #include "file_system.h"
 
 namespace ringlet {
@@ -145,10 +146,10 @@ Status HeldByAnother(const std::string& folder, long holder) {
 
 // True where `path` still names the file that is open: who removed a folder
 // took the lock's file with it.
-bool SameFile(int fd, const std::string& path) {
+bool IsStillAt(int fd, const std::string& path) {
   struct stat opened, named;
   return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+         SameFile(opened, named);
 }
 
 class PosixFileSystem final : public FileSystem {
@@ -263,7 +264,7 @@ class PosixFileSystem final : public FileSystem {
         return HeldByAnother(path, HolderOf(fd.get()));
       }
       if (!locked) return OsError(errno, "%s: locking", name.c_str());
-      if (!SameFile(fd.get(), name)) continue;
+      if (!IsStillAt(fd.get(), name)) continue;
       WriteHolder(fd.get());
       *lock = std::make_unique<PosixLock>(fd.Release());
       return Status();
@@ -282,7 +283,7 @@ class PosixFileSystem final : public FileSystem {
       if (errno != EWOULDBLOCK) return Status();
       return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
     }
-    if (!SameFile(fd.get(), path)) {
+    if (!IsStillAt(fd.get(), path)) {
       return OsError(ENOENT, "%s: locking", path.c_str());
     }
     *lock = std::make_unique<PosixLock>(fd.Release());

@@ -5,6 +5,7 @@
 #include <queue>
 #include <vector>
 
+#include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
 #include "layer_json.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "../../core/base/text.h"
 #include "../ring/resolvers.h"
 
 namespace ringlet {
@@ -155,8 +156,7 @@ Status PlaceByHostList(const Variables& variables, int base,
 }
 
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" ||
-         host.compare(0, 4, "127.") == 0;
+  return host == "localhost" || host == "::1" || StartsWith(host, "127.");
 }
 
 Status ResolveTorchrun(const Environment& environment, ClusterConfig* config) {

@@ -10,7 +10,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/row_file.h"
-#include "core/fit/step_logger.h"
+#include "io/events/step_logger.h"
 
 namespace ringlet {
 namespace {

@@ -6,13 +6,13 @@
 // the same. Written by the chief, row by row; a resumed fit goes on behind the
 // rows of its backup.
 
-#ifndef RINGLET_CORE_FIT_STEP_LOGGER_H_
-#define RINGLET_CORE_FIT_STEP_LOGGER_H_
+#ifndef RINGLET_IO_EVENTS_STEP_LOGGER_H_
+#define RINGLET_IO_EVENTS_STEP_LOGGER_H_
 
 #include <memory>
 #include <string>
 
-#include "callback.h"
+#include "../../core/fit/callback.h"
 
 namespace ringlet {
 
@@ -20,4 +20,4 @@ std::shared_ptr<Callback> StepLogger(const std::string& filename);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_FIT_STEP_LOGGER_H_
+#endif  // RINGLET_IO_EVENTS_STEP_LOGGER_H_

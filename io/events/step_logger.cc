@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "../model/model.h"
-#include "row_file.h"
+#include "../../core/fit/row_file.h"
+#include "../../core/model/model.h"
 
 namespace ringlet {
 namespace {
