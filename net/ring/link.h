@@ -20,8 +20,8 @@
 
 #include "../wire/frame_reader.h"
 #include "../wire/handshake.h"
+#include "failure_detector.h"
 #include "loop.h"
-#include "membership.h"
 
 namespace ringlet {
 

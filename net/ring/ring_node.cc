@@ -28,8 +28,8 @@ Algorithm AlgorithmOf(RingImplementation implementation) {
   return Algorithm::kAuto;
 }
 
-Membership::Options MembershipOptions(const RingOptions& options) {
-  Membership::Options out;
+FailureDetector::Options DetectorOptions(const RingOptions& options) {
+  FailureDetector::Options out;
   out.rank = options.rank;
   out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
   out.addresses = options.addresses;
@@ -51,9 +51,9 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       proposal_(generation),
       roll_(options.rank, options.addresses, options.start_timeout_seconds),
       peers_(options.addresses.size()),
-      membership_(MembershipOptions(options), Now()),
-      operations_(rank_, size_, AlgorithmOf(options.implementation),
-                  options.wire_dtype, this) {
+      detector_(DetectorOptions(options), Now()),
+      schedule_(rank_, size_, AlgorithmOf(options.implementation),
+                options.wire_dtype, this) {
   identity_.job = options.job;
   identity_.rank = rank_;
   identity_.size = size_;
@@ -385,12 +385,12 @@ Status RingNode::OnReject(Link* link, const FrameHeader& header,
 void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].proposal = proposal;
   peers_[peer].link->phase = LinkPhase::kUp;
-  operations_.Replaced(peer);
+  schedule_.Replaced(peer);
   peers_[peer].ways.clear();  // should it be lost again, all begins anew
   peers_[peer].next_way = 0;
   peers_[peer].failed.clear();
   peers_[peer].backoff = 0;
-  membership_.Joined(peer, Now());
+  detector_.Joined(peer, Now());
   roll_.Came(peer);
   CheckFormed();
 }
@@ -494,10 +494,10 @@ void RingNode::CheckFormed() {
   for (const Peer& p : peers_) {
     generation_ = std::max(generation_, p.proposal);
   }
-  membership_.SetGeneration(generation_);
+  detector_.SetGeneration(generation_);
   state_ = State::kRunning;
   const uint64_t ms = std::max<uint64_t>(
-      1, static_cast<uint64_t>(membership_.tick_nanos() / 1000000));
+      1, static_cast<uint64_t>(detector_.tick_nanos() / 1000000));
   uv_timer_set_repeat(&timer_, ms);
   uv_timer_again(&timer_);
   Say(roll_.Complete(Now()));
@@ -512,11 +512,11 @@ void RingNode::Tick() {
   if (state_ == State::kWithdrawing) return TickWithdrawal(now);
   UpdateActivity();
   bool beat = false;
-  const Membership::Suspect suspect = membership_.Tick(now, &beat);
+  const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) {
     FrameHeader header;
     uint8_t payload[kHeartbeatBytes];
-    EncodeHeartbeat(membership_.activity(), &header, payload);
+    EncodeHeartbeat(detector_.activity(), &header, payload);
     for (Peer& p : peers_) {
       if (p.link != nullptr && p.link->phase == LinkPhase::kUp) {
         SendTo(p.link.get(), header, payload, false);
@@ -526,7 +526,7 @@ void RingNode::Tick() {
   const int stuck = FindStuck();
   if (state_ == State::kStarting) {
     if (stuck >= 0) {
-      membership_.Gone(stuck);
+      detector_.Gone(stuck);
       DropLink(&peers_[stuck].link);
       Redial(stuck, "it was there and did not read");
     }
@@ -534,14 +534,14 @@ void RingNode::Tick() {
   }
   if (stuck >= 0 && suspect.rank < 0) {
     const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
-    const Membership::Suspect deaf = {stuck, Cause::kStalled, seconds / 8};
-    Fail(membership_.Lost(deaf, "it does not read what it is sent"));
+    const FailureDetector::Suspect deaf = {stuck, Cause::kStalled, seconds / 8};
+    Fail(detector_.Lost(deaf, "it does not read what it is sent"));
   }
   if (suspect.rank >= 0) {
     if (state_ == State::kRunning) {
-      Fail(membership_.Lost(suspect, ""));
+      Fail(detector_.Lost(suspect, ""));
     } else if (suspect.rank != rank_) {
-      membership_.Gone(suspect.rank);
+      detector_.Gone(suspect.rank);
       DropLink(&peers_[suspect.rank].link);
     }
   }
@@ -572,9 +572,9 @@ int RingNode::FindStuck() {
   return stuck;
 }
 
-void RingNode::TickStart(int64_t now, const Membership::Suspect& suspect) {
+void RingNode::TickStart(int64_t now, const FailureDetector::Suspect& suspect) {
   if (suspect.rank >= 0 && suspect.rank != rank_) {
-    membership_.Gone(suspect.rank);
+    detector_.Gone(suspect.rank);
     DropLink(&peers_[suspect.rank].link);
     Redial(suspect.rank, "it was there and fell silent");
   }
@@ -642,11 +642,16 @@ void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
   }
 }
 
-bool RingNode::HasRoom(int peer) {
+bool RingNode::HasRoom(int peer) const {
   const Link* link = peers_[peer].link.get();
-  if (link == nullptr || link->phase != LinkPhase::kUp) return false;
-  if (link->turn_over()) NextTurn();
-  return link->has_room() && !link->turn_over();
+  return link != nullptr && link->phase == LinkPhase::kUp && link->has_room() &&
+         !link->turn_over();
+}
+
+// A full queue says itself when the kernel has taken of it (OnTurn).
+void RingNode::AwaitRoom(int peer) {
+  const Link* link = peers_[peer].link.get();
+  if (link != nullptr && link->turn_over()) NextTurn();
 }
 
 // Goes on once what has come in meanwhile has been read.
@@ -671,7 +676,7 @@ void RingNode::Send(int peer, const FrameHeader& header, const uint8_t* payload,
 }
 
 void RingNode::OnHeard(Link* link) {
-  if (link->phase == LinkPhase::kUp) membership_.Heard(link->peer, Now());
+  if (link->phase == LinkPhase::kUp) detector_.Heard(link->peer, Now());
 }
 
 Status RingNode::OnHeader(Link* link, const FrameHeader& header,
@@ -692,7 +697,7 @@ Status RingNode::OnHeader(Link* link, const FrameHeader& header,
   if (!operation) return Status();
   landing->mode = Landing::kSkip;
   if (!live()) return Status();
-  const Status status = operations_.OnHeader(link->peer, header, landing);
+  const Status status = schedule_.OnHeader(link->peer, header, landing);
   if (status.code() != Code::kInvalidArgument) return status;
   landing->mode = Landing::kSkip;  // the peer means well; the calls differ
   Fail(status);
@@ -716,7 +721,7 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
       Activity activity;
       RINGLET_RETURN_IF_ERROR(
           DecodeHeartbeat(header, payload, size_, &activity));
-      membership_.Beat(link->peer, activity, Now());
+      detector_.Beat(link->peer, activity, Now());
       return Status();
     }
     case FrameType::kGoodbye:
@@ -729,7 +734,7 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
       break;
   }
   if (!live()) return Status();
-  return operations_.OnFrame(link->peer, header, payload);
+  return schedule_.OnFrame(link->peer, header, payload);
 }
 
 void RingNode::OnGoodbye(Link* link, uint64_t completed) {
@@ -737,7 +742,7 @@ void RingNode::OnGoodbye(Link* link, uint64_t completed) {
   if (link->closing()) return;
   Peer& p = peers_[link->peer];
   p.left = true;
-  membership_.Gone(link->peer);
+  detector_.Gone(link->peer);
   link->phase = LinkPhase::kLeft;
   if (state_ == State::kStarting) {
     p.left = false;
@@ -750,7 +755,7 @@ void RingNode::OnGoodbye(Link* link, uint64_t completed) {
   // stay in a ring with the one that it was.
   if (state_ == State::kRunning && (completed == 0 || !link->drained())) {
     UpdateActivity();
-    return Fail(membership_.Lost({link->peer, Cause::kLeft, 0}, ""));
+    return Fail(detector_.Lost({link->peer, Cause::kLeft, 0}, ""));
   }
   // It reads no more, and waits for this end to be closed.
   if (state_ != State::kLeaving || link->drained()) DropLink(&p.link);
@@ -766,13 +771,13 @@ void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
       Printable(payload + kAbortFixedBytes, bytes - kAbortFixedBytes);
   if (state_ == State::kStarting && code == Code::kPeerLost) {
     // Its ring has ended before this one's began: both form the next.
-    membership_.Gone(link->peer);
+    detector_.Gone(link->peer);
     DropLink(&peers_[link->peer].link);
     return Redial(link->peer, "it was there and lost another");
   }
   if (state_ == State::kStarting && !first_time() &&
       IsPermanent(Error(code, "%s", text.c_str()))) {
-    membership_.Gone(link->peer);
+    detector_.Gone(link->peer);
     const int peer = link->peer;
     DropLink(&peers_[peer].link);
     return Redial(peer, "it was there and failed: " + text);
@@ -799,9 +804,7 @@ void RingNode::OnTurn(Link* link) {
   CheckTold();
 }
 
-void RingNode::OnSent(Link*, uint64_t sequence) {
-  operations_.OnSent(sequence);
-}
+void RingNode::OnSent(Link*, uint64_t sequence) { schedule_.OnSent(sequence); }
 
 void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
   const int peer = link->peer;
@@ -821,7 +824,7 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
   const bool up = link->phase == LinkPhase::kUp;
   const bool other_version = cause == Cause::kProtocol && !link->is_local() &&
                              why.code() == Code::kUnimplemented;
-  membership_.Gone(peer);
+  detector_.Gone(peer);
   DropLink(&peers_[peer].link);
   if (state_ == State::kStarting && !up && other_version) {
     Fail(InvalidArgument("rank %d (%s): %s", peer,
@@ -830,9 +833,9 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
     Redial(peer, up ? "it was there and its connection ended" : why.message());
   } else if (state_ == State::kRunning && up) {
     UpdateActivity();
-    const Membership::Suspect self = membership_.HeldUp(Now());
-    Fail(self.rank >= 0 ? membership_.Lost(self, "")
-                        : membership_.Lost({peer, cause, 0}, why.message()));
+    const FailureDetector::Suspect self = detector_.HeldUp(Now());
+    Fail(self.rank >= 0 ? detector_.Lost(self, "")
+                        : detector_.Lost({peer, cause, 0}, why.message()));
   }
   CheckTold();
   CheckClosed();
@@ -842,27 +845,27 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
 
 void RingNode::Start(const Call* calls, size_t count) {
   if (state_ != State::kRunning) return;
-  for (size_t i = 0; i < count; ++i) operations_.Start(calls[i]);
+  for (size_t i = 0; i < count; ++i) schedule_.Start(calls[i]);
   Advance();
 }
 
 void RingNode::Advance() {
   if (!live()) return;
-  const Status status = operations_.Progress();
+  const Status status = schedule_.Progress();
   if (status.code() == Code::kCorruption) {
-    return Fail(membership_.Lost({operations_.culprit(), Cause::kProtocol, 0},
-                                 status.message()));
+    return Fail(detector_.Lost({schedule_.culprit(), Cause::kProtocol, 0},
+                               status.message()));
   }
   if (!status.ok()) return Fail(status);
-  if (operations_.completed() != completed_) {
-    completed_ = operations_.completed();
+  if (schedule_.completed() != completed_) {
+    completed_ = schedule_.completed();
     owner_->OnCompleted(completed_);
   }
-  if (operations_.idle()) return;
-  const int on = operations_.waiting_on();
+  if (schedule_.idle()) return;
+  const int on = schedule_.waiting_on();
   if (on >= 0 && peers_[on].left) {
     UpdateActivity();
-    Fail(membership_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
+    Fail(detector_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
   }
 }
 
@@ -870,18 +873,18 @@ void RingNode::UpdateActivity() {
   Activity activity;
   activity.step = step_;
   activity.sequence = completed_;
-  if (live() && !operations_.idle()) {
+  if (live() && !schedule_.idle()) {
     activity.sequence = completed_ + 1;
-    activity.type = operations_.waiting_type();
-    activity.waiting_on = operations_.waiting_on();
+    activity.type = schedule_.waiting_type();
+    activity.waiting_on = schedule_.waiting_on();
   }
-  membership_.SetActivity(activity, operations_.moved_bytes(), Now());
+  detector_.SetActivity(activity, schedule_.moved_bytes(), Now());
 }
 
 Waiting RingNode::WaitsFor() {
   loop_->AssertInLoop();
   UpdateActivity();
-  return membership_.WaitsFor(Now());
+  return detector_.WaitsFor(Now());
 }
 
 // Ends.
@@ -913,7 +916,7 @@ void RingNode::Fail(const Status& status, int origin) {
   // wait mends.
   const bool tell = state_ == State::kRunning || IsPermanent(status);
   state_ = State::kFailed;
-  operations_.Clear();
+  schedule_.Clear();
   uint8_t payload[kAbortFixedBytes + kTextBytes] = {
       static_cast<uint8_t>(status.code())};
   StoreLittle(
@@ -937,7 +940,7 @@ void RingNode::Fail(const Status& status, int origin) {
     }
     if (tell) SendTo(link, header, payload, false);
     if (r != status.rank() || origin >= 0) continue;
-    membership_.Gone(r);
+    detector_.Gone(r);
     DropLink(&peers_[r].link);
   }
   owner_->OnFailed(origin < 0 ? status : FailedAt(origin, status));
@@ -946,7 +949,7 @@ void RingNode::Fail(const Status& status, int origin) {
 void RingNode::Leave() {
   loop_->AssertInLoop();
   if (state_ == State::kLeaving) return;
-  operations_.Clear();
+  schedule_.Clear();
   state_ = State::kLeaving;
   leave_deadline_ =
       Now() + static_cast<int64_t>(options_.timeout_seconds * 1e9);

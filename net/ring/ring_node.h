@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "../wire/handshake.h"
+#include "collective_schedule.h"
+#include "failure_detector.h"
 #include "link.h"
 #include "loop.h"
-#include "membership.h"
 #include "name_lookup.h"
-#include "operations.h"
 #include "ring_collective.h"
 #include "roll_call.h"
 #include "socket_address.h"
@@ -35,7 +35,7 @@ namespace ringlet {
 
 class RingNode final : private Link::Owner,
                        private Listener::Owner,
-                       private Operations::Wire {
+                       private CollectiveSchedule::Wire {
  public:
   class Owner {
    public:
@@ -134,7 +134,8 @@ class RingNode final : private Link::Owner,
   void OnClosed(Link* link) override;
   void OnConnection(Listener* listener) override;
   void OnListenerClosed(Listener* listener) override;
-  bool HasRoom(int peer) override;
+  bool HasRoom(int peer) const override;
+  void AwaitRoom(int peer) override;
   void Send(int peer, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 
@@ -169,7 +170,7 @@ class RingNode final : private Link::Owner,
   void FindWays(int peer, const std::vector<sockaddr_storage>& addresses);
   void Redial(int peer, const std::string& why);
   void CheckFormed();
-  void TickStart(int64_t now, const Membership::Suspect& suspect);
+  void TickStart(int64_t now, const FailureDetector::Suspect& suspect);
   void TickWithdrawal(int64_t now);
   void Tick();
   void ExpireHandshakes(int64_t now);
@@ -238,8 +239,8 @@ class RingNode final : private Link::Owner,
   bool telling_ = false;  // after Abort, until OnTold
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
-  Membership membership_;
-  Operations operations_;
+  FailureDetector detector_;
+  CollectiveSchedule schedule_;
 };
 
 }  // namespace ringlet
