@@ -51,6 +51,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       proposal_(generation),
       roll_(options.rank, options.addresses, options.start_timeout_seconds),
       peers_(options.addresses.size()),
+      handles_(loop),
       detector_(DetectorOptions(options), Now()),
       schedule_(rank_, size_, AlgorithmOf(options.implementation),
                 options.wire_dtype, this) {
@@ -78,7 +79,8 @@ void RingNode::Begin() {
   timer_.data = this;
   uv_idle_init(loop_->uv(), &turn_);  // cannot fail
   turn_.data = this;
-  open_handles_ = 2;
+  handles_.Opened();
+  handles_.Opened();
   roll_.Begin(Now());
   if (state_ == State::kWithdrawing) {  // it can tell them without, too
     Listen().IgnoreError();
@@ -130,8 +132,8 @@ Status RingNode::Listen() {
 }
 
 Status RingNode::ListenTcp(const sockaddr_storage& address) {
-  Listener::Owner* owner = this;
-  listeners_.push_back(std::make_unique<Listener>(loop_, owner));
+  UvListener::Owner* owner = this;
+  listeners_.push_back(std::make_unique<UvListener>(&handles_, owner));
   return listeners_.back()->ListenTcp(
       reinterpret_cast<const sockaddr*>(&address));
 }
@@ -139,8 +141,8 @@ Status RingNode::ListenTcp(const sockaddr_storage& address) {
 // Where that cannot be, somebody else having the name, TCP serves.
 void RingNode::ListenLocal(const sockaddr_storage& address) {
   if (!options_.local_sockets) return;
-  Listener::Owner* owner = this;
-  listeners_.push_back(std::make_unique<Listener>(loop_, owner));
+  UvListener::Owner* owner = this;
+  listeners_.push_back(std::make_unique<UvListener>(&handles_, owner));
   listeners_.back()->ListenLocal(LocalSocketName(address)).IgnoreError();
 }
 
@@ -168,19 +170,24 @@ void RingNode::Dial(int peer) {
   }
   while (p.link == nullptr && p.next_way < p.ways.size()) {
     const Way& way = p.ways[p.next_way++];
-    p.link = NewLink();
+    StreamPtr stream;
+    const Status status =
+        way.local
+            ? UvStream::ConnectLocal(&handles_, LocalSocketName(way.address),
+                                     &stream)
+            : UvStream::ConnectTcp(
+                  &handles_, reinterpret_cast<const sockaddr*>(&way.address),
+                  &stream);
+    if (!status.ok()) {
+      Redial(peer, way.local ? "" : status.message());
+      continue;
+    }
+    FramedLink::Owner* owner = this;
+    p.link = std::make_unique<FramedLink>(std::move(stream),
+                                          LinkPhase::kConnecting, owner);
     p.link->peer = peer;
     p.link->opened_at = Now();
-    const Status status =
-        way.local ? p.link->ConnectLocal(LocalSocketName(way.address))
-                  : p.link->ConnectTcp(
-                        reinterpret_cast<const sockaddr*>(&way.address));
-    if (!status.ok()) {
-      DropLink(&p.link);
-      Redial(peer, way.local ? "" : status.message());
-    } else if (way.local) {
-      OnConnected(p.link.get());
-    }
+    if (p.link->open()) OnConnected(p.link.get(), Now());
   }
 }
 
@@ -227,14 +234,14 @@ void RingNode::Redial(int peer, const std::string& why) {
   p.next_dial = Now() + p.backoff;
 }
 
-void RingNode::OnConnected(Link* link) {
+void RingNode::OnConnected(FramedLink* link, int64_t) {
   if (state_ == State::kWithdrawing) return SendWithdraw(link);
-  link->phase = LinkPhase::kAwaitWelcome;
+  link->SetPhase(LinkPhase::kAwaitWelcome);
   SendIdentity(link, FrameType::kHello);
 }
 
-void RingNode::SendWithdraw(Link* link) {
-  link->phase = LinkPhase::kAwaitWelcome;
+void RingNode::SendWithdraw(FramedLink* link) {
+  link->SetPhase(LinkPhase::kAwaitWelcome);
   const std::vector<uint8_t> payload = EncodeWithdraw({identity_, withdrawal_});
   FrameHeader header;
   header.type = FrameType::kWithdraw;
@@ -242,7 +249,7 @@ void RingNode::SendWithdraw(Link* link) {
   SendTo(link, header, payload.data(), false);
 }
 
-void RingNode::SendIdentity(Link* link, FrameType type, uint64_t told) {
+void RingNode::SendIdentity(FramedLink* link, FrameType type, uint64_t told) {
   const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
@@ -251,23 +258,27 @@ void RingNode::SendIdentity(Link* link, FrameType type, uint64_t told) {
   SendTo(link, header, payload.data(), false);
 }
 
-void RingNode::OnConnection(Listener* listener) {
+void RingNode::OnConnection(UvListener* listener) {
+  dropped_.clear();
   if (strangers_.size() >= kMaxStrangers) {  // the oldest had its chance
-    std::unique_ptr<Link> oldest = std::move(strangers_.front());
+    std::unique_ptr<FramedLink> oldest = std::move(strangers_.front());
     strangers_.erase(strangers_.begin());
     DropLink(&oldest);
   }
-  auto link = NewLink();
-  link->phase = LinkPhase::kAwaitHello;
-  link->opened_at = Now();
+  StreamPtr stream;
   const bool wanted = live() || meets();
-  if (!link->Accept(listener->stream()).ok() || !wanted) {
-    return DropLink(&link);
+  if (!UvStream::Accept(&handles_, listener->stream(), &stream).ok() ||
+      !wanted) {
+    return;
   }
+  FramedLink::Owner* owner = this;
+  auto link = std::make_unique<FramedLink>(std::move(stream),
+                                           LinkPhase::kAwaitHello, owner);
+  link->opened_at = Now();
   strangers_.push_back(std::move(link));
 }
 
-Status RingNode::OnHello(Link* link, const FrameHeader& header,
+Status RingNode::OnHello(FramedLink* link, const FrameHeader& header,
                          const uint8_t* payload) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
@@ -289,7 +300,7 @@ Status RingNode::OnHello(Link* link, const FrameHeader& header,
     RefuseRival(link, peer);
     return Status();
   }
-  for (std::unique_ptr<Link>& stranger : strangers_) {
+  for (std::unique_ptr<FramedLink>& stranger : strangers_) {
     if (stranger.get() == link) p.link = std::move(stranger);
   }
   strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
@@ -301,7 +312,7 @@ Status RingNode::OnHello(Link* link, const FrameHeader& header,
   return Status();
 }
 
-Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
+Status RingNode::OnWelcome(FramedLink* link, const FrameHeader& header,
                            const uint8_t* payload) {
   Identity peer;
   RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, header.payload_bytes, &peer));
@@ -322,14 +333,14 @@ Status RingNode::OnWelcome(Link* link, const FrameHeader& header,
 
 // Of a worker that has the place of nobody who is there: believed as far as a
 // kHello in that name would be.
-Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
+Status RingNode::OnWithdraw(FramedLink* link, const FrameHeader& header,
                             const uint8_t* payload) {
   Withdraw withdraw;
   RINGLET_RETURN_IF_ERROR(
       DecodeWithdraw(payload, header.payload_bytes, &withdraw));
   const Identity& peer = withdraw.identity;
   const Status member = CheckMember(identity_, peer);
-  const bool asked = link->phase == LinkPhase::kAwaitWelcome;
+  const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
   const bool known = member.ok() && peer.rank != rank_ && peer.rank < size_ &&
                      (!asked || peer.rank == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
@@ -356,7 +367,7 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
   if (!first_time()) {
     roll_.Trouble(peer.rank, std::string("it cannot take part: ") +
                                  withdraw.reason.message());
-    Say(roll_.Refused(link->remote(), why.message(), Now()));
+    Say(roll_.Refused(link->stream().remote(), why.message(), Now()));
     return asked ? why : Status();
   }
   told_by_other_ = true;
@@ -366,12 +377,12 @@ Status RingNode::OnWithdraw(Link* link, const FrameHeader& header,
 
 // By TCP alone is a refusal the last word: whoever has taken the name of a
 // local socket does not keep two workers apart.
-Status RingNode::OnReject(Link* link, const FrameHeader& header,
+Status RingNode::OnReject(FramedLink* link, const FrameHeader& header,
                           const uint8_t* payload) {
   const std::string text = Printable(payload, header.payload_bytes);
   const Status why =
       Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
-  if (state_ != State::kStarting || link->is_local()) return why;
+  if (state_ != State::kStarting || link->stream().is_local()) return why;
   const int peer = link->peer;
   if (header.sequence == 0) {
     Say(roll_.RefusedBy(peer, text, Now()));
@@ -384,7 +395,7 @@ Status RingNode::OnReject(Link* link, const FrameHeader& header,
 
 void RingNode::Join(int peer, uint32_t proposal) {
   peers_[peer].proposal = proposal;
-  peers_[peer].link->phase = LinkPhase::kUp;
+  peers_[peer].link->SetPhase(LinkPhase::kUp);
   schedule_.Replaced(peer);
   peers_[peer].ways.clear();  // should it be lost again, all begins anew
   peers_[peer].next_way = 0;
@@ -396,16 +407,17 @@ void RingNode::Join(int peer, uint32_t proposal) {
 }
 
 // Says why and closes; remembered for the message about who is missing.
-void RingNode::Reject(Link* link, const Status& why, bool final, bool quiet) {
+void RingNode::Reject(FramedLink* link, const Status& why, bool final,
+                      bool quiet) {
   const std::string line =
-      roll_.Refused(link->remote(), why.message(), Now(), quiet);
+      roll_.Refused(link->stream().remote(), why.message(), Now(), quiet);
   FrameHeader header;
   header.type = FrameType::kReject;
   header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
   header.payload_bytes = static_cast<uint32_t>(
       std::min<size_t>(std::strlen(why.message()), kTextBytes));
   SendTo(link, header, reinterpret_cast<const uint8_t*>(why.message()), false);
-  for (std::unique_ptr<Link>& stranger : strangers_) {
+  for (std::unique_ptr<FramedLink>& stranger : strangers_) {
     if (stranger.get() == link) DropLink(&stranger);
   }
   strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
@@ -419,13 +431,14 @@ void RingNode::Say(const std::string& line) {
 
 // Two that wait for each other and differ wait in vain. Here as there the last
 // word is by TCP, which the other tries after a local socket.
-void RingNode::RefuseOther(Link* link, const Identity& peer,
+void RingNode::RefuseOther(FramedLink* link, const Identity& peer,
                            const Status& why) {
   const bool of_this_job = peer.job == identity_.job;
   const bool waits = state_ == State::kStarting && peer.rank < size_ &&
-                     Missing(peer.rank) && of_this_job && !link->is_local();
+                     Missing(peer.rank) && of_this_job &&
+                     !link->stream().is_local();
   if (!waits) return Reject(link, why, /*final=*/false);
-  const sockaddr_storage from = link->remote_address();
+  const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
   if (!first_time()) return;
   if (CheckMember(identity_, peer).ok()) return Fail(why);
@@ -440,7 +453,7 @@ void RingNode::RefuseOther(Link* link, const Identity& peer,
 // The place is taken; by one that died unnoticed just now, or by a second
 // worker of that index, which is still here when the first would have been
 // missed.
-void RingNode::RefuseRival(Link* link, const Identity& peer) {
+void RingNode::RefuseRival(FramedLink* link, const Identity& peer) {
   Peer& p = peers_[peer.rank];
   if (p.rival != peer.incarnation) {
     p.rival = peer.incarnation;
@@ -457,8 +470,8 @@ void RingNode::RefuseRival(Link* link, const Identity& peer) {
 }
 
 // Nothing else of what it says can be read.
-void RingNode::RefuseVersion(Link* link, const Status& why) {
-  const sockaddr_storage from = link->remote_address();
+void RingNode::RefuseVersion(FramedLink* link, const Status& why) {
+  const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
   if (state_ != State::kStarting || !first_time()) return;
   for (int r = 0; r < size_; ++r) {
@@ -507,6 +520,7 @@ void RingNode::CheckFormed() {
 // Time.
 
 void RingNode::Tick() {
+  dropped_.clear();
   const int64_t now = Now();
   ExpireHandshakes(now);
   if (state_ == State::kWithdrawing) return TickWithdrawal(now);
@@ -518,7 +532,7 @@ void RingNode::Tick() {
     uint8_t payload[kHeartbeatBytes];
     EncodeHeartbeat(detector_.activity(), &header, payload);
     for (Peer& p : peers_) {
-      if (p.link != nullptr && p.link->phase == LinkPhase::kUp) {
+      if (p.link != nullptr && p.link->phase() == LinkPhase::kUp) {
         SendTo(p.link.get(), header, payload, false);
       }
     }
@@ -559,7 +573,7 @@ int RingNode::FindStuck() {
   for (int r = 0; r < size_; ++r) {
     Peer& p = peers_[r];
     if (state_ != State::kRunning || p.link == nullptr ||
-        p.link->phase != LinkPhase::kUp || p.link->drained() ||
+        p.link->phase() != LinkPhase::kUp || p.link->drained() ||
         p.link->taken_bytes() != p.taken_bytes) {
       p.stuck_ticks = 0;
     } else {
@@ -605,7 +619,7 @@ void RingNode::TickWithdrawal(int64_t now) {
 
 void RingNode::ExpireHandshakes(int64_t now) {
   const int64_t limit = static_cast<int64_t>(kHandshakeSeconds * 1e9);
-  for (std::unique_ptr<Link>& stranger : strangers_) {
+  for (std::unique_ptr<FramedLink>& stranger : strangers_) {
     if (now - stranger->opened_at > limit) DropLink(&stranger);
   }
   strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
@@ -613,11 +627,11 @@ void RingNode::ExpireHandshakes(int64_t now) {
   for (int r = 0; r < size_; ++r) {
     Peer& p = peers_[r];
     if (p.link == nullptr || now - p.link->opened_at <= limit ||
-        (p.link->phase != LinkPhase::kConnecting &&
-         p.link->phase != LinkPhase::kAwaitWelcome)) {
+        (p.link->phase() != LinkPhase::kConnecting &&
+         p.link->phase() != LinkPhase::kAwaitWelcome)) {
       continue;
     }
-    const bool connected = p.link->phase == LinkPhase::kAwaitWelcome;
+    const bool connected = p.link->phase() == LinkPhase::kAwaitWelcome;
     DropLink(&p.link);
     Redial(r, connected ? "something listens there and does not answer"
                         : "no answer from its host");
@@ -626,8 +640,8 @@ void RingNode::ExpireHandshakes(int64_t now) {
 
 // Frames.
 
-void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
-                      bool borrowed) {
+void RingNode::SendTo(FramedLink* link, FrameHeader header,
+                      const uint8_t* payload, bool borrowed) {
   const bool greets =
       header.type == FrameType::kHello || header.type == FrameType::kWelcome;
   header.generation = greets ? proposal_ : generation_;
@@ -643,14 +657,14 @@ void RingNode::SendTo(Link* link, FrameHeader header, const uint8_t* payload,
 }
 
 bool RingNode::HasRoom(int peer) const {
-  const Link* link = peers_[peer].link.get();
-  return link != nullptr && link->phase == LinkPhase::kUp && link->has_room() &&
-         !link->turn_over();
+  const FramedLink* link = peers_[peer].link.get();
+  return link != nullptr && link->phase() == LinkPhase::kUp &&
+         link->has_room() && !link->turn_over();
 }
 
 // A full queue says itself when the kernel has taken of it (OnTurn).
 void RingNode::AwaitRoom(int peer) {
-  const Link* link = peers_[peer].link.get();
+  const FramedLink* link = peers_[peer].link.get();
   if (link != nullptr && link->turn_over()) NextTurn();
 }
 
@@ -669,20 +683,21 @@ void RingNode::NextTurn() {
 
 void RingNode::Send(int peer, const FrameHeader& header, const uint8_t* payload,
                     bool borrowed) {
-  Link* link = peers_[peer].link.get();
-  if (link != nullptr && link->phase == LinkPhase::kUp) {
+  FramedLink* link = peers_[peer].link.get();
+  if (link != nullptr && link->phase() == LinkPhase::kUp) {
     SendTo(link, header, payload, borrowed);
   }
 }
 
-void RingNode::OnHeard(Link* link) {
-  if (link->phase == LinkPhase::kUp) detector_.Heard(link->peer, Now());
+void RingNode::OnHeard(FramedLink* link, int64_t now) {
+  dropped_.clear();
+  if (link->phase() == LinkPhase::kUp) detector_.Heard(link->peer, now);
 }
 
-Status RingNode::OnHeader(Link* link, const FrameHeader& header,
+Status RingNode::OnHeader(FramedLink* link, const FrameHeader& header,
                           Landing* landing) {
   landing->mode = Landing::kKeep;
-  if (link->phase != LinkPhase::kUp) return Status();
+  if (link->phase() != LinkPhase::kUp) return Status();
   if (header.source != link->peer || header.destination != rank_) {
     return Corruption("a frame from rank %d to rank %d came from rank %d",
                       header.source, header.destination, link->peer);
@@ -704,10 +719,10 @@ Status RingNode::OnHeader(Link* link, const FrameHeader& header,
   return Status();
 }
 
-Status RingNode::OnFrame(Link* link, const FrameHeader& header,
+Status RingNode::OnFrame(FramedLink* link, const FrameHeader& header,
                          const uint8_t* payload) {
   const size_t bytes = header.payload_bytes;
-  if (link->phase == LinkPhase::kUp && stale(header)) return Status();
+  if (link->phase() == LinkPhase::kUp && stale(header)) return Status();
   switch (header.type) {
     case FrameType::kHello:
       return OnHello(link, header, payload);
@@ -737,13 +752,13 @@ Status RingNode::OnFrame(Link* link, const FrameHeader& header,
   return schedule_.OnFrame(link->peer, header, payload);
 }
 
-void RingNode::OnGoodbye(Link* link, uint64_t completed) {
+void RingNode::OnGoodbye(FramedLink* link, uint64_t completed) {
   Advance();  // what it sent before
-  if (link->closing()) return;
+  if (link->closed()) return;
   Peer& p = peers_[link->peer];
   p.left = true;
   detector_.Gone(link->peer);
-  link->phase = LinkPhase::kLeft;
+  link->SetPhase(LinkPhase::kLeft);
   if (state_ == State::kStarting) {
     p.left = false;
     DropLink(&p.link);
@@ -761,7 +776,7 @@ void RingNode::OnGoodbye(Link* link, uint64_t completed) {
   if (state_ != State::kLeaving || link->drained()) DropLink(&p.link);
 }
 
-void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
+void RingNode::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   Advance();  // what it sent before
   if (!live() || bytes < kAbortFixedBytes) return;
   const Code code = CodeOf(payload[0]);
@@ -796,17 +811,21 @@ void RingNode::OnAbort(Link* link, const uint8_t* payload, size_t bytes) {
                                : Error(code, "%s", told.c_str()));
 }
 
-void RingNode::OnTurn(Link* link) {
-  if (link->phase == LinkPhase::kLeft && link->drained()) {
+void RingNode::OnTurn(FramedLink* link, int64_t) {
+  if (link->phase() == LinkPhase::kLeft && link->drained()) {
     DropLink(&peers_[link->peer].link);
   }
   Advance();
   CheckTold();
+  CheckClosed();
 }
 
-void RingNode::OnSent(Link*, uint64_t sequence) { schedule_.OnSent(sequence); }
+void RingNode::OnSent(FramedLink*, uint64_t sequence) {
+  schedule_.OnSent(sequence);
+}
 
-void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
+void RingNode::OnDown(FramedLink* link, Cause cause, const Status& why,
+                      int64_t) {
   const int peer = link->peer;
   if (peer < 0 || peers_[peer].link.get() != link) {
     if (cause == Cause::kProtocol) {
@@ -814,15 +833,16 @@ void RingNode::OnDown(Link* link, Cause cause, const Status& why) {
                  ? RefuseVersion(link, why)
                  : Reject(link, why, /*final=*/false, /*quiet=*/true);
     }
-    for (std::unique_ptr<Link>& stranger : strangers_) {
+    for (std::unique_ptr<FramedLink>& stranger : strangers_) {
       if (stranger.get() == link) DropLink(&stranger);
     }
     strangers_.erase(std::remove(strangers_.begin(), strangers_.end(), nullptr),
                      strangers_.end());
     return;
   }
-  const bool up = link->phase == LinkPhase::kUp;
-  const bool other_version = cause == Cause::kProtocol && !link->is_local() &&
+  const bool up = link->phase() == LinkPhase::kUp;
+  const bool other_version = cause == Cause::kProtocol &&
+                             !link->stream().is_local() &&
                              why.code() == Code::kUnimplemented;
   detector_.Gone(peer);
   DropLink(&peers_[peer].link);
@@ -931,11 +951,11 @@ void RingNode::Fail(const Status& status, int origin) {
   header.type = FrameType::kAbort;
   header.payload_bytes = static_cast<uint32_t>(kAbortFixedBytes + text);
   for (int r = 0; r < size_; ++r) {
-    Link* link = peers_[r].link.get();
+    FramedLink* link = peers_[r].link.get();
     if (link == nullptr) continue;
     link->DropBorrowed();
-    if (link->phase != LinkPhase::kUp) {
-      if (link->phase != LinkPhase::kLeft) DropLink(&peers_[r].link);
+    if (link->phase() != LinkPhase::kUp) {
+      if (link->phase() != LinkPhase::kLeft) DropLink(&peers_[r].link);
       continue;
     }
     if (tell) SendTo(link, header, payload, false);
@@ -954,7 +974,7 @@ void RingNode::Leave() {
   leave_deadline_ =
       Now() + static_cast<int64_t>(options_.timeout_seconds * 1e9);
   for (const auto& listener : listeners_) listener->Close();
-  for (std::unique_ptr<Link>& stranger : strangers_) DropLink(&stranger);
+  for (std::unique_ptr<FramedLink>& stranger : strangers_) DropLink(&stranger);
   strangers_.clear();
   FrameHeader goodbye;
   goodbye.type = FrameType::kGoodbye;
@@ -962,56 +982,35 @@ void RingNode::Leave() {
   for (Peer& p : peers_) {
     if (p.link == nullptr) continue;
     p.link->DropBorrowed();
-    if (p.link->phase == LinkPhase::kUp) {
+    if (p.link->phase() == LinkPhase::kUp) {
       SendTo(p.link.get(), goodbye, nullptr, false);
-    } else if (p.link->phase != LinkPhase::kLeft || p.link->drained()) {
+    } else if (p.link->phase() != LinkPhase::kLeft || p.link->drained()) {
       DropLink(&p.link);
     }
   }
-  if (open_handles_ == 0) return owner_->OnClosed();  // nothing was ever opened
   CheckClosed();
 }
 
-std::unique_ptr<Link> RingNode::NewLink() {
-  Link::Owner* owner = this;
-  return std::make_unique<Link>(loop_, owner);
-}
-
-// Closes; OnClosed deletes it.
-void RingNode::DropLink(std::unique_ptr<Link>* link) {
+void RingNode::DropLink(std::unique_ptr<FramedLink>* link) {
   if (*link == nullptr) return;
   (*link)->Close();
-  if (!(*link)->closed()) closing_.push_back(std::move(*link));
-  link->reset();
+  dropped_.push_back(std::move(*link));
 }
-
-void RingNode::OnClosed(Link* link) {
-  for (std::unique_ptr<Link>& closing : closing_) {
-    if (closing.get() != link) continue;
-    std::swap(closing, closing_.back());
-    closing_.pop_back();
-    break;
-  }
-  CheckClosed();
-}
-
-void RingNode::OnListenerClosed(Listener*) { CheckClosed(); }
 
 void RingNode::CheckClosed() {
-  if (state_ != State::kLeaving || ended_ || !closing_.empty()) return;
-  for (const auto& listener : listeners_) {
-    if (listener->open()) return;
-  }
+  if (state_ != State::kLeaving || ended_) return;
   for (const Peer& p : peers_) {
     if (p.link != nullptr) return;
   }
   ended_ = true;
   const uv_close_cb closed = [](uv_handle_t* handle) {
-    RingNode* node = static_cast<RingNode*>(handle->data);
-    if (--node->open_handles_ == 0) node->owner_->OnClosed();
+    static_cast<RingNode*>(handle->data)->handles_.Closed();
   };
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
-  uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
+  if (timer_.data != nullptr) {
+    uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
+    uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
+  }
+  handles_.WhenAllClosed([this] { owner_->OnClosed(); });
 }
 
 }  // namespace ringlet

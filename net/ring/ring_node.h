@@ -24,17 +24,18 @@
 #include "../wire/handshake.h"
 #include "collective_schedule.h"
 #include "failure_detector.h"
-#include "link.h"
+#include "framed_link.h"
 #include "loop.h"
 #include "name_lookup.h"
 #include "ring_collective.h"
 #include "roll_call.h"
 #include "socket_address.h"
+#include "uv_stream.h"
 
 namespace ringlet {
 
-class RingNode final : private Link::Owner,
-                       private Listener::Owner,
+class RingNode final : private FramedLink::Owner,
+                       private UvListener::Owner,
                        private CollectiveSchedule::Wire {
  public:
   class Owner {
@@ -98,7 +99,7 @@ class RingNode final : private Link::Owner,
   };
 
   struct Peer {
-    std::unique_ptr<Link> link;          // member, or on the way to be one
+    std::unique_ptr<FramedLink> link;    // member, or on the way to be one
     std::unique_ptr<NameLookup> lookup;  // of its address
     uint32_t proposal = 0;               // of the ring's generation
     bool left = false;
@@ -122,45 +123,46 @@ class RingNode final : private Link::Owner,
     std::unique_ptr<NameLookup> lookup;  // of that rank's address; null: none
   };
 
-  void OnConnected(Link* link) override;
-  void OnHeard(Link* link) override;
-  Status OnHeader(Link* link, const FrameHeader& header,
+  void OnConnected(FramedLink* link, int64_t now) override;
+  void OnHeard(FramedLink* link, int64_t now) override;
+  Status OnHeader(FramedLink* link, const FrameHeader& header,
                   Landing* landing) override;
-  Status OnFrame(Link* link, const FrameHeader& header,
+  Status OnFrame(FramedLink* link, const FrameHeader& header,
                  const uint8_t* payload) override;
-  void OnTurn(Link* link) override;
-  void OnSent(Link* link, uint64_t sequence) override;
-  void OnDown(Link* link, Cause cause, const Status& why) override;
-  void OnClosed(Link* link) override;
-  void OnConnection(Listener* listener) override;
-  void OnListenerClosed(Listener* listener) override;
+  void OnTurn(FramedLink* link, int64_t now) override;
+  void OnSent(FramedLink* link, uint64_t sequence) override;
+  void OnDown(FramedLink* link, Cause cause, const Status& why,
+              int64_t now) override;
+  void OnConnection(UvListener* listener) override;
   bool HasRoom(int peer) const override;
   void AwaitRoom(int peer) override;
   void Send(int peer, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 
-  Status OnHello(Link* link, const FrameHeader& header, const uint8_t* payload);
-  Status OnWelcome(Link* link, const FrameHeader& header,
+  Status OnHello(FramedLink* link, const FrameHeader& header,
+                 const uint8_t* payload);
+  Status OnWelcome(FramedLink* link, const FrameHeader& header,
                    const uint8_t* payload);
-  Status OnWithdraw(Link* link, const FrameHeader& header,
+  Status OnWithdraw(FramedLink* link, const FrameHeader& header,
                     const uint8_t* payload);
-  Status OnReject(Link* link, const FrameHeader& header,
+  Status OnReject(FramedLink* link, const FrameHeader& header,
                   const uint8_t* payload);
   void Join(int peer, uint32_t proposal);
-  void SendWithdraw(Link* link);
-  void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
-  void OnGoodbye(Link* link, uint64_t completed);
+  void SendWithdraw(FramedLink* link);
+  void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
+  void OnGoodbye(FramedLink* link, uint64_t completed);
   // `told`: of kWelcome that answers kWithdraw, who hears of it from this rank.
-  void SendIdentity(Link* link, FrameType type, uint64_t told = 0);
+  void SendIdentity(FramedLink* link, FrameType type, uint64_t told = 0);
   // `final`: with why's code the other need not try again. `quiet`: of somebody
   // who is no worker.
-  void Reject(Link* link, const Status& why, bool final, bool quiet = false);
-  void RefuseOther(Link* link, const Identity& peer, const Status& why);
-  void RefuseRival(Link* link, const Identity& peer);
-  void RefuseVersion(Link* link, const Status& why);
+  void Reject(FramedLink* link, const Status& why, bool final,
+              bool quiet = false);
+  void RefuseOther(FramedLink* link, const Identity& peer, const Status& why);
+  void RefuseRival(FramedLink* link, const Identity& peer);
+  void RefuseVersion(FramedLink* link, const Status& why);
   void JudgeRefusal();
   void Say(const std::string& line);
-  void SendTo(Link* link, FrameHeader header, const uint8_t* payload,
+  void SendTo(FramedLink* link, FrameHeader header, const uint8_t* payload,
               bool borrowed);
 
   Status Listen();
@@ -175,8 +177,7 @@ class RingNode final : private Link::Owner,
   void Tick();
   void ExpireHandshakes(int64_t now);
   int FindStuck();
-  std::unique_ptr<Link> NewLink();
-  void DropLink(std::unique_ptr<Link>* link);
+  void DropLink(std::unique_ptr<FramedLink>* link);
   void Advance();
   void NextTurn();
   void UpdateActivity();
@@ -205,8 +206,8 @@ class RingNode final : private Link::Owner,
   // No member holds work of a ring before this one.
   bool first_time() const { return proposal_ == 1; }
   bool Missing(int peer) const {
-    const Link* link = peers_[peer].link.get();
-    return peer != rank_ && (link == nullptr || link->phase != LinkPhase::kUp);
+    const FramedLink* link = peers_[peer].link.get();
+    return peer != rank_ && (link == nullptr || !link->up());
   }
 
   const RingOptions options_;
@@ -229,12 +230,13 @@ class RingNode final : private Link::Owner,
   bool told_by_other_ = false;
 
   std::vector<Peer> peers_;  // by rank; this rank's own stays empty
-  std::vector<std::unique_ptr<Link>> strangers_;  // no handshake yet
-  std::vector<std::unique_ptr<Link>> closing_;
-  std::vector<std::unique_ptr<Listener>> listeners_;
-  uv_timer_t timer_;
+  std::vector<std::unique_ptr<FramedLink>> strangers_;  // no handshake yet
+  // Closed; deleted at the next event, when no call of theirs is on the stack.
+  std::vector<std::unique_ptr<FramedLink>> dropped_;
+  std::vector<std::unique_ptr<UvListener>> listeners_;
+  uv_timer_t timer_ = {};
   uv_idle_t turn_;
-  int open_handles_ = 0;  // of the two
+  UvHandles handles_;
   bool ended_ = false;    // they are closing
   bool telling_ = false;  // after Abort, until OnTold
   int64_t start_deadline_ = 0;
