@@ -109,9 +109,11 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   int at = activity_.waiting_on;
+  int64_t moved = progress_;  // when something last changed along the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
     if (!peer.joined) return Suspect();
+    moved = std::max(moved, peer.changed);
     if (peer.activity.computing() &&
         peer.activity.sequence < activity_.sequence) {
       return Suspect();  // a slow worker is not a dead worker
@@ -120,7 +122,9 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
     if (next < 0 || next == options_.rank || next == at) break;
     at = next;
   }
-  const int64_t still = now - std::max(progress_, peers_[at].changed);
+  // One in the middle may have begun the operation just now, and the others
+  // not have heard of it yet: their standstill is then no clue.
+  const int64_t still = now - moved;
   if (still <= limit) return Suspect();
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
 }

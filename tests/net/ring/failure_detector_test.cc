@@ -170,6 +170,19 @@ TEST_F(FailureDetectorTest, AStandstillBlamesTheEndOfTheChain) {
   EXPECT_EQ(suspect.cause, Cause::kStalled);
 }
 
+// Rank 2 has just begun what this rank and the others have long waited for; of
+// rank 3, which waits for this rank, nothing new has been heard yet.
+TEST_F(FailureDetectorTest, OneThatHasJustBegunIsNoStandstill) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(3, 5, FrameType::kAllReduce, 0);
+  Says(2, 4, FrameType::kHeartbeat, -1);
+  EXPECT_EQ(Pass(10 * kTimeout).rank, -1);
+  Says(2, 5, FrameType::kAllReduce, 3);
+  EXPECT_EQ(Pass(kTimeout).rank, -1);
+  EXPECT_EQ(Pass(kTimeout).rank, 3);  // nothing has come of it
+}
+
 TEST_F(FailureDetectorTest, MovingBytesIsProgress) {
   Says(1, 5, FrameType::kAllReduce, -1);
   for (int i = 0; i < 100; ++i) {
