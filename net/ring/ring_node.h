@@ -1,16 +1,8 @@
-// RingNode: one worker of a ring, on the loop's thread.
+// RingNode: a Session on libuv.
 //
-// Internal to net/. Holds the connections to all other workers, forms them at
-// start (the higher rank connects to the lower), beats and watches hearts, and
-// carries the operations' frames. All methods are called on the loop's thread;
-// so are the owner's. States: starting -> running -> leaving -> closed, with
-// failed in between from any of the first two; or withdrawing -> leaving, of a
-// worker that cannot take part and tells the others why.
-//
-// While the ring forms for the first time an error that no wait mends (a
-// member's withdrawal, options that differ) ends the wait here and there. While
-// it forms anew the ranks hold work that only they have: such an error is told,
-// and ends the rank that has it.
+// Internal to net/. Owns what the session needs of the system: listeners, the
+// timer of its ticks, name lookups and streams. All methods are called on the
+// loop's thread, and so are the owner's.
 
 #ifndef RINGLET_NET_RING_RING_NODE_H_
 #define RINGLET_NET_RING_RING_NODE_H_
@@ -21,225 +13,73 @@
 #include <string>
 #include <vector>
 
-#include "../wire/handshake.h"
-#include "link.h"
 #include "loop.h"
-#include "membership.h"
 #include "name_lookup.h"
-#include "operations.h"
-#include "ring_collective.h"
-#include "roll_call.h"
+#include "session.h"
 #include "socket_address.h"
+#include "uv_stream.h"
 
 namespace ringlet {
 
-class RingNode final : private Link::Owner,
-                       private Listener::Owner,
-                       private Operations::Wire {
+class RingNode final : private Transport, private UvListener::Owner {
  public:
-  class Owner {
+  class Owner : public Session::Owner {
    public:
-    virtual void OnRunning() = 0;
-    virtual void OnCompleted(uint64_t sequence) = 0;
-    // Once. No memory of a call is touched from now on.
-    virtual void OnFailed(const Status& status) = 0;
-    // After Abort: what the others are told is with the kernel. After
-    // Withdraw: all have heard it, or the time is over.
-    virtual void OnTold() = 0;
-    // A line for the user.
-    virtual void OnNotice(const std::string& line) = 0;
-    // All handles are closed.
+    // After Leave: all handles are closed.
     virtual void OnClosed() = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // `hosts` are the parsed addresses, `own` those where this rank listens. The
-  // ring's generation becomes the greatest that any rank proposes.
+  // `hosts` are the parsed addresses, `own` those where this rank listens.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
            std::vector<sockaddr_storage> own, uint32_t generation, Loop* loop,
            Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 
-  // Listens and begins to connect; an error is also given to OnFailed.
+  // As Session's, at the present time.
   void Begin();
-  // Instead of Begin: tells every other rank that this one cannot take part,
-  // and why, for as long as options.start_timeout_seconds.
   void BeginWithdrawal(const Status& why);
-  // Whether the failure was another rank's news; on the loop's thread, or once
-  // that has ended.
-  bool told_by_other() const { return told_by_other_; }
-  void Start(const Call* calls, size_t count);
-  // Fails with `reason`, as of this rank, and tells every other rank. Nothing
-  // after an error.
-  void Abort(const Status& reason);
-  void SetStep(uint64_t step) { step_ = step; }
-  Waiting WaitsFor();
-  // Of the ring; 0 until it has formed.
-  uint32_t generation() const { return generation_; }
-  // Says goodbye, waits for the others to hear it, and closes everything.
-  void Leave();
+  void Start(const Call* calls, size_t count) {
+    session_.Start(calls, count, Now());
+  }
+  void Abort(const Status& reason) { session_.Abort(reason, Now()); }
+  void SetStep(uint64_t step) { session_.SetStep(step); }
+  Waiting WaitsFor() { return session_.WaitsFor(Now()); }
+  void Leave() { session_.Leave(Now()); }
+  // On the loop's thread, or once that has ended.
+  uint32_t generation() const { return session_.generation(); }
+  bool told_by_other() const { return session_.told_by_other(); }
 
  private:
-  enum class State : uint8_t {
-    kStarting,
-    kRunning,
-    kFailed,
-    kWithdrawing,
-    kLeaving
-  };
+  Status Listen() override;
+  void StopListening() override;
+  Status Resolve(int peer, bool* done,
+                 std::vector<Endpoint>* endpoints) override;
+  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
+  void TickEvery(int64_t nanos) override;
+  void AwaitTurn() override;
+  void OnLeft() override;
+  void OnConnection(UvListener* listener) override;
 
-  // One way to reach a peer.
-  struct Way {
-    sockaddr_storage address;
-    bool local;  // by the local socket
-  };
-
-  struct Peer {
-    std::unique_ptr<Link> link;          // member, or on the way to be one
-    std::unique_ptr<NameLookup> lookup;  // of its address
-    uint32_t proposal = 0;               // of the ring's generation
-    bool left = false;
-    uint64_t taken_bytes = 0;  // of the link, at the last tick
-    int stuck_ticks = 0;       // since then it takes no more
-    std::vector<Way> ways;     // to be tried in turn
-    size_t next_way = 0;       // the one before is under way, or has failed
-    std::string failed;        // of the ways tried in this turn
-    int64_t next_dial = 0;
-    int64_t backoff = 0;
-    uint64_t rival = 0;       // incarnation of one that wants its place
-    int64_t rival_since = 0;  // and is refused
-    bool told = false;        // of the withdrawal
-  };
-
-  // A worker was refused that may be one of this job: it is where it comes from
-  // the host of a missing rank.
-  struct Refusal {
-    Status why;
-    sockaddr_storage from;
-    std::unique_ptr<NameLookup> lookup;  // of that rank's address; null: none
-  };
-
-  void OnConnected(Link* link) override;
-  void OnHeard(Link* link) override;
-  Status OnHeader(Link* link, const FrameHeader& header,
-                  Landing* landing) override;
-  Status OnFrame(Link* link, const FrameHeader& header,
-                 const uint8_t* payload) override;
-  void OnTurn(Link* link) override;
-  void OnSent(Link* link, uint64_t sequence) override;
-  void OnDown(Link* link, Cause cause, const Status& why) override;
-  void OnClosed(Link* link) override;
-  void OnConnection(Listener* listener) override;
-  void OnListenerClosed(Listener* listener) override;
-  bool HasRoom(int peer) override;
-  void Send(int peer, const FrameHeader& header, const uint8_t* payload,
-            bool borrowed) override;
-
-  Status OnHello(Link* link, const FrameHeader& header, const uint8_t* payload);
-  Status OnWelcome(Link* link, const FrameHeader& header,
-                   const uint8_t* payload);
-  Status OnWithdraw(Link* link, const FrameHeader& header,
-                    const uint8_t* payload);
-  Status OnReject(Link* link, const FrameHeader& header,
-                  const uint8_t* payload);
-  void Join(int peer, uint32_t proposal);
-  void SendWithdraw(Link* link);
-  void OnAbort(Link* link, const uint8_t* payload, size_t bytes);
-  void OnGoodbye(Link* link, uint64_t completed);
-  // `told`: of kWelcome that answers kWithdraw, who hears of it from this rank.
-  void SendIdentity(Link* link, FrameType type, uint64_t told = 0);
-  // `final`: with why's code the other need not try again. `quiet`: of somebody
-  // who is no worker.
-  void Reject(Link* link, const Status& why, bool final, bool quiet = false);
-  void RefuseOther(Link* link, const Identity& peer, const Status& why);
-  void RefuseRival(Link* link, const Identity& peer);
-  void RefuseVersion(Link* link, const Status& why);
-  void JudgeRefusal();
-  void Say(const std::string& line);
-  void SendTo(Link* link, FrameHeader header, const uint8_t* payload,
-              bool borrowed);
-
-  Status Listen();
-  Status ListenTcp(const sockaddr_storage& address);
-  void ListenLocal(const sockaddr_storage& address);
-  void Dial(int peer);
-  void FindWays(int peer, const std::vector<sockaddr_storage>& addresses);
-  void Redial(int peer, const std::string& why);
-  void CheckFormed();
-  void TickStart(int64_t now, const Membership::Suspect& suspect);
-  void TickWithdrawal(int64_t now);
-  void Tick();
-  void ExpireHandshakes(int64_t now);
-  int FindStuck();
-  std::unique_ptr<Link> NewLink();
-  void DropLink(std::unique_ptr<Link>* link);
-  void Advance();
-  void NextTurn();
-  void UpdateActivity();
-  // Tells the others, where the ring had formed. `origin` is the rank that
-  // gave up of its own accord, -1 where it is nobody's decision.
-  void Fail(const Status& status, int origin = -1);
-  Status FailedAt(int origin, const Status& reason) const;
-  void CheckTold();
-  void CheckClosed();
-  int64_t Now() const { return static_cast<int64_t>(uv_hrtime()); }
-  // Of another ring. Where one end's ring has formed already and the other's
-  // has not, both mean the same one.
-  bool stale(const FrameHeader& header) const {
-    const bool operation =
-        IsData(header.type) || header.type == FrameType::kReady;
-    return generation_ != 0 && header.generation != generation_ &&
-           (header.generation != 0 || operation);
-  }
-  bool live() const {
-    return state_ == State::kStarting || state_ == State::kRunning;
-  }
-  // Forms connections.
-  bool meets() const {
-    return state_ == State::kStarting || state_ == State::kWithdrawing;
-  }
-  // No member holds work of a ring before this one.
-  bool first_time() const { return proposal_ == 1; }
-  bool Missing(int peer) const {
-    const Link* link = peers_[peer].link.get();
-    return peer != rank_ && (link == nullptr || link->phase != LinkPhase::kUp);
-  }
+  bool MakeTimers();
+  UvListener* NewListener();
+  Status ListenError(const Status& why) const;
+  static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
   const std::vector<sockaddr_storage> own_;
-  Loop* const loop_;
   Owner* const owner_;
-  const int rank_;
-  const int size_;
-  Identity identity_;
-  State state_ = State::kStarting;
-  const uint32_t proposal_;  // of a generation
-  uint32_t generation_ = 0;
-  uint64_t step_ = 0;
-  uint64_t stale_frames_ = 0;  // of another generation, dropped
-  uint64_t completed_ = 0;
-  RollCall roll_;
-  Refusal refusal_;
-  Status withdrawal_;  // why
-  bool told_by_other_ = false;
-
-  std::vector<Peer> peers_;  // by rank; this rank's own stays empty
-  std::vector<std::unique_ptr<Link>> strangers_;  // no handshake yet
-  std::vector<std::unique_ptr<Link>> closing_;
-  std::vector<std::unique_ptr<Listener>> listeners_;
+  UvHandles handles_;
+  std::vector<std::unique_ptr<NameLookup>> lookups_;  // by rank; null: none
+  std::vector<std::unique_ptr<UvListener>> listeners_;
   uv_timer_t timer_;
   uv_idle_t turn_;
-  int open_handles_ = 0;  // of the two
-  bool ended_ = false;    // they are closing
-  bool telling_ = false;  // after Abort, until OnTold
-  int64_t start_deadline_ = 0;
-  int64_t leave_deadline_ = 0;
-  Membership membership_;
-  Operations operations_;
+  bool timers_ = false;  // the two are there
+  Session session_;
 };
 
 }  // namespace ringlet

@@ -190,6 +190,23 @@ Status CheckPeer(const Identity& self, const Identity& peer,
   return Status();
 }
 
+bool PhaseMayFollow(LinkPhase from, LinkPhase to) {
+  switch (to) {
+    case LinkPhase::kConnecting:
+    case LinkPhase::kAwaitHello:
+      return false;
+    case LinkPhase::kAwaitWelcome:
+      return from == LinkPhase::kConnecting || from == LinkPhase::kAwaitHello;
+    case LinkPhase::kUp:
+      return from == LinkPhase::kAwaitWelcome || from == LinkPhase::kAwaitHello;
+    case LinkPhase::kLeft:
+      return from == LinkPhase::kUp;
+    case LinkPhase::kClosed:
+      return from != LinkPhase::kClosed;
+  }
+  return false;
+}
+
 bool FrameIsLegal(LinkPhase phase, FrameType type) {
   switch (phase) {
     case LinkPhase::kConnecting:

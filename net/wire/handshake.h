@@ -82,9 +82,10 @@ Status CheckMember(const Identity& self, const Identity& peer);
 // The Code that a byte from the wire stands for; kInternal where it is none.
 Code CodeOf(uint64_t value);
 
-// The life of a link. What may follow: kConnecting -> kAwaitWelcome -> kUp for
-// the side that connects, kAwaitHello -> kUp for the one that listens, then
-// kLeft after a goodbye; kClosed from everywhere.
+// The life of a link. kConnecting -> kAwaitWelcome -> kUp is that of the side
+// that connects, kAwaitHello -> kUp of the one that listens; that goes to
+// kAwaitWelcome where it answers a hello with its own withdrawal. Then kLeft
+// after a goodbye; kClosed from everywhere.
 enum class LinkPhase : uint8_t {
   kConnecting,    // no byte may come
   kAwaitWelcome,  // kHello or kWithdraw was sent
@@ -93,6 +94,7 @@ enum class LinkPhase : uint8_t {
   kLeft,          // said goodbye: no byte may come
   kClosed,
 };
+bool PhaseMayFollow(LinkPhase from, LinkPhase to);
 // The (phase x type) table of what may arrive.
 bool FrameIsLegal(LinkPhase phase, FrameType type);
 

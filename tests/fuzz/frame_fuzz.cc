@@ -12,8 +12,8 @@
 
 #include "core/base/check.h"
 #include "core/base/crc32c.h"
-#include "net/ring/membership.h"
-#include "net/ring/operations.h"
+#include "net/ring/collective_schedule.h"
+#include "net/ring/failure_detector.h"
 #include "net/wire/frame.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
@@ -22,9 +22,10 @@ namespace {
 
 using namespace ringlet;  // NOLINT: a test program of its own
 
-class NoWire final : public Operations::Wire {
+class NoWire final : public CollectiveSchedule::Wire {
  public:
-  bool HasRoom(int) override { return true; }
+  bool HasRoom(int) const override { return true; }
+  void AwaitRoom(int) override {}
   void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
 };
 
@@ -32,7 +33,7 @@ class NoWire final : public Operations::Wire {
 class Receiver final : public FrameReader::Sink {
  public:
   explicit Receiver(WireDtype dtype)
-      : operations_(1, 3, Algorithm::kAuto, dtype, &wire_) {
+      : schedule_(1, 3, Algorithm::kAuto, dtype, &wire_) {
     const uint64_t sizes[] = {40, 100000, 0, 9000, 70001, 12};
     const FrameType types[] = {FrameType::kAllReduce, FrameType::kAllReduce,
                                FrameType::kBarrier,   FrameType::kAllGather,
@@ -40,9 +41,9 @@ class Receiver final : public FrameReader::Sink {
     for (int i = 0; i < 6; ++i) {
       const bool gathers = types[i] == FrameType::kAllGather;
       vectors_.emplace_back(sizes[i] * (gathers ? 3 : 1));
-      operations_.Start({types[i], vectors_.back().data(), sizes[i], 0});
+      schedule_.Start({types[i], vectors_.back().data(), sizes[i], 0});
     }
-    RINGLET_CHECK(operations_.Progress().ok());
+    RINGLET_CHECK(schedule_.Progress().ok());
   }
 
   Status OnHeader(const FrameHeader& header, Landing* landing) override {
@@ -51,7 +52,7 @@ class Receiver final : public FrameReader::Sink {
     EncodeHeader(header, bytes);
     RINGLET_CHECK(DecodeHeader(bytes, &again).ok());
     if (IsData(header.type) || header.type == FrameType::kReady) {
-      return operations_.OnHeader(header.source % 2 * 2, header, landing);
+      return schedule_.OnHeader(header.source % 2 * 2, header, landing);
     }
     landing->mode = Landing::kKeep;
     return Status();
@@ -61,8 +62,8 @@ class Receiver final : public FrameReader::Sink {
     const size_t bytes = header.payload_bytes;
     if (IsData(header.type) || header.type == FrameType::kReady) {
       RINGLET_RETURN_IF_ERROR(
-          operations_.OnFrame(header.source % 2 * 2, header, payload));
-      return operations_.Progress();
+          schedule_.OnFrame(header.source % 2 * 2, header, payload));
+      return schedule_.Progress();
     }
     if (header.type == FrameType::kHeartbeat) {
       Activity activity;
@@ -78,7 +79,7 @@ class Receiver final : public FrameReader::Sink {
  private:
   NoWire wire_;
   std::vector<std::vector<uint8_t>> vectors_;
-  Operations operations_;
+  CollectiveSchedule schedule_;
 };
 
 Status Feed(FrameReader* reader, const uint8_t* data, size_t bytes) {

@@ -1,4 +1,4 @@
-#include "net/ring/link.h"
+#include "net/ring/framed_link.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -9,26 +9,29 @@
 #include <memory>
 #include <vector>
 
+#include "net/ring/uv_stream.h"
+
 namespace ringlet {
 namespace {
 
 // Owns one link and waits for what it tells.
-class Waiter final : public Link::Owner {
+class Waiter final : public FramedLink::Owner {
  public:
-  void OnConnected(Link*) override { connected.set_value(); }
-  void OnHeard(Link*) override {}
-  Status OnHeader(Link*, const FrameHeader&, Landing*) override {
+  void OnConnected(FramedLink*, int64_t) override { connected.set_value(); }
+  void OnHeard(FramedLink*, int64_t) override {}
+  Status OnHeader(FramedLink*, const FrameHeader&, Landing*) override {
     return Status();
   }
-  Status OnFrame(Link*, const FrameHeader&, const uint8_t*) override {
+  Status OnFrame(FramedLink*, const FrameHeader&, const uint8_t*) override {
     return Status();
   }
-  void OnTurn(Link*) override {}
-  void OnSent(Link*, uint64_t) override {}
-  void OnDown(Link* link, Cause, const Status&) override { link->Close(); }
-  void OnClosed(Link*) override { closed.set_value(); }
+  void OnTurn(FramedLink*, int64_t) override {}
+  void OnSent(FramedLink*, uint64_t) override {}
+  void OnDown(FramedLink* link, Cause, const Status&, int64_t) override {
+    link->Close();
+  }
 
-  std::promise<void> connected, closed;
+  std::promise<void> connected;
 };
 
 // A socket that listens on the loopback, and one that a link connected to it.
@@ -87,13 +90,20 @@ TEST(LinkTest, NothingOfAnOperationFollowsAFrameThatWasDropped) {
   Waiter waiter;
   std::unique_ptr<Loop> loop;
   ASSERT_TRUE(Loop::Open(&loop).ok());
-  Link link(loop.get(), &waiter);
+  UvHandles handles(loop.get());
+  std::unique_ptr<FramedLink> made;
   loop->Post([&] {
-    EXPECT_TRUE(
-        link.ConnectTcp(reinterpret_cast<sockaddr*>(&ends.address)).ok());
+    StreamPtr stream;
+    EXPECT_TRUE(UvStream::ConnectTcp(&handles,
+                                     reinterpret_cast<sockaddr*>(&ends.address),
+                                     &stream)
+                    .ok());
+    made = std::make_unique<FramedLink>(std::move(stream),
+                                        LinkPhase::kConnecting, &waiter);
   });
   ends.accepted = accept(ends.listener, nullptr, nullptr);
   waiter.connected.get_future().wait();
+  FramedLink& link = *made;
 
   const std::vector<uint8_t> bulk(kSegmentBytes, 7);
   std::promise<uint64_t> sent;
@@ -116,8 +126,12 @@ TEST(LinkTest, NothingOfAnOperationFollowsAFrameThatWasDropped) {
   const std::vector<uint64_t> sequences = SequencesBeforeAbort(ends);
   for (size_t i = 0; i < sequences.size(); ++i) EXPECT_EQ(sequences[i], i);
   EXPECT_LE(sequences.size(), all - 2);
-  loop->Post([&] { link.Close(); });
-  waiter.closed.get_future().wait();
+  std::promise<void> closed;
+  loop->Post([&] {
+    link.Close();
+    handles.WhenAllClosed([&] { closed.set_value(); });
+  });
+  closed.get_future().wait();
 }
 
 }  // namespace

@@ -26,7 +26,7 @@
 #include "core/base/message.h"
 #include "net/cluster/own_addresses.h"
 #include "net/launch/local_ports.h"
-#include "net/ring/membership.h"
+#include "net/ring/failure_detector.h"
 #include "net/ring/name_lookup.h"
 #include "net/ring/socket_address.h"
 #include "net/wire/handshake.h"
@@ -1572,7 +1572,7 @@ TEST(RingCollectiveTest, ANameThatIsNotThereIsNamed) {
 }
 
 TEST(RingCollectiveTest, MayBeDestroyedWithOperationsInFlight) {
-  // Operations in flight use the memory until their ring is destroyed.
+  // CollectiveSchedule in flight use the memory until their ring is destroyed.
   std::vector<std::vector<float>> spans(3, std::vector<float>(500000));
   RunRing(3, [&](Collective* ring) {
     std::vector<float>& v = spans[static_cast<size_t>(ring->rank())];

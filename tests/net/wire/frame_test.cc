@@ -11,7 +11,7 @@
 #include "../../support/temp_folder.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
-#include "net/ring/membership.h"
+#include "net/ring/failure_detector.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
 

@@ -1,4 +1,4 @@
-#include "net/ring/ring_schedule.h"
+#include "net/ring/collective_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ void ExpectSums(const Algorithm& algorithm, int size, int64_t n) {
   }
 }
 
-TEST(RingScheduleTest, BlocksCoverEveryLengthOnce) {
+TEST(CollectiveStepsTest, BlocksCoverEveryLengthOnce) {
   for (int size = 1; size <= 9; ++size) {
     for (int64_t n = 0; n <= 1000; ++n) {
       int64_t at = 0;
@@ -105,13 +105,13 @@ TEST(RingScheduleTest, BlocksCoverEveryLengthOnce) {
   }
 }
 
-TEST(RingScheduleTest, RingSumsEveryLengthInEveryWorld) {
+TEST(CollectiveStepsTest, RingSumsEveryLengthInEveryWorld) {
   for (int size = 1; size <= 9; ++size) {
     for (int64_t n = 1; n <= 1000; ++n) ExpectSums(RingAllReduce, size, n);
   }
 }
 
-TEST(RingScheduleTest, RingMovesNoMoreThanItMust) {
+TEST(CollectiveStepsTest, RingMovesNoMoreThanItMust) {
   std::vector<Step> steps;
   RingAllReduce(2, 5, 1000, &steps);
   int64_t moved = 0;
@@ -119,7 +119,7 @@ TEST(RingScheduleTest, RingMovesNoMoreThanItMust) {
   EXPECT_EQ(moved, 2 * 4 * 1000 / 5);
 }
 
-TEST(RingScheduleTest, DoublingSumsEveryLengthInEveryWorld) {
+TEST(CollectiveStepsTest, DoublingSumsEveryLengthInEveryWorld) {
   const Algorithm whole = [](int rank, int size, int64_t n,
                              std::vector<Step>* out) {
     DoublingAllReduce(rank, size, n, 2048, out);
@@ -136,7 +136,7 @@ TEST(RingScheduleTest, DoublingSumsEveryLengthInEveryWorld) {
   }
 }
 
-TEST(RingScheduleTest, DoublingTakesLogarithmicallyManySteps) {
+TEST(CollectiveStepsTest, DoublingTakesLogarithmicallyManySteps) {
   std::vector<Step> steps;
   DoublingAllReduce(3, 8, 1, 2048, &steps);
   EXPECT_EQ(steps.size(), 3u);
@@ -158,7 +158,7 @@ void ExpectGathered(const Algorithm& algorithm, int size, int64_t n) {
   }
 }
 
-TEST(RingScheduleTest, AllGatherBringsEveryPartToEveryRank) {
+TEST(CollectiveStepsTest, AllGatherBringsEveryPartToEveryRank) {
   for (int size = 1; size <= 9; ++size) {
     for (int64_t n = 1; n <= 40; ++n) {
       ExpectGathered(RingAllGather, size, n);
@@ -168,7 +168,7 @@ TEST(RingScheduleTest, AllGatherBringsEveryPartToEveryRank) {
   }
 }
 
-TEST(RingScheduleTest, BroadcastReachesEveryRankFromEveryRoot) {
+TEST(CollectiveStepsTest, BroadcastReachesEveryRankFromEveryRoot) {
   for (int size = 1; size <= 9; ++size) {
     for (int root = 0; root < size; ++root) {
       std::vector<std::vector<Step>> lists(size);

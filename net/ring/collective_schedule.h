@@ -14,8 +14,8 @@
 // Every frame of an operation says what its sender was asked to do (type, root,
 // bytes), and the receiver compares.
 
-#ifndef RINGLET_NET_RING_OPERATIONS_H_
-#define RINGLET_NET_RING_OPERATIONS_H_
+#ifndef RINGLET_NET_RING_COLLECTIVE_SCHEDULE_H_
+#define RINGLET_NET_RING_COLLECTIVE_SCHEDULE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -23,26 +23,18 @@
 
 #include "../wire/frame.h"
 #include "../wire/frame_reader.h"
-#include "ring_schedule.h"
+#include "collective_plan.h"
 
 namespace ringlet {
 
-// What a rank was asked to do.
-struct Call {
-  FrameType type = FrameType::kBarrier;
-  uint8_t* data = nullptr;  // the whole vector, in and out
-  uint64_t bytes = 0;       // all-gather: of one rank's part
-  int root = 0;
-};
-
-enum class Algorithm : uint8_t { kAuto, kRing, kTree };
-
-class Operations {
+class CollectiveSchedule {
  public:
   class Wire {
    public:
     // Whether a borrowed frame for this peer finds room in its queue.
-    virtual bool HasRoom(int peer) = 0;
+    virtual bool HasRoom(int peer) const = 0;
+    // A frame waits for that room: Progress is to be called once it is there.
+    virtual void AwaitRoom(int peer) = 0;
     // The header lacks source, destination, generation, step and checksum.
     // A borrowed payload stays valid until OnSent or Clear; any other is at
     // most kEagerBytes and copied.
@@ -57,8 +49,8 @@ class Operations {
   static constexpr int kWindow = 4;
 
   // Floats of all-reduces by ring, beyond kEagerBytes, travel as `dtype`.
-  Operations(int rank, int size, Algorithm algorithm, WireDtype dtype,
-             Wire* wire);
+  CollectiveSchedule(int rank, int size, Algorithm algorithm, WireDtype dtype,
+                     Wire* wire);
 
   void Start(const Call& call);
   // Forgets everything: no memory of a call is touched any more.
@@ -95,18 +87,13 @@ class Operations {
   struct Operation {
     Call call;
     uint64_t sequence = 0;
-    size_t element_bytes = 1;
-    WireDtype dtype = WireDtype::kFloat32;
-    bool needs_ready = false;
-    std::vector<Step> steps;
-    std::vector<int> after;  // for each step the receive it goes after
-    size_t send_step = 0;    // next to send
+    CollectivePlan plan;
+    size_t send_step = 0;  // next to send
     int64_t send_segment = 0;
     size_t receive_step = 0;  // next to receive
     int64_t receive_segment = 0;
     int unsent = 0;  // borrowed frames not yet written
     std::vector<uint32_t> chunks_to, chunks_from;  // by peer
-    bool packed() const { return dtype != WireDtype::kFloat32; }
   };
   // What a peer said before this rank was there.
   struct Early {
@@ -124,21 +111,16 @@ class Operations {
     return early_[peer * kSlots + sequence % kSlots];
   }
   Status Activate();
-  void Plan(Operation* op);
   void SkipIdleSteps(Operation* op);
-  Status Compare(const Operation& op, int peer, const FrameHeader& theirs);
-  bool Expects(const Operation& op, int peer) const;
-  // Bytes of an element on the wire.
-  static size_t WireBytesOf(const Operation& op) {
-    return op.packed() ? WireBytes(op.dtype) : op.element_bytes;
+  Status Compare(const Operation& op, int peer,
+                 const FrameHeader& theirs) const {
+    return CompareCalls(op.call, op.sequence, rank_, peer, theirs);
   }
-  Slice SegmentOf(const Operation& op, const Slice& slice,
-                  int64_t segment) const;
-  int64_t Segments(const Operation& op, const Slice& slice) const;
+  bool Expects(const Operation& op, int peer) const;
   Status CheckExpected(const Operation& op, int peer,
                        const FrameHeader& header) const;
   void Received(Operation* op, int peer);
-  bool MaySend(const Operation& op);
+  bool HasToSend(const Operation& op) const;
   int FirstUnready(const Operation& op) const;
   void SendOne(Operation* op);
   Status TakeEarly(Operation* op, bool* moved);
@@ -146,8 +128,7 @@ class Operations {
 
   const int rank_;
   const int size_;
-  const Algorithm algorithm_;
-  const WireDtype dtype_;
+  const PlanOptions options_;
   Wire* const wire_;
   uint64_t started_ = 0;    // sequence of the last call
   uint64_t completed_ = 0;  // operations completed; the next is the oldest
@@ -166,4 +147,4 @@ class Operations {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_OPERATIONS_H_
+#endif  // RINGLET_NET_RING_COLLECTIVE_SCHEDULE_H_

@@ -1,4 +1,4 @@
-// Membership: who is still there, and whose fault a standstill is.
+// FailureDetector: who is still there, and whose fault a standstill is.
 //
 // Internal to net/. Pure: time comes in as an argument, in nanoseconds of a
 // monotonic clock. One knob, the timeout T. Every member says something at
@@ -9,14 +9,15 @@
 // the one that is cut off: where it can still be heard, it says so before they
 // look for a culprit of the standstill.
 
-#ifndef RINGLET_NET_RING_MEMBERSHIP_H_
-#define RINGLET_NET_RING_MEMBERSHIP_H_
+#ifndef RINGLET_NET_RING_FAILURE_DETECTOR_H_
+#define RINGLET_NET_RING_FAILURE_DETECTOR_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "../wire/frame.h"
+#include "../wire/heartbeat.h"
+#include "wait_report.h"
 
 namespace ringlet {
 
@@ -34,68 +35,14 @@ enum class Cause : uint8_t {
 };
 const char* CauseName(Cause cause);
 
-// What a worker is doing: the content of a heartbeat.
-struct Activity {
-  uint64_t step = 0;      // training step
-  uint64_t sequence = 0;  // operation waited for, or the last one completed
-  FrameType type = FrameType::kHeartbeat;  // of the operation waited for;
-                                           // kHeartbeat: none, it computes
-  int waiting_on = -1;                     // rank, or -1
-  bool computing() const { return type == FrameType::kHeartbeat; }
-};
-
-// For whom this worker waits: the chain of those who wait for one another,
-// with what each said last.
-struct Waiting {
-  struct Other {
-    int rank = -1;
-    Activity activity;
-    double seconds = 0;  // since it said something else
-  };
-  int rank = -1;  // this worker
-  Activity activity;
-  std::vector<Other> chain;  // empty: for the network alone
-};
-// "rank 0 has waited 5 s in operation 53 (all-reduce), step 17, for rank 2
-// (10.0.0.3:7000), which has computed for 6 s, step 17, after operation 52".
-// Of a longer chain the first and the last.
-std::string WaitText(const Waiting& waiting, double seconds,
-                     const std::vector<std::string>& addresses);
-
-// When a wait is spoken of: after T, and then at twice the distance each time,
-// at most a minute or T.
-class Reminder {
- public:
-  explicit Reminder(double timeout_seconds)
-      : most_(timeout_seconds > 60 ? timeout_seconds : 60),
-        distance_(timeout_seconds),
-        next_(timeout_seconds) {}
-  double next() const { return next_; }  // seconds since the wait began
-  void Said() {
-    next_ += distance_;
-    distance_ = 2 * distance_ < most_ ? 2 * distance_ : most_;
-  }
-
- private:
-  const double most_;
-  double distance_;
-  double next_;
-};
-
-constexpr size_t kHeartbeatBytes = 4;
-void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
-                     uint8_t* payload);
-Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
-                       int size, Activity* out);
-
-class Membership {
+class FailureDetector {
  public:
   struct Options {
     int rank = 0;
     int64_t timeout_nanos = 5000000000;
     std::vector<std::string> addresses;  // by rank
   };
-  Membership(Options options, int64_t now);
+  FailureDetector(Options options, int64_t now);
 
   // Times between two calls of Tick.
   int64_t tick_nanos() const { return options_.timeout_nanos / 8; }
@@ -154,4 +101,4 @@ class Membership {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_MEMBERSHIP_H_
+#endif  // RINGLET_NET_RING_FAILURE_DETECTOR_H_

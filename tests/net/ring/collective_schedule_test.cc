@@ -1,7 +1,7 @@
 // The operations of all ranks in one thread, over a wire in memory that
 // delivers in any order the links allow.
 
-#include "net/ring/operations.h"
+#include "net/ring/collective_schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -28,8 +28,8 @@ class Network {
         links_(size * size) {
     for (int r = 0; r < size; ++r) {
       ends_.push_back(std::make_unique<End>(this, r));
-      ranks_.push_back(std::make_unique<Operations>(r, size, algorithm, dtype,
-                                                    ends_.back().get()));
+      ranks_.push_back(std::make_unique<CollectiveSchedule>(
+          r, size, algorithm, dtype, ends_.back().get()));
     }
     for (int i = 0; i < size * size; ++i) {
       sinks_.push_back(std::make_unique<Sink>(this, i / size, i % size));
@@ -39,8 +39,8 @@ class Network {
 
   // Another process takes rank r's place, as while a ring forms.
   void Replace(int r) {
-    ranks_[r] = std::make_unique<Operations>(r, size_, algorithm_, dtype_,
-                                             ends_[r].get());
+    ranks_[r] = std::make_unique<CollectiveSchedule>(r, size_, algorithm_,
+                                                     dtype_, ends_[r].get());
     for (int i = 0; i < size_ * size_; ++i) {
       if (i / size_ != r && i % size_ != r) continue;
       links_[i] = Link();
@@ -51,7 +51,7 @@ class Network {
     }
   }
 
-  Operations* rank(int r) { return ranks_[r].get(); }
+  CollectiveSchedule* rank(int r) { return ranks_[r].get(); }
   uint64_t payload_bytes() const { return payload_bytes_; }
 
   Status Start(int r, const Call& call) {
@@ -100,10 +100,11 @@ class Network {
     std::deque<Frame> frames;   // queued at the sender
     std::deque<uint8_t> bytes;  // on the wire
   };
-  class End final : public Operations::Wire {
+  class End final : public CollectiveSchedule::Wire {
    public:
     End(Network* network, int rank) : network_(network), rank_(rank) {}
-    bool HasRoom(int peer) override {
+    void AwaitRoom(int) override {}
+    bool HasRoom(int peer) const override {
       return network_->links_[rank_ * network_->size_ + peer].frames.size() < 3;
     }
     void Send(int peer, const FrameHeader& header, const uint8_t* payload,
@@ -159,7 +160,7 @@ class Network {
   uint64_t payload_bytes_ = 0;
   std::vector<Link> links_;
   std::vector<std::unique_ptr<End>> ends_;
-  std::vector<std::unique_ptr<Operations>> ranks_;
+  std::vector<std::unique_ptr<CollectiveSchedule>> ranks_;
   std::vector<std::unique_ptr<Sink>> sinks_;
   std::vector<std::unique_ptr<FrameReader>> readers_;
 };
@@ -265,7 +266,7 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
   }
 }
 
-TEST(OperationsTest, AnyTimingGivesTheSameResults) {
+TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResults) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     for (int size = 2; size <= 6; ++size) {
       PlayHistory(size, Algorithm::kAuto, seed);
@@ -273,7 +274,7 @@ TEST(OperationsTest, AnyTimingGivesTheSameResults) {
   }
 }
 
-TEST(OperationsTest, AnyTimingGivesTheSameResultsByRing) {
+TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResultsByRing) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     for (int size = 2; size <= 5; ++size) {
       PlayHistory(size, Algorithm::kRing, seed);
@@ -281,7 +282,7 @@ TEST(OperationsTest, AnyTimingGivesTheSameResultsByRing) {
   }
 }
 
-TEST(OperationsTest, AnyTimingGivesTheSameResultsByTree) {
+TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResultsByTree) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     for (int size = 2; size <= 5; ++size) {
       PlayHistory(size, Algorithm::kTree, seed);
@@ -292,7 +293,7 @@ TEST(OperationsTest, AnyTimingGivesTheSameResultsByTree) {
 // A worker that was killed after it had begun the first operation, and started
 // again before the others' ring had formed: what the first one sent is not the
 // second one's.
-TEST(OperationsTest, WhatAReplacedProcessSentIsDropped) {
+TEST(CollectiveScheduleTest, WhatAReplacedProcessSentIsDropped) {
   for (int size = 2; size <= 5; ++size) {
     for (int replaced = 0; replaced < size; ++replaced) {
       Network network(size, Algorithm::kAuto, WireDtype::kFloat32, 1);
@@ -331,9 +332,10 @@ TEST(OperationsTest, WhatAReplacedProcessSentIsDropped) {
 }
 
 // A wire that swallows everything.
-class Void final : public Operations::Wire {
+class Void final : public CollectiveSchedule::Wire {
  public:
-  bool HasRoom(int) override { return true; }
+  bool HasRoom(int) const override { return true; }
+  void AwaitRoom(int) override {}
   void Send(int, const FrameHeader&, const uint8_t*, bool) override {}
 };
 
@@ -346,7 +348,7 @@ FrameHeader DataFrame(uint64_t sequence, uint32_t bytes, uint64_t total) {
   return header;
 }
 
-TEST(OperationsTest, AnyTimingGivesTheSameResultsInHalfPrecision) {
+TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResultsInHalfPrecision) {
   for (const WireDtype dtype : {WireDtype::kBfloat16, WireDtype::kFloat16}) {
     for (int size = 1; size <= 5; ++size) {
       for (uint32_t seed = 0; seed < 6; ++seed) {
@@ -378,7 +380,7 @@ uint64_t MovedBytes(int size, size_t count, WireDtype dtype) {
   return network.payload_bytes();
 }
 
-TEST(OperationsTest, HalfPrecisionHalvesTheBytesOfLongVectors) {
+TEST(CollectiveScheduleTest, HalfPrecisionHalvesTheBytesOfLongVectors) {
   for (int size = 2; size <= 5; ++size) {
     const uint64_t ring = 2 * (size - 1) * 4;  // of all ranks, per element
     EXPECT_EQ(MovedBytes(size, 100001, WireDtype::kFloat32), ring * 100001);
@@ -390,9 +392,9 @@ TEST(OperationsTest, HalfPrecisionHalvesTheBytesOfLongVectors) {
   }
 }
 
-TEST(OperationsTest, FramesThatNobodyExpectsAreRejected) {
+TEST(CollectiveScheduleTest, FramesThatNobodyExpectsAreRejected) {
   Void wire;
-  Operations rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
   Landing landing;
   const auto code = [&](const FrameHeader& header) {
     return rank.OnHeader(1, header, &landing).code();
@@ -423,9 +425,9 @@ TEST(OperationsTest, FramesThatNobodyExpectsAreRejected) {
   EXPECT_EQ(code(bad), Code::kInvalidArgument);
 }
 
-TEST(OperationsTest, ASecondEarlyFrameIsRejected) {
+TEST(CollectiveScheduleTest, ASecondEarlyFrameIsRejected) {
   Void wire;
-  Operations rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
   Landing landing;
   const uint8_t payload[4] = {};
   ASSERT_TRUE(rank.OnHeader(1, DataFrame(1, 4, 4), &landing).ok());

@@ -1,4 +1,4 @@
-#include "net/ring/membership.h"
+#include "net/ring/failure_detector.h"
 
 #include <gtest/gtest.h>
 
@@ -12,20 +12,20 @@ constexpr int64_t kMs = 1000000;
 constexpr int64_t kTimeout = 1000 * kMs;
 
 // Rank 0 of four, timeout 1 s, ticks when told.
-class MembershipTest : public testing::Test {
+class FailureDetectorTest : public testing::Test {
  protected:
-  MembershipTest() : members_(OptionsOf(), now_) {
+  FailureDetectorTest() : members_(OptionsOf(), now_) {
     for (int r = 1; r < 4; ++r) members_.Joined(r, now_);
   }
-  static Membership::Options OptionsOf() {
-    Membership::Options options;
+  static FailureDetector::Options OptionsOf() {
+    FailureDetector::Options options;
     options.timeout_nanos = kTimeout;
     options.addresses = {"a:1", "b:2", "c:3", "d:4"};
     return options;
   }
 
   // Time passes; all but `silent` are heard from at every tick.
-  Membership::Suspect Pass(int64_t nanos, int silent = -1) {
+  FailureDetector::Suspect Pass(int64_t nanos, int silent = -1) {
     const int64_t end = now_ + nanos;
     while (now_ < end) {
       now_ += members_.tick_nanos();
@@ -33,11 +33,11 @@ class MembershipTest : public testing::Test {
         if (r != silent) members_.Heard(r, now_);
       }
       bool beat = false;
-      const Membership::Suspect suspect = members_.Tick(now_, &beat);
+      const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
       beats_ += beat;
       if (suspect.rank >= 0) return suspect;
     }
-    return Membership::Suspect();
+    return FailureDetector::Suspect();
   }
 
   void WaitOn(int rank, uint64_t sequence = 5, uint64_t moved = 0) {
@@ -58,46 +58,46 @@ class MembershipTest : public testing::Test {
 
   int64_t now_ = 5000 * kMs;
   int beats_ = 0;
-  Membership members_;
+  FailureDetector members_;
 };
 
-TEST_F(MembershipTest, NobodyIsSuspectedWhileAllAreHeard) {
+TEST_F(FailureDetectorTest, NobodyIsSuspectedWhileAllAreHeard) {
   EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
 }
 
-TEST_F(MembershipTest, HeartbeatsAreDueEveryQuarterOfTheTimeout) {
+TEST_F(FailureDetectorTest, HeartbeatsAreDueEveryQuarterOfTheTimeout) {
   Pass(10 * kTimeout);
   EXPECT_EQ(beats_, 40);
 }
 
-TEST_F(MembershipTest, SilenceLongerThanTheTimeoutMakesASuspect) {
+TEST_F(FailureDetectorTest, SilenceLongerThanTheTimeoutMakesASuspect) {
   const int64_t start = now_;
-  const Membership::Suspect suspect = Pass(10 * kTimeout, 2);
+  const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
   EXPECT_EQ(suspect.rank, 2);
   EXPECT_EQ(suspect.cause, Cause::kSilent);
   EXPECT_GT(now_ - start, kTimeout);
   EXPECT_LE(now_ - start, kTimeout + members_.tick_nanos());
 }
 
-TEST_F(MembershipTest, OneThatIsGoneIsNotWatched) {
+TEST_F(FailureDetectorTest, OneThatIsGoneIsNotWatched) {
   members_.Gone(2);
   EXPECT_EQ(Pass(10 * kTimeout, 2).rank, -1);
 }
 
-TEST_F(MembershipTest, TheLongestSilenceIsNamed) {
+TEST_F(FailureDetectorTest, TheLongestSilenceIsNamed) {
   EXPECT_EQ(Pass(kTimeout * 3 / 4, 2).rank, -1);
   // From here on nobody is heard: rank 2 was silent first, by far.
   bool beat;
   for (;;) {
     now_ += members_.tick_nanos();
-    const Membership::Suspect suspect = members_.Tick(now_, &beat);
+    const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
     if (suspect.rank < 0) continue;
     EXPECT_EQ(suspect.rank, 2);
     break;
   }
 }
 
-TEST_F(MembershipTest, AWorkerThatHearsNobodyBlamesItself) {
+TEST_F(FailureDetectorTest, AWorkerThatHearsNobodyBlamesItself) {
   // The last heartbeats came up to a quarter of the timeout apart.
   bool beat;
   for (int r : {3, 1, 2}) {
@@ -106,7 +106,7 @@ TEST_F(MembershipTest, AWorkerThatHearsNobodyBlamesItself) {
     EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
   }
   const int64_t start = now_;
-  Membership::Suspect suspect;
+  FailureDetector::Suspect suspect;
   while (suspect.rank < 0) {
     now_ += members_.tick_nanos();
     suspect = members_.Tick(now_, &beat);
@@ -116,15 +116,15 @@ TEST_F(MembershipTest, AWorkerThatHearsNobodyBlamesItself) {
   EXPECT_LE(now_ - start, kTimeout);
 }
 
-TEST_F(MembershipTest, TheOnlyOtherWorkerIsBlamedForItsSilence) {
+TEST_F(FailureDetectorTest, TheOnlyOtherWorkerIsBlamedForItsSilence) {
   members_.Gone(1);
   members_.Gone(3);
-  const Membership::Suspect suspect = Pass(10 * kTimeout, 2);
+  const FailureDetector::Suspect suspect = Pass(10 * kTimeout, 2);
   EXPECT_EQ(suspect.rank, 2);
   EXPECT_EQ(suspect.cause, Cause::kSilent);
 }
 
-TEST_F(MembershipTest, AStandstillIsBlamedAfterSilenceWouldBe) {
+TEST_F(FailureDetectorTest, AStandstillIsBlamedAfterSilenceWouldBe) {
   WaitOn(1, 5);
   Says(1, 5, FrameType::kAllReduce, 0);
   const int64_t start = now_;
@@ -134,7 +134,7 @@ TEST_F(MembershipTest, AStandstillIsBlamedAfterSilenceWouldBe) {
   EXPECT_LE(now_ - start, kTimeout * 7 / 4);
 }
 
-TEST_F(MembershipTest, ATickALittleEarlyIsInTimeForAHeartbeat) {
+TEST_F(FailureDetectorTest, ATickALittleEarlyIsInTimeForAHeartbeat) {
   int beats = 0;
   for (int i = 0; i < 80; ++i) {
     now_ += members_.tick_nanos() + (i % 2 == 0 ? kMs : -2 * kMs);
@@ -146,13 +146,13 @@ TEST_F(MembershipTest, ATickALittleEarlyIsInTimeForAHeartbeat) {
   EXPECT_EQ(beats, 40);
 }
 
-TEST_F(MembershipTest, ASlowPeerIsWaitedFor) {
+TEST_F(FailureDetectorTest, ASlowPeerIsWaitedFor) {
   WaitOn(1, 5);
   Says(1, 4, FrameType::kHeartbeat, -1);  // computes, has done operation 4
   EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
 }
 
-TEST_F(MembershipTest, TheSlowOneAtTheEndOfTheChainIsWaitedFor) {
+TEST_F(FailureDetectorTest, TheSlowOneAtTheEndOfTheChainIsWaitedFor) {
   WaitOn(1, 5);
   Says(1, 5, FrameType::kAllReduce, 2);
   Says(2, 5, FrameType::kAllReduce, 3);
@@ -160,17 +160,30 @@ TEST_F(MembershipTest, TheSlowOneAtTheEndOfTheChainIsWaitedFor) {
   EXPECT_EQ(Pass(100 * kTimeout).rank, -1);
 }
 
-TEST_F(MembershipTest, AStandstillBlamesTheEndOfTheChain) {
+TEST_F(FailureDetectorTest, AStandstillBlamesTheEndOfTheChain) {
   WaitOn(1, 5);
   Says(1, 5, FrameType::kAllReduce, 2);
   Says(2, 5, FrameType::kAllReduce, 3);
   Says(3, 5, FrameType::kHeartbeat, -1);  // claims to have done it
-  const Membership::Suspect suspect = Pass(100 * kTimeout);
+  const FailureDetector::Suspect suspect = Pass(100 * kTimeout);
   EXPECT_EQ(suspect.rank, 3);
   EXPECT_EQ(suspect.cause, Cause::kStalled);
 }
 
-TEST_F(MembershipTest, MovingBytesIsProgress) {
+// Rank 2 has just begun what this rank and the others have long waited for; of
+// rank 3, which waits for this rank, nothing new has been heard yet.
+TEST_F(FailureDetectorTest, OneThatHasJustBegunIsNoStandstill) {
+  WaitOn(1, 5);
+  Says(1, 5, FrameType::kAllReduce, 2);
+  Says(3, 5, FrameType::kAllReduce, 0);
+  Says(2, 4, FrameType::kHeartbeat, -1);
+  EXPECT_EQ(Pass(10 * kTimeout).rank, -1);
+  Says(2, 5, FrameType::kAllReduce, 3);
+  EXPECT_EQ(Pass(kTimeout).rank, -1);
+  EXPECT_EQ(Pass(kTimeout).rank, 3);  // nothing has come of it
+}
+
+TEST_F(FailureDetectorTest, MovingBytesIsProgress) {
   Says(1, 5, FrameType::kAllReduce, -1);
   for (int i = 0; i < 100; ++i) {
     WaitOn(1, 5, 1000 + i);
@@ -179,22 +192,22 @@ TEST_F(MembershipTest, MovingBytesIsProgress) {
   EXPECT_EQ(Pass(2 * kTimeout).rank, 1);
 }
 
-TEST_F(MembershipTest, ACircleOfWaitingEnds) {
+TEST_F(FailureDetectorTest, ACircleOfWaitingEnds) {
   WaitOn(1, 5);
   Says(1, 5, FrameType::kAllReduce, 2);
   Says(2, 5, FrameType::kAllReduce, 1);
   EXPECT_GE(Pass(100 * kTimeout).rank, 1);
 }
 
-TEST_F(MembershipTest, AWorkerThatStoodStillBlamesItself) {
+TEST_F(FailureDetectorTest, AWorkerThatStoodStillBlamesItself) {
   bool beat;
   now_ += 3 * kTimeout;
-  const Membership::Suspect suspect = members_.Tick(now_, &beat);
+  const FailureDetector::Suspect suspect = members_.Tick(now_, &beat);
   EXPECT_EQ(suspect.rank, 0);
   EXPECT_EQ(suspect.cause, Cause::kHeldUp);
 }
 
-TEST_F(MembershipTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
+TEST_F(FailureDetectorTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
   EXPECT_EQ(members_.HeldUp(now_).rank, -1);
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
   EXPECT_EQ(members_.HeldUp(now_).rank, 0);  // before the tick that is late
@@ -206,7 +219,7 @@ TEST_F(MembershipTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
   EXPECT_EQ(members_.HeldUp(now_).rank, -1);
 }
 
-TEST_F(MembershipTest, ABusyLoopIsMorePatientWithOthers) {
+TEST_F(FailureDetectorTest, ABusyLoopIsMorePatientWithOthers) {
   bool beat;
   // Late by 0.9 T, again and again, with the peers' beats unread meanwhile.
   now_ += members_.tick_nanos() + kTimeout * 9 / 10;
@@ -216,7 +229,7 @@ TEST_F(MembershipTest, ABusyLoopIsMorePatientWithOthers) {
   EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
 }
 
-TEST_F(MembershipTest, ALossNamesEverything) {
+TEST_F(FailureDetectorTest, ALossNamesEverything) {
   WaitOn(1, 5);
   members_.SetGeneration(7);
   const Status status =
@@ -267,7 +280,7 @@ TEST(HeartbeatTest, NonsenseIsRejected) {
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
 }
 
-TEST_F(MembershipTest, AWaitIsToldWithWhatTheOtherDoes) {
+TEST_F(FailureDetectorTest, AWaitIsToldWithWhatTheOtherDoes) {
   const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
   Activity computes;
   computes.step = 16;
@@ -282,7 +295,7 @@ TEST_F(MembershipTest, AWaitIsToldWithWhatTheOtherDoes) {
       "4");
 }
 
-TEST_F(MembershipTest, OfAChainOfWaitsTheEndIsTold) {
+TEST_F(FailureDetectorTest, OfAChainOfWaitsTheEndIsTold) {
   const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
   WaitOn(3);
   Says(3, 5, FrameType::kAllReduce, 2);
@@ -297,7 +310,7 @@ TEST_F(MembershipTest, OfAChainOfWaitsTheEndIsTold) {
       "computed for 60 s, step 0, after operation 4");
 }
 
-TEST_F(MembershipTest, AWaitForOneAnotherIsToldToo) {
+TEST_F(FailureDetectorTest, AWaitForOneAnotherIsToldToo) {
   WaitOn(1);
   Says(1, 5, FrameType::kAllReduce, 2);
   Says(2, 5, FrameType::kAllReduce, 1);  // a peer that lies makes no endless

@@ -1,20 +1,10 @@
-#include "membership.h"
+#include "failure_detector.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace ringlet {
-namespace {
-
-constexpr uint16_t kNobody = 0xffff;
-
-bool Same(const Activity& a, const Activity& b) {
-  return a.step == b.step && a.sequence == b.sequence && a.type == b.type &&
-         a.waiting_on == b.waiting_on;
-}
-
-}  // namespace
-
 const char* CauseName(Cause cause) {
   switch (cause) {
     case Cause::kExited:
@@ -39,122 +29,42 @@ const char* CauseName(Cause cause) {
   return "unknown";
 }
 
-namespace {
-
-std::string OperationText(const Activity& activity) {
-  char text[96];
-  std::snprintf(text, sizeof(text), "in operation %llu (%s), step %llu",
-                static_cast<unsigned long long>(activity.sequence),
-                FrameTypeName(activity.type),
-                static_cast<unsigned long long>(activity.step));
-  return text;
-}
-
-std::string OtherText(const Waiting::Other& other,
-                      const std::vector<std::string>& addresses) {
-  char text[128];
-  if (other.activity.computing()) {
-    std::snprintf(text, sizeof(text),
-                  ", which has computed for %.0f s, step %llu, after operation "
-                  "%llu",
-                  other.seconds,
-                  static_cast<unsigned long long>(other.activity.step),
-                  static_cast<unsigned long long>(other.activity.sequence));
-  } else {
-    std::snprintf(text, sizeof(text), ", which has been %s, for %.0f s",
-                  OperationText(other.activity).c_str(), other.seconds);
-  }
-  std::string out = "rank " + std::to_string(other.rank) + " (" +
-                    addresses[other.rank] + ")" + text;
-  if (other.activity.waiting_on >= 0) {
-    out += ", waiting for rank " + std::to_string(other.activity.waiting_on);
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string WaitText(const Waiting& waiting, double seconds,
-                     const std::vector<std::string>& addresses) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "rank %d has waited %.*f s ", waiting.rank,
-                seconds < 10 ? 1 : 0, seconds);
-  std::string out = text + OperationText(waiting.activity) + ", for ";
-  if (waiting.chain.empty()) {
-    return out + "the network to take what it sends";
-  }
-  out += OtherText(waiting.chain.front(), addresses);
-  if (waiting.chain.size() == 1) return out;
-  return out + "; at the end of that is " +
-         OtherText(waiting.chain.back(), addresses);
-}
-
-void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
-                     uint8_t* payload) {
-  header->type = FrameType::kHeartbeat;
-  header->step = activity.step;
-  header->sequence = activity.sequence;
-  header->payload_bytes = kHeartbeatBytes;
-  payload[0] = static_cast<uint8_t>(activity.type);
-  payload[1] = 0;
-  StoreLittle(activity.waiting_on < 0
-                  ? kNobody
-                  : static_cast<uint16_t>(activity.waiting_on),
-              payload + 2);
-}
-
-Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
-                       int size, Activity* out) {
-  const FrameType type = static_cast<FrameType>(payload[0]);
-  const uint16_t on = LoadLittle<uint16_t>(payload + 2);
-  if (header.payload_bytes != kHeartbeatBytes || payload[1] != 0 ||
-      (type != FrameType::kHeartbeat && (payload[0] < 16 || payload[0] > 19)) ||
-      (on != kNobody && on >= size)) {
-    return Corruption("a heartbeat that makes no sense");
-  }
-  out->step = header.step;
-  out->sequence = header.sequence;
-  out->type = type;
-  out->waiting_on = on == kNobody ? -1 : on;
-  return Status();
-}
-
-Membership::Membership(Options options, int64_t now)
+FailureDetector::FailureDetector(Options options, int64_t now)
     : options_(std::move(options)),
       peers_(options_.addresses.size()),
       progress_(now),
       last_tick_(now),
       last_beat_(now) {}
 
-void Membership::Joined(int peer, int64_t now) {
+void FailureDetector::Joined(int peer, int64_t now) {
   peers_[peer] = Peer();
   peers_[peer].joined = true;
   peers_[peer].heard = peers_[peer].changed = now;
 }
 
-void Membership::Heard(int peer, int64_t now) { peers_[peer].heard = now; }
+void FailureDetector::Heard(int peer, int64_t now) { peers_[peer].heard = now; }
 
-void Membership::Beat(int peer, const Activity& activity, int64_t now) {
-  if (!Same(peers_[peer].activity, activity)) peers_[peer].changed = now;
+void FailureDetector::Beat(int peer, const Activity& activity, int64_t now) {
+  if (!(peers_[peer].activity == activity)) peers_[peer].changed = now;
   peers_[peer].activity = activity;
 }
 
-void Membership::Gone(int peer) { peers_[peer].joined = false; }
+void FailureDetector::Gone(int peer) { peers_[peer].joined = false; }
 
-void Membership::SetActivity(const Activity& activity, uint64_t moved,
-                             int64_t now) {
-  if (moved != moved_ || !Same(activity, activity_)) progress_ = now;
+void FailureDetector::SetActivity(const Activity& activity, uint64_t moved,
+                                  int64_t now) {
+  if (moved != moved_ || !(activity == activity_)) progress_ = now;
   moved_ = moved;
   activity_ = activity;
 }
 
-Membership::Suspect Membership::HeldUp(int64_t now) const {
+FailureDetector::Suspect FailureDetector::HeldUp(int64_t now) const {
   const int64_t late = std::max(late_, now - last_tick_ - tick_nanos());
   if (late <= options_.timeout_nanos / 2) return Suspect();
   return {options_.rank, Cause::kHeldUp, static_cast<double>(late) / 1e9};
 }
 
-Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
+FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   const int64_t timeout = options_.timeout_nanos;
   const int64_t late = now - last_tick_ - tick_nanos();
   late_ = late;
@@ -193,15 +103,17 @@ Membership::Suspect Membership::Tick(int64_t now, bool* beat) {
 }
 
 // Follows who waits for whom from this rank to the end of the chain.
-Membership::Suspect Membership::FindStalled(int64_t now) const {
+FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   // Later than silence is noticed, here and elsewhere: that is the better clue.
   // A worker that no longer hears is itself still heard for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
   int at = activity_.waiting_on;
+  int64_t moved = progress_;  // when something last changed along the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const Peer& peer = peers_[at];
     if (!peer.joined) return Suspect();
+    moved = std::max(moved, peer.changed);
     if (peer.activity.computing() &&
         peer.activity.sequence < activity_.sequence) {
       return Suspect();  // a slow worker is not a dead worker
@@ -210,12 +122,14 @@ Membership::Suspect Membership::FindStalled(int64_t now) const {
     if (next < 0 || next == options_.rank || next == at) break;
     at = next;
   }
-  const int64_t still = now - std::max(progress_, peers_[at].changed);
+  // One in the middle may have begun the operation just now, and the others
+  // not have heard of it yet: their standstill is then no clue.
+  const int64_t still = now - moved;
   if (still <= limit) return Suspect();
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
 }
 
-Waiting Membership::WaitsFor(int64_t now) const {
+Waiting FailureDetector::WaitsFor(int64_t now) const {
   Waiting out;
   out.rank = options_.rank;
   out.activity = activity_;
@@ -229,7 +143,7 @@ Waiting Membership::WaitsFor(int64_t now) const {
   return out;
 }
 
-Status Membership::Lost(const Suspect& suspect, const char* detail) const {
+Status FailureDetector::Lost(const Suspect& suspect, const char* detail) const {
   char phase[96];
   if (activity_.computing()) {
     std::snprintf(phase, sizeof(phase), "while rank %d computed",

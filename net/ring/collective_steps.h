@@ -8,8 +8,8 @@
 //   - where a step sends and receives the same part, the send goes first.
 // Lengths are in elements. A transfer is one frame where it is empty.
 
-#ifndef RINGLET_NET_RING_RING_SCHEDULE_H_
-#define RINGLET_NET_RING_RING_SCHEDULE_H_
+#ifndef RINGLET_NET_RING_COLLECTIVE_STEPS_H_
+#define RINGLET_NET_RING_COLLECTIVE_STEPS_H_
 
 #include <cstdint>
 #include <vector>
@@ -63,4 +63,4 @@ void TreeBroadcast(int rank, int size, int root, int64_t length,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_RING_SCHEDULE_H_
+#endif  // RINGLET_NET_RING_COLLECTIVE_STEPS_H_

@@ -1,4 +1,4 @@
-#include "ring_schedule.h"
+#include "collective_steps.h"
 
 #include <algorithm>
 

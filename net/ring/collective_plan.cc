@@ -1,0 +1,114 @@
+#include "collective_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace ringlet {
+namespace {
+
+const char* Describe(FrameType type, uint64_t bytes, int root, char* out,
+                     size_t out_bytes) {
+  const int n = std::snprintf(out, out_bytes, "%s", FrameTypeName(type));
+  const size_t at = static_cast<size_t>(n);
+  if (type == FrameType::kBroadcast) {
+    std::snprintf(out + at, out_bytes - at, " of %llu bytes from rank %d",
+                  static_cast<unsigned long long>(bytes), root);
+  } else if (type != FrameType::kBarrier) {
+    std::snprintf(out + at, out_bytes - at, " of %llu bytes",
+                  static_cast<unsigned long long>(bytes));
+  }
+  return out;
+}
+
+// kReady names the type of its operation in `chunk`.
+FrameType TypeOf(const FrameHeader& header) {
+  return header.type == FrameType::kReady ? static_cast<FrameType>(header.chunk)
+                                          : header.type;
+}
+
+}  // namespace
+
+void MakePlan(const PlanOptions& options, const Call& call,
+              CollectivePlan* plan) {
+  const int rank = options.rank;
+  const int size = options.size;
+  std::vector<Step>* const steps = &plan->steps;
+  steps->clear();
+  plan->element_bytes = 1;
+  plan->needs_ready = false;
+  plan->dtype = WireDtype::kFloat32;
+  switch (call.type) {
+    case FrameType::kAllReduce: {
+      plan->element_bytes = sizeof(float);
+      const int64_t count = static_cast<int64_t>(call.bytes / sizeof(float));
+      const bool ring =
+          count > 0 &&
+          (options.algorithm == Algorithm::kRing ||
+           (options.algorithm == Algorithm::kAuto && call.bytes > kEagerBytes));
+      if (ring) {
+        RingAllReduce(rank, size, count, steps);
+        if (call.bytes > kEagerBytes) plan->dtype = options.dtype;
+      } else {
+        DoublingAllReduce(rank, size, count, kEagerBytes / sizeof(float),
+                          steps);
+      }
+      plan->needs_ready = ring;
+      break;
+    }
+    case FrameType::kAllGather:
+      if (call.bytes > kEagerBytes) {
+        RingAllGather(rank, size, static_cast<int64_t>(call.bytes), steps);
+        plan->needs_ready = true;
+      } else {
+        DirectAllGather(rank, size, static_cast<int64_t>(call.bytes), steps);
+      }
+      break;
+    case FrameType::kBroadcast:
+      TreeBroadcast(rank, size, call.root, static_cast<int64_t>(call.bytes),
+                    steps);
+      plan->needs_ready = true;
+      break;
+    default:
+      DoublingAllReduce(rank, size, 0, 1, steps);
+  }
+  plan->after.clear();
+  int last = -1;
+  for (size_t k = 0; k < plan->steps.size(); ++k) {
+    plan->after.push_back(last);
+    if (plan->steps[k].receive_from >= 0) last = static_cast<int>(k);
+  }
+}
+
+int64_t CollectivePlan::Segments(const Slice& slice) const {
+  const int64_t each = kSegmentBytes / static_cast<int64_t>(wire_bytes());
+  return std::max<int64_t>(1, (slice.count + each - 1) / each);
+}
+
+Slice CollectivePlan::SegmentOf(const Slice& slice, int64_t segment) const {
+  const int64_t each = kSegmentBytes / static_cast<int64_t>(wire_bytes());
+  const int64_t begin = segment * each;
+  return {slice.begin + begin, std::min(each, slice.count - begin)};
+}
+
+Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
+                    const FrameHeader& theirs) {
+  const FrameType type = TypeOf(theirs);
+  if (type == call.type && theirs.total == call.bytes &&
+      theirs.flags == call.root) {
+    return Status();
+  }
+  char mine[96];
+  char other[96];
+  return InvalidArgument(
+      "operation %llu is a%s %s on rank %d, but a%s %s on rank %d: every rank "
+      "must make the same calls, with the same sizes, in the same order",
+      static_cast<unsigned long long>(sequence),
+      call.type == FrameType::kAllReduce || call.type == FrameType::kAllGather
+          ? "n"
+          : "",
+      Describe(call.type, call.bytes, call.root, mine, sizeof(mine)), rank,
+      type == FrameType::kAllReduce || type == FrameType::kAllGather ? "n" : "",
+      Describe(type, theirs.total, theirs.flags, other, sizeof(other)), peer);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,67 @@
+// One call of a collective operation, and by which steps a rank carries it out.
+//
+// Internal to net/. Pure functions of the call, the rank and the size.
+
+#ifndef RINGLET_NET_RING_COLLECTIVE_PLAN_H_
+#define RINGLET_NET_RING_COLLECTIVE_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../wire/frame.h"
+#include "../wire/packed_floats.h"
+#include "collective_steps.h"
+
+namespace ringlet {
+
+// What a rank was asked to do.
+struct Call {
+  FrameType type = FrameType::kBarrier;
+  uint8_t* data = nullptr;  // the whole vector, in and out
+  uint64_t bytes = 0;       // all-gather: of one rank's part
+  int root = 0;
+};
+
+enum class Algorithm : uint8_t { kAuto, kRing, kTree };
+
+// What holds for every call of a rank.
+struct PlanOptions {
+  int rank = 0;
+  int size = 1;
+  Algorithm algorithm = Algorithm::kAuto;
+  // Of floats of all-reduces by ring, beyond kEagerBytes.
+  WireDtype dtype = WireDtype::kFloat32;
+};
+
+struct CollectivePlan {
+  size_t element_bytes = 1;
+  WireDtype dtype = WireDtype::kFloat32;
+  bool needs_ready = false;  // receivers say kReady before data moves
+  std::vector<Step> steps;
+  // For each step the last one before it that receives, -1: none. What a step
+  // sends may go once that one has taken effect.
+  std::vector<int> after;
+
+  bool packed() const { return dtype != WireDtype::kFloat32; }
+  // Of an element on the wire.
+  size_t wire_bytes() const {
+    return packed() ? WireBytes(dtype) : element_bytes;
+  }
+  // Long slices move in segments of at most kSegmentBytes; an empty one is one
+  // segment.
+  int64_t Segments(const Slice& slice) const;
+  Slice SegmentOf(const Slice& slice, int64_t segment) const;
+};
+// Reuses the memory of `plan`.
+void MakePlan(const PlanOptions& options, const Call& call,
+              CollectivePlan* plan);
+
+// Whether the frame `theirs` of `peer` belongs to the same call as this rank's;
+// otherwise kInvalidArgument names both.
+Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
+                    const FrameHeader& theirs);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_COLLECTIVE_PLAN_H_

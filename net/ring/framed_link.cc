@@ -1,0 +1,198 @@
+// The queue is a ring of kMaxFrames frames, so it never allocates; payloads of
+// control frames are copied into their place, those of operations stay with the
+// caller. `written_` counts from the front frame's first byte: a frame of which
+// the stream has taken a part can no longer be dropped or replaced.
+
+#include "framed_link.h"
+
+#include <algorithm>
+
+#include "../../core/base/crc32c.h"
+
+namespace ringlet {
+
+FramedLink::FramedLink(StreamPtr stream, LinkPhase phase, Owner* owner)
+    : owner_(owner), stream_(std::move(stream)), phase_(phase), reader_(this) {
+  ByteStream::Owner* const self = this;
+  stream_->Start(self);
+}
+
+void FramedLink::SetPhase(LinkPhase next) {
+  RINGLET_CHECK(PhaseMayFollow(phase_, next));
+  phase_ = next;
+}
+
+void FramedLink::Send(FrameHeader header, const uint8_t* payload) {
+  RINGLET_CHECK(header.payload_bytes <= kEagerBytes);
+  Enqueue(&header, payload, false);
+}
+
+void FramedLink::SendBorrowed(FrameHeader header, const uint8_t* payload) {
+  Enqueue(&header, payload, true);
+}
+
+// The place of the next frame: of a heartbeat that of the last one, where that
+// has not begun to be sent. Null where there is none.
+FramedLink::Out* FramedLink::NextOut(FrameType type) {
+  const bool heartbeat = type == FrameType::kHeartbeat;
+  for (int i = written_ > 0 ? 1 : 0; heartbeat && i < count_; ++i) {
+    if (at(i).heartbeat) return &at(i);
+  }
+  if (count_ == kMaxFrames) return nullptr;
+  Out* out = &at(count_++);
+  out->heartbeat = heartbeat;
+  return out;
+}
+
+void FramedLink::Enqueue(FrameHeader* header, const uint8_t* payload,
+                         bool borrowed) {
+  if (closed() || broken_) return;
+  Out* out = NextOut(header->type);
+  if (out == nullptr) {  // the peer does not read: the owner ends this
+    overflowed_ = true;
+    return StopWriting();
+  }
+  out->payload_bytes = header->payload_bytes;
+  out->sequence = header->sequence;
+  out->data = IsData(header->type);
+  out->borrowed = borrowed;
+  out->payload = payload;
+  if (borrowed) {
+    ++borrowed_;
+    turn_bytes_ += header->payload_bytes;
+  } else {
+    out->copy.assign(payload, payload + header->payload_bytes);
+    out->payload = out->copy.data();
+  }
+  header->payload_crc = Crc32c(payload, header->payload_bytes);
+  EncodeHeader(*header, out->header);
+  Pump();
+}
+
+// What is next to be written of the queue.
+int FramedLink::Gather(ByteStream::Piece* pieces) {
+  int n = 0;
+  size_t skip = written_;
+  for (int i = 0; i < count_ && n + 2 <= ByteStream::kMostPieces; ++i) {
+    const Out& out = at(i);
+    if (skip < kFrameHeaderBytes) {
+      pieces[n++] = {out.header + skip, kFrameHeaderBytes - skip};
+      skip = kFrameHeaderBytes;
+    }
+    const size_t done = skip - kFrameHeaderBytes;
+    if (done < out.payload_bytes) {
+      pieces[n++] = {out.payload + done, out.payload_bytes - done};
+    }
+    skip = 0;
+  }
+  return n;
+}
+
+void FramedLink::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (count_ > 0 && !broken_ && !closed() && !stream_->blocked()) {
+    ByteStream::Piece pieces[ByteStream::kMostPieces];
+    const int64_t taken = stream_->Write(pieces, Gather(pieces));
+    if (taken < 0) {
+      StopWriting();
+    } else {
+      Advance(static_cast<size_t>(taken));
+    }
+  }
+  pumping_ = false;
+}
+
+// The stream has taken the next `bytes` of the queue.
+void FramedLink::Advance(size_t bytes) {
+  written_ += bytes;
+  taken_bytes_ += bytes;
+  while (count_ > 0 && written_ >= kFrameHeaderBytes + at(0).payload_bytes) {
+    written_ -= kFrameHeaderBytes + at(0).payload_bytes;
+    const bool borrowed = at(0).borrowed;
+    const uint64_t sequence = at(0).sequence;
+    first_ = (first_ + 1) % kMaxFrames;
+    --count_;
+    if (!borrowed) continue;
+    --borrowed_;
+    owner_->OnSent(this, sequence);
+  }
+}
+
+// What the other side said last is still to be read; then reading fails too.
+void FramedLink::StopWriting() {
+  broken_ = true;
+  count_ = 0;
+  borrowed_ = 0;
+}
+
+void FramedLink::DropBorrowed() {
+  reader_.SkipPayload();
+  int kept = 0;
+  bool dropped = false;
+  for (int i = 0; i < count_; ++i) {
+    Out& out = at(i);
+    // The other side takes no frame of an operation that skips one.
+    if (dropped && out.data) continue;
+    if (out.borrowed) {
+      dropped = i > 0 || written_ == 0;
+      if (dropped) continue;
+      // Part of it is on its way, so the rest must follow: from a copy.
+      out.copy.assign(out.payload, out.payload + out.payload_bytes);
+      out.payload = out.copy.data();
+      out.borrowed = false;
+    }
+    if (kept != i) std::swap(at(kept), out);
+    // A vector's memory moves with it, so `payload` stays right.
+    ++kept;
+  }
+  count_ = kept;
+  borrowed_ = 0;
+}
+
+ByteStream::Space FramedLink::NextSpace() {
+  const FrameReader::Space space = reader_.NextSpace();
+  return {space.data, space.bytes};
+}
+
+void FramedLink::OnRead(size_t bytes, int64_t now) {
+  owner_->OnHeard(this, now);
+  const Status status = reader_.Read(bytes);
+  if (!status.ok() && !closed()) {
+    stream_->StopReading();
+    return owner_->OnDown(this, Cause::kProtocol, status, now);
+  }
+  owner_->OnTurn(this, now);  // also where a frame had the owner close this
+}
+
+void FramedLink::OnWritable(int64_t now) {
+  Pump();
+  owner_->OnTurn(this, now);
+}
+
+void FramedLink::OnEnded(Cause cause, const Status& why, int64_t now) {
+  StopWriting();
+  owner_->OnDown(this, cause, why, now);
+}
+
+Status FramedLink::OnHeader(const FrameHeader& header, Landing* landing) {
+  if (closed()) return Error(Code::kCancelled, "closing");
+  if (!FrameIsLegal(phase_, header.type)) {
+    return Corruption("a %s frame out of turn", FrameTypeName(header.type));
+  }
+  return owner_->OnHeader(this, header, landing);
+}
+
+Status FramedLink::OnFrame(const FrameHeader& header, const uint8_t* payload) {
+  if (closed()) return Error(Code::kCancelled, "closing");
+  return owner_->OnFrame(this, header, payload);
+}
+
+void FramedLink::Close() {
+  if (closed()) return;
+  SetPhase(LinkPhase::kClosed);
+  count_ = borrowed_ = 0;
+  stream_.reset();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,316 @@
+// What must be known to change a Session:
+//   - It is spread over four files: this one has its life, session_forming.cc
+//     how workers meet, session_refusals.cc who is turned away, and
+//     session_frames.cc what frames do.
+//   - Every public method and every event with a time sets now_ first; what it
+//     calls reads it.
+//   - A link may be dropped in the middle of one of its own events, so DropLink
+//     only closes it; it is deleted at the next event.
+//   - Fail may be called from anywhere that is live(): afterwards callers must
+//     not expect state_ or any link to be as before.
+
+#include "session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "../wire/abort.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kStartTick = 20000000;
+
+Algorithm AlgorithmOf(RingImplementation implementation) {
+  switch (implementation) {
+    case RingImplementation::kRing:
+      return Algorithm::kRing;
+    case RingImplementation::kTree:
+      return Algorithm::kTree;
+    case RingImplementation::kAuto:
+      break;
+  }
+  return Algorithm::kAuto;
+}
+
+FailureDetector::Options DetectorOptions(const RingOptions& options) {
+  FailureDetector::Options out;
+  out.rank = options.rank;
+  out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
+  out.addresses = options.addresses;
+  return out;
+}
+
+}  // namespace
+
+Session::Session(const RingOptions& options, uint32_t generation,
+                 uint64_t incarnation, Transport* transport, Owner* owner,
+                 int64_t now)
+    : options_(options),
+      transport_(transport),
+      owner_(owner),
+      rank_(options.rank),
+      size_(static_cast<int>(options.addresses.size())),
+      proposal_(generation),
+      now_(now),
+      roll_(options.rank, options.addresses, options.start_timeout_seconds),
+      peers_(options.addresses.size()),
+      detector_(DetectorOptions(options), now),
+      schedule_(rank_, size_, AlgorithmOf(options.implementation),
+                options.wire_dtype, this) {
+  identity_.job = options.job;
+  identity_.rank = rank_;
+  identity_.size = size_;
+  identity_.incarnation = incarnation;
+  identity_.cluster_hash = ClusterHash(options.addresses);
+  identity_.timeout_ms =
+      static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
+  identity_.implementation = static_cast<uint8_t>(options.implementation);
+  identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
+  identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
+}
+
+void Session::Begin(int64_t now) {
+  now_ = now;
+  start_deadline_ =
+      now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
+  roll_.Begin(now);
+  const Status listening = transport_->Listen();
+  if (!listening.ok() && state_ != State::kWithdrawing) return Fail(listening);
+  transport_->TickEvery(kStartTick);
+  Tick(now);
+}
+
+void Session::BeginWithdrawal(const Status& why, int64_t now) {
+  state_ = State::kWithdrawing;
+  withdrawal_ = why;
+  Begin(now);
+}
+
+void Session::Say(const std::string& line) {
+  if (!line.empty()) owner_->OnNotice(line);
+}
+
+// Time.
+
+void Session::Tick(int64_t now) {
+  now_ = now;
+  dropped_.clear();
+  ExpireHandshakes();
+  if (state_ == State::kWithdrawing) return TickWithdrawal();
+  UpdateActivity();
+  bool beat = false;
+  const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
+  if (beat) Beat();
+  const int stuck = FindStuck();
+  if (state_ == State::kStarting) {
+    if (stuck >= 0) LoseAndRedial(stuck, "it was there and did not read");
+    return TickStart(suspect);
+  }
+  Suspects(suspect, stuck);
+  if (state_ == State::kLeaving && now >= leave_deadline_) {
+    for (Peer& p : peers_) DropLink(&p.link);
+  }
+  CheckLeft();
+}
+
+void Session::Beat() {
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes];
+  EncodeHeartbeat(detector_.activity(), &header, payload);
+  for (Peer& p : peers_) {
+    if (p.link != nullptr && p.link->up()) {
+      SendTo(p.link.get(), header, payload, false);
+    }
+  }
+}
+
+// Once the ring has formed.
+void Session::Suspects(const FailureDetector::Suspect& suspect, int stuck) {
+  if (stuck >= 0 && suspect.rank < 0) {
+    const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
+    const FailureDetector::Suspect deaf = {stuck, Cause::kStalled, seconds / 8};
+    Fail(detector_.Lost(deaf, "it does not read what it is sent"));
+  }
+  if (suspect.rank < 0) return;
+  if (state_ == State::kRunning) {
+    Fail(detector_.Lost(suspect, ""));
+  } else if (suspect.rank != rank_) {
+    detector_.Gone(suspect.rank);
+    DropLink(&peers_[suspect.rank].link);
+  }
+}
+
+// A member that takes nothing of what waits for it, for 1.5 T of this worker's
+// own time: it may still beat, and so look as if it computed. -1: none.
+int Session::FindStuck() {
+  constexpr int kMostTicks = 12;  // of T/8
+  int stuck = -1;
+  for (int r = 0; r < size_; ++r) {
+    Peer& p = peers_[r];
+    if (state_ != State::kRunning || p.link == nullptr || !p.link->up() ||
+        p.link->drained() || p.link->taken_bytes() != p.taken_bytes) {
+      p.stuck_ticks = 0;
+    } else {
+      ++p.stuck_ticks;
+    }
+    p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
+    const bool overflowed = p.link != nullptr && p.link->overflowed();
+    if (p.stuck_ticks > kMostTicks || overflowed) stuck = r;
+  }
+  return stuck;
+}
+
+// Operations.
+
+void Session::Start(const Call* calls, size_t count, int64_t now) {
+  now_ = now;
+  if (state_ != State::kRunning) return;
+  for (size_t i = 0; i < count; ++i) schedule_.Start(calls[i]);
+  Advance();
+}
+
+void Session::TakeTurn(int64_t now) {
+  now_ = now;
+  dropped_.clear();
+  for (Peer& p : peers_) {
+    if (p.link != nullptr) p.link->NewTurn();
+  }
+  Advance();
+}
+
+void Session::Advance() {
+  if (!live()) return;
+  const Status status = schedule_.Progress();
+  if (status.code() == Code::kCorruption) {
+    return Fail(detector_.Lost({schedule_.culprit(), Cause::kProtocol, 0},
+                               status.message()));
+  }
+  if (!status.ok()) return Fail(status);
+  if (schedule_.completed() != completed_) {
+    completed_ = schedule_.completed();
+    owner_->OnCompleted(completed_);
+  }
+  if (schedule_.idle()) return;
+  const int on = schedule_.waiting_on();
+  if (on >= 0 && peers_[on].left) {
+    UpdateActivity();
+    Fail(detector_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
+  }
+}
+
+void Session::UpdateActivity() {
+  Activity activity;
+  activity.step = step_;
+  activity.sequence = completed_;
+  if (live() && !schedule_.idle()) {
+    activity.sequence = completed_ + 1;
+    activity.type = schedule_.waiting_type();
+    activity.waiting_on = schedule_.waiting_on();
+  }
+  detector_.SetActivity(activity, schedule_.moved_bytes(), now_);
+}
+
+Waiting Session::WaitsFor(int64_t now) {
+  now_ = now;
+  UpdateActivity();
+  return detector_.WaitsFor(now);
+}
+
+// Ends.
+
+void Session::Abort(const Status& reason, int64_t now) {
+  now_ = now;
+  Fail(reason, rank_);
+  telling_ = true;
+  CheckTold();
+}
+
+void Session::CheckTold() {
+  if (!telling_) return;
+  for (const Peer& p : peers_) {
+    if (p.link != nullptr && !p.link->drained()) return;
+  }
+  telling_ = false;
+  owner_->OnTold();
+}
+
+void Session::Fail(const Status& status, int origin) {
+  if (!live()) return;
+  // While the workers meet others may do so without this rank, but for what no
+  // wait mends.
+  const bool tell = state_ == State::kRunning || IsPermanent(status);
+  state_ = State::kFailed;
+  schedule_.Clear();
+  const std::vector<uint8_t> payload = EncodeAbort(status, origin);
+  FrameHeader header;
+  header.type = FrameType::kAbort;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  for (int r = 0; r < size_; ++r) {
+    FramedLink* link = peers_[r].link.get();
+    if (link == nullptr) continue;
+    link->DropBorrowed();
+    if (!link->up()) {
+      if (link->phase() != LinkPhase::kLeft) DropLink(&peers_[r].link);
+      continue;
+    }
+    if (tell) SendTo(link, header, payload.data(), false);
+    if (r != status.rank() || origin >= 0) continue;
+    detector_.Gone(r);
+    DropLink(&peers_[r].link);
+  }
+  owner_->OnFailed(origin < 0 ? status
+                              : status.Annotate("rank %d (%s) failed", origin,
+                                                address(origin)));
+}
+
+void Session::Leave(int64_t now) {
+  now_ = now;
+  if (state_ == State::kLeaving) return;
+  schedule_.Clear();
+  state_ = State::kLeaving;
+  leave_deadline_ = now + static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  transport_->StopListening();
+  for (std::unique_ptr<FramedLink>& link : unauthenticated_) DropLink(&link);
+  unauthenticated_.clear();
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.sequence = completed_;
+  for (Peer& p : peers_) {
+    if (p.link == nullptr) continue;
+    p.link->DropBorrowed();
+    if (p.link->up()) {
+      SendTo(p.link.get(), goodbye, nullptr, false);
+    } else if (p.link->phase() != LinkPhase::kLeft || p.link->drained()) {
+      DropLink(&p.link);
+    }
+  }
+  CheckLeft();
+}
+
+void Session::CheckLeft() {
+  if (state_ != State::kLeaving || left_) return;
+  for (const Peer& p : peers_) {
+    if (p.link != nullptr) return;
+  }
+  left_ = true;
+  transport_->OnLeft();
+}
+
+void Session::DropLink(std::unique_ptr<FramedLink>* link) {
+  if (*link == nullptr) return;
+  (*link)->Close();
+  dropped_.push_back(std::move(*link));
+}
+
+void Session::DropUnauthenticated(FramedLink* link) {
+  for (auto it = unauthenticated_.begin(); it != unauthenticated_.end(); ++it) {
+    if (it->get() != link) continue;
+    DropLink(&*it);
+    unauthenticated_.erase(it);
+    return;
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,119 @@
+// Who is turned away, and when a refusal ends a wait.
+//
+// Anybody can connect and claim anything, so what a refusal may end is limited:
+// only while the ring forms for the first time, and only by TCP, where an
+// address vouches a little for who speaks; whoever has taken the name of a
+// local socket does not keep two workers apart.
+
+#include <algorithm>
+#include <cstring>
+
+#include "session.h"
+#include "socket_address.h"
+
+namespace ringlet {
+
+// Says why and closes; remembered for the message about who is missing.
+void Session::Reject(FramedLink* link, const Status& why, bool final,
+                     bool quiet) {
+  const std::string line =
+      roll_.Refused(link->stream().remote(), why.message(), now_, quiet);
+  FrameHeader header;
+  header.type = FrameType::kReject;
+  header.sequence = final ? static_cast<uint64_t>(why.code()) : 0;
+  header.payload_bytes = static_cast<uint32_t>(
+      std::min<size_t>(std::strlen(why.message()), kTextBytes));
+  SendTo(link, header, reinterpret_cast<const uint8_t*>(why.message()), false);
+  DropUnauthenticated(link);
+  Say(line);
+}
+
+// This worker was refused.
+Status Session::OnReject(FramedLink* link, const FrameHeader& header,
+                         const uint8_t* payload) {
+  const std::string text = Printable(payload, header.payload_bytes);
+  const Status why =
+      Error(Code::kUnavailable, "it refused this worker: %s", text.c_str());
+  if (state_ != State::kStarting || link->stream().is_local()) return why;
+  const int peer = link->peer;
+  if (header.sequence == 0) {
+    Say(roll_.RefusedBy(peer, text, now_));
+    return why;
+  }
+  Fail(Error(CodeOf(header.sequence), "rank %d (%s) refused this worker: %s",
+             peer, address(peer), text.c_str()));
+  return Status();
+}
+
+// Two that wait for each other and differ wait in vain. Here as there the last
+// word is by TCP, which the other tries after a local socket.
+void Session::RefuseOther(FramedLink* link, const Identity& peer,
+                          const Status& why) {
+  const bool of_this_job = peer.job == identity_.job;
+  const bool waits = state_ == State::kStarting && peer.rank < size_ &&
+                     Missing(peer.rank) && of_this_job &&
+                     !link->stream().is_local();
+  if (!waits) return Reject(link, why, /*final=*/false);
+  const sockaddr_storage from = link->stream().remote_address();
+  Reject(link, why, /*final=*/true);
+  if (!first_time()) return;
+  if (CheckMember(identity_, peer).ok()) return Fail(why);
+  // Anybody may have another list: one of this job comes from where its rank
+  // is.
+  refusal_ = {why, from, peer.rank};
+  JudgeRefusal();
+}
+
+void Session::JudgeRefusal() {
+  if (refusal_.peer < 0) return;
+  bool done = false;
+  std::vector<Endpoint> endpoints;  // none where the lookup fails
+  transport_->Resolve(refusal_.peer, &done, &endpoints).IgnoreError();
+  if (!done) return;
+  refusal_.peer = -1;
+  const bool member = std::any_of(
+      endpoints.begin(), endpoints.end(), [&](const Endpoint& endpoint) {
+        return SameHost(refusal_.from, endpoint.address);
+      });
+  if (member) Fail(refusal_.why);
+}
+
+// The place is taken; by one that died unnoticed just now, or by a second
+// worker of that index, which is still here when the first would have been
+// missed.
+void Session::RefuseRival(FramedLink* link, const Identity& peer) {
+  Peer& p = peers_[peer.rank];
+  if (p.rival != peer.incarnation) {
+    p.rival = peer.incarnation;
+    p.rival_since = now_;
+  }
+  const bool both_live = static_cast<double>(now_ - p.rival_since) >
+                         2e9 * options_.timeout_seconds;
+  Reject(link,
+         Error(Code::kAlreadyExists,
+               "rank %d is already part of the running job \"%s\": two workers "
+               "have the same index, or one came back",
+               peer.rank, options_.job.c_str()),
+         both_live);
+}
+
+// Nothing else of what it says can be read.
+void Session::RefuseVersion(FramedLink* link, const Status& why) {
+  const sockaddr_storage from = link->stream().remote_address();
+  Reject(link, why, /*final=*/true);
+  if (state_ != State::kStarting || !first_time()) return;
+  for (int r = 0; r < size_; ++r) {
+    Address host;
+    sockaddr_storage numeric;
+    if (!Missing(r) || !ParseAddress(options_.addresses[r], &host).ok() ||
+        !NumericAddress(host, &numeric).ok()) {
+      continue;
+    }
+    if (SameHost(from, numeric)) {
+      return Fail(InvalidArgument("a worker on the host of rank %d (%s): %s", r,
+                                  address(r), why.message()));
+    }
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,266 @@
+// A write is tried at once, from the caller's memory. Where the kernel takes
+// nothing, libuv's own queue gets a copied piece of at most sizeof(later_)
+// bytes, for only a queued write tells when the kernel takes more: so the
+// caller's memory is never held, and what was "taken" runs ahead of the kernel
+// by that piece at most.
+
+#include "uv_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "local_socket.h"
+#include "socket_address.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kBacklog = 128;
+// Linux doubles it. What waits between two processes of a host should still be
+// in a cache when it is read; much less, and a segment does not fit.
+constexpr int kLoopbackBuffer = 96 << 10;
+
+Cause CauseOf(int uv_error) {
+  switch (uv_error) {
+    case UV_EOF:
+    case UV_ECONNRESET:
+    case UV_EPIPE:
+    case UV_ECONNABORTED:
+      return Cause::kExited;
+    case UV_ECONNREFUSED:
+      return Cause::kRefused;
+    default:
+      return Cause::kCut;
+  }
+}
+
+uv_handle_t* AsHandle(void* handle) {
+  return static_cast<uv_handle_t*>(handle);
+}
+
+int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
+
+}  // namespace
+
+Status UvStream::Make(UvHandles* handles, bool local, UvStream** stream,
+                      StreamPtr* out) {
+  UvStream* made = new UvStream(handles);
+  made->local_ = local;
+  const int error = local ? uv_pipe_init(handles->uv(), &made->handle_.pipe, 0)
+                          : uv_tcp_init(handles->uv(), &made->handle_.tcp);
+  if (error != 0) {
+    delete made;
+    return UvError(error, "cannot make a connection");
+  }
+  made->stream()->data = made;
+  handles->Opened();
+  *stream = made;
+  out->reset(made);
+  return Status();
+}
+
+// The connection is there: reads from now on.
+Status UvStream::Begin() {
+  open_ = true;
+  if (!local_) {
+    uv_tcp_nodelay(&handle_.tcp, 1);
+    sockaddr_storage address = {};
+    int bytes = sizeof(address);
+    if (uv_tcp_getpeername(&handle_.tcp, reinterpret_cast<sockaddr*>(&address),
+                           &bytes) == 0) {
+      remote_ = AddressText(address);
+      remote_address_ = address;
+      // Within one host more only leaves the caches; between hosts the system
+      // measures what the way holds.
+      int send_bytes = kLoopbackBuffer;
+      if (IsLocalAddress(address)) {
+        uv_send_buffer_size(AsHandle(&handle_), &send_bytes);
+      }
+    }
+  } else {
+    remote_ = "a process of this host";
+  }
+  const int error = uv_read_start(
+      stream(),
+      [](uv_handle_t* handle, size_t, uv_buf_t* out) {
+        UvStream* stream = static_cast<UvStream*>(handle->data);
+        const Space space = stream->owner_->NextSpace();
+        *out = uv_buf_init(reinterpret_cast<char*>(space.data),
+                           static_cast<unsigned>(space.bytes));
+      },
+      [](uv_stream_t* stream, ssize_t bytes, const uv_buf_t*) {
+        static_cast<UvStream*>(stream->data)->OnRead(bytes);
+      });
+  return error == 0 ? Status() : UvError(error, "cannot read");
+}
+
+Status UvStream::Accept(UvHandles* handles, uv_stream_t* listener,
+                        StreamPtr* out) {
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  RINGLET_RETURN_IF_ERROR(
+      Make(handles, listener->type == UV_NAMED_PIPE, &made, &stream));
+  const int error = uv_accept(listener, made->stream());
+  if (error != 0) return UvError(error, "cannot accept a connection");
+  uv_os_fd_t fd = -1;
+  if (made->local_ && uv_fileno(AsHandle(&made->handle_), &fd) == 0 &&
+      !IsOfSameUser(fd)) {
+    return Error(Code::kUnavailable, "another user's local socket");
+  }
+  RINGLET_RETURN_IF_ERROR(made->Begin());
+  *out = std::move(stream);
+  return Status();
+}
+
+Status UvStream::ConnectTcp(UvHandles* handles, const sockaddr* address,
+                            StreamPtr* out) {
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  RINGLET_RETURN_IF_ERROR(Make(handles, false, &made, &stream));
+  made->connect_.data = made;
+  const int error = uv_tcp_connect(
+      &made->connect_, &made->handle_.tcp, address,
+      [](uv_connect_t* request, int status) {
+        UvStream* of = static_cast<UvStream*>(request->data);
+        if (of->closing_) return;
+        if (status != 0) {
+          return of->owner_->OnEnded(CauseOf(status),
+                                     UvError(status, "cannot connect"), Now());
+        }
+        const Status begun = of->Begin();
+        if (!begun.ok()) {
+          return of->owner_->OnEnded(Cause::kCut, begun, Now());
+        }
+        of->owner_->OnOpened(Now());
+      });
+  if (error != 0) return UvError(error, "cannot connect");
+  *out = std::move(stream);
+  return Status();
+}
+
+Status UvStream::ConnectLocal(UvHandles* handles, const std::string& name,
+                              StreamPtr* out) {
+  int fd = -1;
+  RINGLET_RETURN_IF_ERROR(ConnectLocalSocket(name, &fd));
+  UvStream* made = nullptr;
+  StreamPtr stream;
+  const Status status = Make(handles, true, &made, &stream);
+  const int error = status.ok() ? uv_pipe_open(&made->handle_.pipe, fd) : 0;
+  if (!status.ok() || error != 0) {
+    close(fd);
+    return status.ok() ? UvError(error, "cannot use a local socket") : status;
+  }
+  RINGLET_RETURN_IF_ERROR(made->Begin());
+  *out = std::move(stream);
+  return Status();
+}
+
+int64_t UvStream::Write(const Piece* pieces, int count) {
+  RINGLET_CHECK(!blocked_ && count <= kMostPieces);
+  if (failed_) return -1;
+  uv_buf_t buffers[kMostPieces];
+  for (int i = 0; i < count; ++i) {
+    buffers[i] = uv_buf_init(
+        reinterpret_cast<char*>(const_cast<uint8_t*>(pieces[i].data)),
+        static_cast<unsigned>(pieces[i].bytes));
+  }
+  const int written =
+      uv_try_write(stream(), buffers, static_cast<unsigned>(count));
+  if (written != UV_EAGAIN) return written;
+  return WriteLater(pieces, count);
+}
+
+int64_t UvStream::WriteLater(const Piece* pieces, int count) {
+  size_t n = 0;
+  for (int i = 0; i < count && n < sizeof(later_); ++i) {
+    const size_t more = std::min(pieces[i].bytes, sizeof(later_) - n);
+    std::memcpy(later_ + n, pieces[i].data, more);
+    n += more;
+  }
+  const uv_buf_t buffer =
+      uv_buf_init(reinterpret_cast<char*>(later_), static_cast<unsigned>(n));
+  write_.data = this;
+  const int error = uv_write(
+      &write_, stream(), &buffer, 1, [](uv_write_t* request, int status) {
+        UvStream* of = static_cast<UvStream*>(request->data);
+        of->blocked_ = false;
+        of->failed_ = status != 0;
+        if (!of->closing_) of->owner_->OnWritable(Now());
+      });
+  blocked_ = error == 0;
+  failed_ = error != 0;
+  return error == 0 ? static_cast<int64_t>(n) : -1;
+}
+
+void UvStream::OnRead(ssize_t bytes) {
+  if (closing_ || bytes == 0) return;
+  if (bytes > 0) return owner_->OnRead(static_cast<size_t>(bytes), Now());
+  StopReading();
+  const int error = static_cast<int>(bytes);
+  owner_->OnEnded(CauseOf(error),
+                  error == UV_EOF ? Error(Code::kIo, "closed by the other side")
+                                  : UvError(error, "cannot read"),
+                  Now());
+}
+
+void UvStream::Close() {
+  closing_ = true;
+  uv_close(AsHandle(&handle_), [](uv_handle_t* handle) {
+    UvStream* stream = static_cast<UvStream*>(handle->data);
+    UvHandles* const handles = stream->handles_;
+    delete stream;
+    handles->Closed();
+  });
+}
+
+Status UvListener::ListenTcp(const sockaddr* address) {
+  int error = uv_tcp_init(handles_->uv(), &handle_.tcp);
+  if (error != 0) return UvError(error, "cannot make a socket");
+  handle_.tcp.data = this;
+  handles_->Opened();
+  open_ = true;
+  error = uv_tcp_bind(&handle_.tcp, address, 0);
+  if (error == 0) return Listen();
+  Close();
+  return UvError(error, "cannot bind");
+}
+
+Status UvListener::ListenLocal(const std::string& name) {
+  int fd = -1;
+  RINGLET_RETURN_IF_ERROR(BindLocalSocket(name, &fd));
+  int error = uv_pipe_init(handles_->uv(), &handle_.pipe, 0);
+  if (error == 0) {
+    handle_.pipe.data = this;
+    handles_->Opened();
+    open_ = true;
+    error = uv_pipe_open(&handle_.pipe, fd);
+    if (error == 0) return Listen();
+    Close();
+  }
+  close(fd);
+  return UvError(error, "cannot use a local socket");
+}
+
+Status UvListener::Listen() {
+  const int error =
+      uv_listen(stream(), kBacklog, [](uv_stream_t* server, int status) {
+        UvListener* listener = static_cast<UvListener*>(server->data);
+        if (status == 0) listener->owner_->OnConnection(listener);
+      });
+  if (error == 0) return Status();
+  Close();
+  return UvError(error, "cannot listen");
+}
+
+void UvListener::Close() {
+  if (!open_ || uv_is_closing(AsHandle(&handle_))) return;
+  uv_close(AsHandle(&handle_), [](uv_handle_t* handle) {
+    UvListener* listener = static_cast<UvListener*>(handle->data);
+    listener->open_ = false;
+    listener->handles_->Closed();
+  });
+}
+
+}  // namespace ringlet
