@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "../ring/resolvers.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

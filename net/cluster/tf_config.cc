@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "../../core/base/message.h"
-#include "../ring/resolvers.h"
 #include "json.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

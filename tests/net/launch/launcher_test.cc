@@ -703,6 +703,16 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
   ExpectGone(pids);
 }
 
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment) {
+  StartScript(2,
+              "env -i sleep 1000 & echo $! >> $FOLDER/pids; "
+              "echo $$ >> $FOLDER/pids; wait");
+  const std::vector<pid_t> pids = Pids(4);
+  kill(launcher_, SIGKILL);
+  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  ExpectGone(pids);
+}
+
 TEST_F(LauncherTest, Kill9AtAnyMomentLeavesNothing) {
   for (int delay = 0; delay < 20; ++delay) {
     Start({"-n", "4", "--", "sh", "-c",
