@@ -29,7 +29,9 @@ Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
 // Two ranks at one address cannot be told apart.
 Status CheckDistinct(const std::vector<Address>& addresses);
 
+// Each for the variables that make ClusterFromEnvironment call it.
 Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
+Status ResolveSlurm(const Environment& environment, ClusterConfig* config);
 
 }  // namespace ringlet
 
