@@ -170,6 +170,28 @@ def test_a_run_keeps_its_model(folder):
     another()
 
 
+def test_every_example_decides_which_run_it_is(folder):
+    images = bytearray(gzip.decompress(
+        (folder.path / "data/train-images-idx3-ubyte.gz").read_bytes()))
+    count = (len(images) - 16) // 784
+    changed = folder.path / "data/changed"
+    folder.write(images="changed")
+
+    def of_another_run():
+        changed.write_bytes(images)
+        out, _ = folder.run("train", "run.json")
+        return "is of another run" in out
+
+    assert not of_another_run()
+    # They are read in blocks; of each the first and the last counts too.
+    for example in (0, 1, 82, 83, 84, 255, 256, count // 2, count - 1):
+        at = 16 + 784 * example + example % 784
+        images[at] ^= 1
+        assert of_another_run(), example
+        images[at] ^= 1
+        assert not of_another_run(), example
+
+
 def test_files_that_are_not_of_the_run_stay(folder):
     for content in (b"", b"mine", bytes(1000)):
         (folder.path / "run.safetensors").write_bytes(content)

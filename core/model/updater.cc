@@ -71,8 +71,8 @@ void Updater::UpdatePart(const Variable& v, int64_t from, int64_t to,
   for (int s = 0; s < optimizer.num_slots(); ++s) {
     slots[s] = kept.slots[s] + from;
   }
-  UpdateRange({optimizer, scalars_, regularizer, to - from, weights, gradients,
-               slots});
+  UpdateRange(
+      {optimizer, scalars_, regularizer, to - from, weights, gradients, slots});
   if (sums != nullptr) std::fill_n(sums, to - from, 0.0f);
 }
 

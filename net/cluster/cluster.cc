@@ -4,16 +4,14 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "../../core/base/text.h"
-#include "../ring/resolvers.h"
+#include "resolvers.h"
+#include "variables.h"
 
 namespace ringlet {
 
 namespace {
-
-constexpr int kDefaultPort = 8888;  // of TensorFlow's Slurm resolver
 
 class ProcessEnvironment final : public Environment {
  public:
@@ -24,136 +22,6 @@ class ProcessEnvironment final : public Environment {
     return name;
   }
 };
-
-// One scheduler's variables. Missing and malformed ones are named, together
-// with the scheduler that made them needed.
-class Variables {
- public:
-  Variables(const Environment& environment, const char* scheduler)
-      : environment_(environment), scheduler_(scheduler) {}
-
-  bool Has(const char* name) const { return environment_.Get(name) != nullptr; }
-  // The first that is set, else the last.
-  const char* Pick(const char* name, const char* other) const {
-    return Has(name) ? name : other;
-  }
-
-  Status String(const char* name, std::string* value) const {
-    const char* text = environment_.Get(name);
-    if (text == nullptr || *text == '\0') {
-      return InvalidArgument(
-          "%s is %s, but %s needs it: set it, or set TF_CONFIG ({} for one "
-          "worker alone)",
-          name, text == nullptr ? "not set" : "empty", scheduler_);
-    }
-    *value = text;
-    return Status();
-  }
-
-  Status Int(const char* name, int low, int high, int* value) const {
-    std::string text;
-    RINGLET_RETURN_IF_ERROR(String(name, &text));
-    const int number = ParseDigits(text, high);
-    if (number < low) {
-      return InvalidArgument("%s is %s, must be a number from %d to %d (%s)",
-                             name, Quoted(text).c_str(), low, high, scheduler_);
-    }
-    *value = number;
-    return Status();
-  }
-
-  Status Port(int otherwise, int* port) const {
-    *port = otherwise;
-    return Has("RINGLET_PORT") ? Int("RINGLET_PORT", 1, 65535, port) : Status();
-  }
-
-  Status RankOfWorld(const char* rank_name, const char* size_name,
-                     ClusterConfig* config) const {
-    RINGLET_RETURN_IF_ERROR(
-        Int(size_name, 1, kMaxWorldSize, &config->world_size));
-    RINGLET_RETURN_IF_ERROR(
-        Int(rank_name, 0, kMaxWorldSize - 1, &config->rank));
-    if (config->rank >= config->world_size) {
-      return InvalidArgument(
-          "%s is %d, but ranks count from 0 and %s is %d: correct one of them",
-          rank_name, config->rank, size_name, config->world_size);
-    }
-    config->task_index = config->rank;
-    config->is_chief = config->rank == 0;
-    return Status();
-  }
-
- private:
-  const Environment& environment_;
-  const char* scheduler_;
-};
-
-// Gives rank r's host the next free port of that host. hosts[r] is of one rank.
-Status NumberPorts(const std::vector<std::string>& hosts, int base,
-                   ClusterConfig* config) {
-  std::map<std::string, int> used;
-  for (const std::string& text : hosts) {
-    Address address;
-    RINGLET_RETURN_IF_ERROR(ParseHost(text, &address.host));
-    address.port = base + used[address.host]++;
-    if (address.port > 65535) {
-      return InvalidArgument(
-          "the ranks of host %s would need ports above 65535 from %d on: set "
-          "RINGLET_PORT to a lower one",
-          Quoted(text).c_str(), base);
-    }
-    config->addresses.push_back(address);
-  }
-  return Status();
-}
-
-// RINGLET_HOSTS for a known world.
-Status PlaceByHostList(const Variables& variables, int base,
-                       ClusterConfig* config) {
-  std::string text;
-  RINGLET_RETURN_IF_ERROR(variables.String("RINGLET_HOSTS", &text));
-  std::vector<std::string> items;
-  RINGLET_RETURN_IF_ERROR(
-      ExpandHostList(text, &items).Annotate("RINGLET_HOSTS"));
-  const size_t world = static_cast<size_t>(config->world_size);
-  if (world % items.size() != 0) {
-    return InvalidArgument(
-        "RINGLET_HOSTS has %zu hosts for %zu ranks: give one for each rank, "
-        "or one for each machine if all have equally many",
-        items.size(), world);
-  }
-  const size_t each = world / items.size();
-  // With a port: "[v6]:port" or "host:port".
-  const auto has_port = [](const std::string& item) {
-    return item.find(':') != std::string::npos && item.back() != ']';
-  };
-  std::vector<std::string> hosts;
-  for (const std::string& item : items) {
-    if (has_port(item) != has_port(items[0])) {
-      return InvalidArgument(
-          "RINGLET_HOSTS: %s: give a port with every host or with none",
-          Quoted(item).c_str());
-    }
-    if (has_port(item)) {
-      if (each != 1) {
-        return InvalidArgument(
-            "RINGLET_HOSTS: %s is one address for %zu ranks: give an address "
-            "for each, or leave the ports out",
-            Quoted(item).c_str(), each);
-      }
-      config->addresses.emplace_back();
-      RINGLET_RETURN_IF_ERROR(ParseAddress(item, &config->addresses.back())
-                                  .Annotate("RINGLET_HOSTS"));
-      continue;
-    }
-    const bool v6 = item[0] == '[';
-    const std::string host = v6 ? item.substr(1, item.size() - 2) : item;
-    hosts.insert(hosts.end(), each, host);
-  }
-  RINGLET_RETURN_IF_ERROR(
-      NumberPorts(hosts, base, config).Annotate("RINGLET_HOSTS"));
-  return CheckDistinct(config->addresses).Annotate("RINGLET_HOSTS");
-}
 
 bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || StartsWith(host, "127.");
@@ -168,7 +36,7 @@ Status ResolveTorchrun(const Environment& environment, ClusterConfig* config) {
   RINGLET_RETURN_IF_ERROR(ParseHost(master, &host).Annotate("MASTER_ADDR"));
   int port = 0;
   RINGLET_RETURN_IF_ERROR(variables.Int("MASTER_PORT", 1, 65534, &port));
-  RINGLET_RETURN_IF_ERROR(variables.Port(port + 1, &port));
+  RINGLET_RETURN_IF_ERROR(variables.PortOr(port + 1, &port));
   if (variables.Has("RINGLET_HOSTS")) {
     return PlaceByHostList(variables, port, config);
   }
@@ -208,7 +76,7 @@ Status ResolveMpi(const Environment& environment, const MpiNames& names,
   RINGLET_RETURN_IF_ERROR(
       variables.RankOfWorld(names.rank, names.size, config));
   int port = 0;
-  RINGLET_RETURN_IF_ERROR(variables.Port(kDefaultPort, &port));
+  RINGLET_RETURN_IF_ERROR(variables.Port(&port));
   if (variables.Has("RINGLET_HOSTS")) {
     return PlaceByHostList(variables, port, config);
   }
@@ -228,111 +96,6 @@ Status ResolveMpi(const Environment& environment, const MpiNames& names,
       config);
 }
 
-// "2(x3),1" -> 2, 2, 2, 1.
-Status ExpandCounts(const char* name, const std::string& text, int nodes,
-                    int world, std::vector<int>* counts) {
-  const Status malformed = InvalidArgument(
-      "%s is %s, must hold for each node its number of tasks, as in 2(x3),1",
-      name, Quoted(text).c_str());
-  size_t start = 0;
-  while (start <= text.size()) {
-    size_t comma = text.find(',', start);
-    if (comma == std::string::npos) comma = text.size();
-    std::string count = text.substr(start, comma - start);
-    start = comma + 1;
-    int times = 1;
-    const size_t open = count.find("(x");
-    if (open != std::string::npos) {
-      if (count.back() != ')') return malformed;
-      times = ParseDigits(count.substr(open + 2, count.size() - open - 3),
-                          kMaxWorldSize);
-      count.resize(open);
-    }
-    const int tasks = ParseDigits(count, kMaxWorldSize);
-    if (tasks < 1 || times < 1) return malformed;
-    if (counts->size() + static_cast<size_t>(times) > kMaxWorldSize) {
-      return malformed;
-    }
-    counts->insert(counts->end(), static_cast<size_t>(times), tasks);
-  }
-  int sum = 0;
-  for (int tasks : *counts) sum += tasks;
-  if (static_cast<int>(counts->size()) == nodes && sum == world) {
-    return Status();
-  }
-  return InvalidArgument(
-      "%s is %s, %d tasks on %zu nodes, but this job has %d tasks on %d nodes: "
-      "start the workers with srun, so that each step has its own values",
-      name, Quoted(text).c_str(), sum, counts->size(), world, nodes);
-}
-
-Status SlurmCounts(const Variables& variables, int nodes, int world,
-                   std::vector<int>* counts) {
-  const char* name =
-      variables.Pick("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE");
-  if (variables.Has(name)) {
-    std::string text;
-    RINGLET_RETURN_IF_ERROR(variables.String(name, &text));
-    return ExpandCounts(name, text, nodes, world, counts);
-  }
-  if (nodes > world) {
-    return InvalidArgument(
-        "SLURM_NTASKS is %d, fewer than the %d nodes of SLURM_JOB_NODELIST: "
-        "set SLURM_TASKS_PER_NODE, or start the workers with srun",
-        world, nodes);
-  }
-  for (int node = 0; node < nodes; ++node) {
-    counts->push_back(world / nodes + (node < world % nodes ? 1 : 0));
-  }
-  return Status();
-}
-
-Status ResolveSlurm(const Environment& environment, ClusterConfig* config) {
-  const Variables variables(environment, "Slurm");
-  RINGLET_RETURN_IF_ERROR(variables.RankOfWorld(
-      "SLURM_PROCID", variables.Pick("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
-      config));
-  const char* list_name =
-      variables.Pick("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST");
-  std::string list;
-  RINGLET_RETURN_IF_ERROR(variables.String(list_name, &list));
-  std::vector<std::string> nodes;
-  RINGLET_RETURN_IF_ERROR(
-      ExpandHostList(list, &nodes).Annotate("%s", list_name));
-  std::vector<int> counts;
-  RINGLET_RETURN_IF_ERROR(SlurmCounts(variables, static_cast<int>(nodes.size()),
-                                      config->world_size, &counts));
-  bool cyclic = false;
-  if (variables.Has("SLURM_DISTRIBUTION")) {
-    std::string text;
-    RINGLET_RETURN_IF_ERROR(variables.String("SLURM_DISTRIBUTION", &text));
-    const std::string kind = text.substr(0, text.find_first_of(":,"));
-    cyclic = kind == "cyclic";
-    if (!cyclic && kind != "block") {
-      return InvalidArgument(
-          "SLURM_DISTRIBUTION is %s; ringlet knows where a rank runs for block "
-          "and cyclic only: use srun --distribution=block, or set TF_CONFIG",
-          Quoted(text).c_str());
-    }
-  }
-  std::vector<std::string> hosts;
-  if (cyclic) {
-    for (int round = 0; hosts.size() < static_cast<size_t>(config->world_size);
-         ++round) {
-      for (size_t i = 0; i < nodes.size(); ++i) {
-        if (counts[i] > round) hosts.push_back(nodes[i]);
-      }
-    }
-  } else {
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      hosts.insert(hosts.end(), static_cast<size_t>(counts[i]), nodes[i]);
-    }
-  }
-  int port = 0;
-  RINGLET_RETURN_IF_ERROR(variables.Port(kDefaultPort, &port));
-  return NumberPorts(hosts, port, config).Annotate("%s", list_name);
-}
-
 Status ResolveKubernetes(const Environment& environment,
                          ClusterConfig* config) {
   const Variables variables(environment, "a Kubernetes StatefulSet");
@@ -341,7 +104,7 @@ Status ResolveKubernetes(const Environment& environment,
   std::string service;
   RINGLET_RETURN_IF_ERROR(variables.String("RINGLET_SERVICE", &service));
   int port = 0;
-  RINGLET_RETURN_IF_ERROR(variables.Port(kDefaultPort, &port));
+  RINGLET_RETURN_IF_ERROR(variables.Port(&port));
   const std::string full = environment.HostName();
   const std::string pod = full.substr(0, full.find('.'));
   const size_t dash = pod.rfind('-');

@@ -14,6 +14,8 @@
 namespace ringlet {
 namespace {
 
+constexpr size_t kBlockBytes = 64 << 10;  // of examples read at once
+
 // Of what a run is made of; a field's end is part of it.
 class Digest {
  public:
@@ -25,16 +27,14 @@ class Digest {
     Add(std::string(text));
   }
   void AddElements(DType dtype, const void* elements, int64_t count) {
-    constexpr int64_t kPiece = 4096;
     const Storage storage = StorageOf(dtype);
-    std::vector<unsigned char> bytes(kPiece * SizeOf(storage));
     for (int64_t i = 0; i < count; i += kPiece) {
       const auto n = static_cast<size_t>(std::min(kPiece, count - i));
       EncodeElements(storage,
                      static_cast<const unsigned char*>(elements) +
                          static_cast<size_t>(i) * SizeOf(dtype),
-                     n, bytes.data());
-      const uint32_t crc = Crc32c(bytes.data(), n * SizeOf(storage));
+                     n, little_.data());
+      const uint32_t crc = Crc32c(little_.data(), n * SizeOf(storage));
       Add(int64_t{crc});
     }
   }
@@ -45,7 +45,10 @@ class Digest {
   }
 
  private:
+  static constexpr int64_t kPiece = 4096;  // elements: part of the value
   Fnv1a hash_;
+  std::vector<unsigned char> little_ =
+      std::vector<unsigned char>(kPiece * sizeof(int64_t));
 };
 
 // Every example of data that are in memory; of others, which would all be read
@@ -54,16 +57,29 @@ Status AddExamples(const Dataset& data, bool all, Digest* digest) {
   Source* const source = data.source().get();
   const ExampleSpec x = source->x(), y = source->y();
   digest->Add(x.shape.ToString() + y.shape.ToString());
-  std::vector<unsigned char> of_x(x.bytes()), of_y(y.bytes());
   const int64_t count = all ? data.size() : std::min<int64_t>(data.size(), 64);
   // Of up to 2^53 examples, without overflow.
   const int64_t step = (data.size() - 1) / std::max<int64_t>(count - 1, 1);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = i + 1 == count ? data.size() - 1 : i * step;
-    const int64_t index = data.first() + data.stride() * at;
-    RINGLET_RETURN_IF_ERROR(source->Read(&index, 1, of_x.data(), of_y.data()));
-    digest->AddElements(x.dtype, of_x.data(), x.shape.elements());
-    digest->AddElements(y.dtype, of_y.data(), y.shape.elements());
+  const auto block = static_cast<int64_t>(std::clamp<size_t>(
+      kBlockBytes / std::max<size_t>(x.bytes() + y.bytes(), 1), 1, 256));
+  const auto most = static_cast<size_t>(std::min(block, count));
+  std::vector<unsigned char> of_x(most * x.bytes()), of_y(most * y.bytes());
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < count; i += block) {
+    indices.clear();
+    for (int64_t j = i; j < std::min(i + block, count); ++j) {
+      const int64_t at = j + 1 == count ? data.size() - 1 : j * step;
+      indices.push_back(data.first() + data.stride() * at);
+    }
+    RINGLET_RETURN_IF_ERROR(source->Read(indices.data(),
+                                         static_cast<int>(indices.size()),
+                                         of_x.data(), of_y.data()));
+    for (size_t j = 0; j < indices.size(); ++j) {
+      digest->AddElements(x.dtype, of_x.data() + j * x.bytes(),
+                          x.shape.elements());
+      digest->AddElements(y.dtype, of_y.data() + j * y.bytes(),
+                          y.shape.elements());
+    }
   }
   return Status();
 }

@@ -129,16 +129,18 @@ Status PlanKeeping(const std::string& run, const RunConfig& config,
   return CheckRoom(*keeping, /*bytes=*/0);
 }
 
-// The model's file carries which run it is of, so that the same run replaces
-// it and no other does.
-Status NameKeeping(const Model& model, const std::string& digest,
-                   Keeping* keeping) {
+// A model's file of the default name carries which run it is of, so that the
+// same run replaces it and no other does. Only then are the data read for it.
+Status NameKeeping(const RunConfig& config, const InitFlags& init,
+                   const RunData& data, int world, Keeping* keeping) {
   if (keeping->path.empty()) return Status();
   // About the file's size: a full disk is told before hours of training.
-  const MemoryPlan plan = model.PlanMemory(1);
+  const MemoryPlan plan = config.model->PlanMemory(1);
   RINGLET_RETURN_IF_ERROR(
       CheckRoom(*keeping, static_cast<int64_t>(plan.weights + plan.slots)));
   if (!keeping->options.spare_others) return Status();
+  std::string digest;
+  RINGLET_RETURN_IF_ERROR(RunDigest(config, init, data, world, &digest));
   keeping->options.metadata = {{"run", digest}};
   if (keeping->options.unless_saved) return Status();
   const std::string path = PathBesideOthers(FileSystem::Posix(), keeping->path,
@@ -263,10 +265,8 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
       MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &run->data)
                               .Annotate("%s", path.c_str()));
-  std::string digest;
-  RINGLET_RETURN_IF_ERROR(
-      RunDigest(config, flags.init, run->data, cluster.world_size, &digest));
-  RINGLET_RETURN_IF_ERROR(NameKeeping(*config.model, digest, &run->keeping));
+  RINGLET_RETURN_IF_ERROR(NameKeeping(config, flags.init, run->data,
+                                      cluster.world_size, &run->keeping));
   if (run->says) {
     Print("%s; %s", AboutData(run->data).c_str(), run->keeping.said.c_str());
   }

@@ -163,6 +163,11 @@ class LauncherTest : public testing::Test {
     return pids;
   }
 
+  void KillLauncher() {
+    kill(launcher_, SIGKILL);
+    EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  }
+
   void ExpectGone(const std::vector<pid_t>& pids) {
     for (pid_t pid : pids) {
       EXPECT_TRUE(Eventually([&] { return !Alive(pid); })) << pid;
@@ -688,8 +693,7 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNothing) {
   std::vector<pid_t> pids = Pids(6);
   for (pid_t child : ChildrenOf(launcher_)) pids.push_back(child);
   EXPECT_EQ(pids.size(), 10u);  // the workers again, and the guard
-  kill(launcher_, SIGKILL);
-  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  KillLauncher();
   ExpectGone(pids);
 }
 
@@ -698,8 +702,16 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoDeafOrStoppedWorker) {
               "trap '' TERM INT HUP; echo $$ >> $FOLDER/pids; "
               "[ $i = 0 ] && kill -STOP $$; while :; do sleep 0.05; done");
   const std::vector<pid_t> pids = Pids(2);
-  kill(launcher_, SIGKILL);
-  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  KillLauncher();
+  ExpectGone(pids);
+}
+
+TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment) {
+  StartScript(2,
+              "env -i sleep 1000 & echo $! >> $FOLDER/pids; "
+              "echo $$ >> $FOLDER/pids; wait");
+  const std::vector<pid_t> pids = Pids(4);
+  KillLauncher();
   ExpectGone(pids);
 }
 
@@ -708,8 +720,7 @@ TEST_F(LauncherTest, Kill9AtAnyMomentLeavesNothing) {
     Start({"-n", "4", "--", "sh", "-c",
            "echo $$ >> $FOLDER/pids; exec sleep 1000"});
     std::this_thread::sleep_for(std::chrono::milliseconds(delay));
-    kill(launcher_, SIGKILL);
-    EXPECT_EQ(Wait(), 1000 + SIGKILL);
+    KillLauncher();
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   ExpectGone(Pids(0));
@@ -722,8 +733,7 @@ TEST_F(LauncherTest, WithoutItsGuardTooWorkersEndWithTheLauncher) {
   for (pid_t child : ChildrenOf(launcher_)) {
     if (child != pids[0] && child != pids[1]) kill(child, SIGKILL);
   }
-  kill(launcher_, SIGKILL);
-  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  KillLauncher();
   ExpectGone(pids);
 }
 #endif
@@ -817,8 +827,7 @@ TEST_F(LauncherTest, Kill9OfTheLauncherLeavesNoneThatLeftTheGroup) {
               "setsid sh -c 'sleep 1000 & echo $! >> $FOLDER/pids; "
               "echo $$ >> $FOLDER/pids; wait' & wait");
   const std::vector<pid_t> pids = Pids(4);
-  kill(launcher_, SIGKILL);
-  EXPECT_EQ(Wait(), 1000 + SIGKILL);
+  KillLauncher();
   ExpectGone(pids);
 }
 

@@ -1,12 +1,22 @@
-// Guard: kills process groups when this process dies, however it dies, and on
-// Linux what has left them.
+// Guard: ends the workers when the launcher itself dies, of SIGKILL too.
 //
 // Internal to net/. A forked child waits on a socket whose other end closes
-// with this process. Between Start and the end of the Guard this process should
-// make no other use of its children's ids than tell them here.
+// with this process, then kills. Between Start and the end of the Guard this
+// process should make no other use of its children's ids than tell them here.
+//
+// Three means, for none reaches all (tests: tests/net/launch/launcher_test.cc):
+// - groups, told as they are made: what a worker started and what runs without
+//   /proc or with an environment of its own
+//   (Kill9OfTheLauncherLeavesNoneWithAnotherEnvironment);
+// - the mark in the environment (Linux): what left its group
+//   (Kill9OfTheLauncherLeavesNoneThatLeftTheGroup);
+// - PR_SET_PDEATHSIG (Linux): the worker itself, where somebody killed the
+//   guard as well, as `killall -9 ringlet` does
+//   (WithoutItsGuardTooWorkersEndWithTheLauncher).
+// While the launcher lives it ends orphans itself: see orphans.h.
 
-#ifndef RINGLET_NET_RING_GUARD_H_
-#define RINGLET_NET_RING_GUARD_H_
+#ifndef RINGLET_NET_LAUNCH_GUARD_H_
+#define RINGLET_NET_LAUNCH_GUARD_H_
 
 #include <sys/types.h>
 
@@ -48,4 +58,4 @@ class GuardedFork {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_GUARD_H_
+#endif  // RINGLET_NET_LAUNCH_GUARD_H_

@@ -1,13 +1,13 @@
-// Strays: what the processes that a job has started have left behind, wherever
-// they went.
+// Orphans: what a worker has left behind outside of its process group.
 //
 // Internal to net/. A process that calls setsid leaves its group, and its
 // parent may end before it. On Linux such orphans come to the nearest ancestor
 // that asks for them (PR_SET_CHILD_SUBREAPER), and are known by a session that
-// is not their new parent's. Elsewhere nothing here does anything.
+// is not their new parent's. Elsewhere nothing here does anything. Tests:
+// WhoLeftTheGroup… and OrphansThatEndLeaveNoZombie of launcher_test.
 
-#ifndef RINGLET_NET_RING_STRAYS_H_
-#define RINGLET_NET_RING_STRAYS_H_
+#ifndef RINGLET_NET_LAUNCH_ORPHANS_H_
+#define RINGLET_NET_LAUNCH_ORPHANS_H_
 
 #include <sys/types.h>
 
@@ -20,12 +20,12 @@ namespace ringlet {
 // While one lives, orphans among this process's descendants become its
 // children. Those that it has already are not touched, nor those that stay in
 // its session. One at a time in a process.
-class Strays {
+class Orphans {
  public:
-  Strays();
-  ~Strays();
-  Strays(const Strays&) = delete;
-  Strays& operator=(const Strays&) = delete;
+  Orphans();
+  ~Orphans();
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
 
   // Kills the orphans, and theirs, until none is left, for at most some
   // seconds. `kept` are children that somebody waits for. With a mark only
@@ -35,7 +35,7 @@ class Strays {
   void Reap(const std::vector<pid_t>& kept);
 
  private:
-  bool IsStray(pid_t pid, const std::vector<pid_t>& kept, bool* ended) const;
+  bool IsOrphan(pid_t pid, const std::vector<pid_t>& kept, bool* ended) const;
 
   std::vector<pid_t> before_;
   int was_subreaper_ = 0;
@@ -48,4 +48,4 @@ void KillMarked(const char* mark, char* buffer, size_t bytes);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_STRAYS_H_
+#endif  // RINGLET_NET_LAUNCH_ORPHANS_H_

@@ -2,13 +2,13 @@
 //
 // Internal to net/. Texts here are from the environment: hostile.
 
-#ifndef RINGLET_NET_RING_RESOLVERS_H_
-#define RINGLET_NET_RING_RESOLVERS_H_
+#ifndef RINGLET_NET_CLUSTER_RESOLVERS_H_
+#define RINGLET_NET_CLUSTER_RESOLVERS_H_
 
 #include <string>
 #include <vector>
 
-#include "../cluster/cluster.h"
+#include "cluster.h"
 
 namespace ringlet {
 
@@ -29,8 +29,10 @@ Status ExpandHostList(const std::string& text, std::vector<std::string>* items);
 // Two ranks at one address cannot be told apart.
 Status CheckDistinct(const std::vector<Address>& addresses);
 
+// Each for the variables that make ClusterFromEnvironment call it.
 Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
+Status ResolveSlurm(const Environment& environment, ClusterConfig* config);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_RESOLVERS_H_
+#endif  // RINGLET_NET_CLUSTER_RESOLVERS_H_

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "strays.h"
+#include "orphans.h"
 
 #ifdef __linux__
 #include <sys/prctl.h>

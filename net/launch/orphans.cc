@@ -1,4 +1,4 @@
-#include "strays.h"
+#include "orphans.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -126,7 +126,7 @@ void Nap() { poll(nullptr, 0, kRoundMs); }
 
 }  // namespace
 
-Strays::Strays() {
+Orphans::Orphans() {
   ForEachProcess([this](pid_t pid) {
     ProcessStat stat;
     if (StatOf(pid, &stat) && stat.parent == getpid()) before_.push_back(pid);
@@ -135,10 +135,10 @@ Strays::Strays() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-Strays::~Strays() { prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
+Orphans::~Orphans() { prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
 
-bool Strays::IsStray(pid_t pid, const std::vector<pid_t>& kept,
-                     bool* ended) const {
+bool Orphans::IsOrphan(pid_t pid, const std::vector<pid_t>& kept,
+                       bool* ended) const {
   const auto has = [pid](const std::vector<pid_t>& pids) {
     return std::find(pids.begin(), pids.end(), pid) != pids.end();
   };
@@ -151,13 +151,13 @@ bool Strays::IsStray(pid_t pid, const std::vector<pid_t>& kept,
   return true;
 }
 
-void Strays::Kill(const std::vector<pid_t>& kept, const std::string& mark) {
+void Orphans::Kill(const std::vector<pid_t>& kept, const std::string& mark) {
   std::vector<char> environment(mark.empty() ? 0 : kEnvironmentBytes);
   for (int round = 0; round < kMostRounds; ++round) {
     bool found = false;
     ForEachProcess([&](pid_t pid) {
       bool ended = false;
-      if (!IsStray(pid, kept, &ended)) return;
+      if (!IsOrphan(pid, kept, &ended)) return;
       if (ended) {
         waitpid(pid, nullptr, WNOHANG);
       } else if (mark.empty() || IsMarked(pid, mark.c_str(), environment.data(),
@@ -171,10 +171,10 @@ void Strays::Kill(const std::vector<pid_t>& kept, const std::string& mark) {
   }
 }
 
-void Strays::Reap(const std::vector<pid_t>& kept) {
+void Orphans::Reap(const std::vector<pid_t>& kept) {
   ForEachProcess([&](pid_t pid) {
     bool ended = false;
-    if (IsStray(pid, kept, &ended) && ended) waitpid(pid, nullptr, WNOHANG);
+    if (IsOrphan(pid, kept, &ended) && ended) waitpid(pid, nullptr, WNOHANG);
   });
 }
 
@@ -192,10 +192,10 @@ void KillMarked(const char* mark, char* buffer, size_t bytes) {
 
 #else
 
-Strays::Strays() = default;
-Strays::~Strays() = default;
-void Strays::Kill(const std::vector<pid_t>&, const std::string&) {}
-void Strays::Reap(const std::vector<pid_t>&) {}
+Orphans::Orphans() = default;
+Orphans::~Orphans() = default;
+void Orphans::Kill(const std::vector<pid_t>&, const std::string&) {}
+void Orphans::Reap(const std::vector<pid_t>&) {}
 void KillMarked(const char*, char*, size_t) {}
 
 #endif

@@ -1,0 +1,52 @@
+// The variables of one scheduler, and where they place its ranks.
+//
+// Internal to net/, for the resolvers of cluster.h. What is missing or
+// malformed is named, together with the scheduler that made it needed.
+
+#ifndef RINGLET_NET_CLUSTER_VARIABLES_H_
+#define RINGLET_NET_CLUSTER_VARIABLES_H_
+
+#include <string>
+#include <vector>
+
+#include "cluster.h"
+
+namespace ringlet {
+
+class Variables {
+ public:
+  // Both outlive this.
+  Variables(const Environment& environment, const char* scheduler)
+      : environment_(environment), scheduler_(scheduler) {}
+
+  bool Has(const char* name) const { return environment_.Get(name) != nullptr; }
+  // The first that is set, else the last.
+  const char* Pick(const char* name, const char* other) const {
+    return Has(name) ? name : other;
+  }
+
+  Status String(const char* name, std::string* value) const;
+  Status Int(const char* name, int low, int high, int* value) const;
+  // RINGLET_PORT, or the default where it is not set.
+  Status Port(int* port) const { return PortOr(8888, port); }
+  Status PortOr(int otherwise, int* port) const;
+  // This process's rank among all, and what follows from it.
+  Status RankOfWorld(const char* rank_name, const char* size_name,
+                     ClusterConfig* config) const;
+
+ private:
+  const Environment& environment_;
+  const char* const scheduler_;
+};
+
+// Gives rank r's host the next free port of that host. hosts[r] is of one rank.
+Status NumberPorts(const std::vector<std::string>& hosts, int base,
+                   ClusterConfig* config);
+
+// RINGLET_HOSTS for a known world.
+Status PlaceByHostList(const Variables& variables, int base,
+                       ClusterConfig* config);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_CLUSTER_VARIABLES_H_

@@ -1,0 +1,80 @@
+#include "console.h"
+
+#include <unistd.h>
+
+#include "../../core/base/check.h"
+#include "terminal.h"
+
+namespace ringlet {
+
+namespace {
+constexpr size_t kHighWater = 256 * 1024;  // unwritten: stop reading
+constexpr size_t kLowWater = 64 * 1024;    // go on reading
+constexpr uint64_t kRetryMillis = 10;      // of a reader that is not ready
+}  // namespace
+
+Console::Console(int stdout_fd, int stderr_fd, Owner* owner)
+    : owner_(owner),
+      stdout_fd_(stdout_fd),
+      outputs_{OutputQueue(stdout_fd), OutputQueue(stderr_fd)},
+      on_terminal_(isatty(stdout_fd) != 0) {
+  if (SameTerminal(stdout_fd, stderr_fd)) output_of_[1] = 0;
+}
+
+void Console::Open(uv_loop_t* loop) {
+  uv_timer_init(loop, &timer_);
+  timer_.data = this;
+}
+
+void Console::Close() {
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), nullptr);
+}
+
+void Console::AddLine(int stream, const std::string& prefix,
+                      const std::string& line) {
+  OutputQueue& output = OutputOf(stream);
+  const bool beside = on_terminal_ && output_of_[stream] == 0;
+  output.Append((beside ? begun_.Erase() : "") + prefix + line + "\n");
+  if (output.waiting() > kHighWater && !paused_[stream]) {
+    paused_[stream] = true;
+    owner_->OnPause(stream, true);
+  }
+  FlushSoon();
+}
+
+void Console::FlushSoon() {
+  if (!uv_is_active(reinterpret_cast<uv_handle_t*>(&timer_))) FlushAfter(0);
+}
+
+void Console::FlushAfter(uint64_t millis) {
+  const auto flush = [](uv_timer_t* timer) {
+    static_cast<Console*>(timer->data)->Flush();
+  };
+  RINGLET_CHECK(uv_timer_start(&timer_, flush, millis, 0) == 0);
+}
+
+void Console::Flush() {
+  // Not behind what nobody has read yet: a later drawing will do.
+  if (on_terminal_ && outputs_[0].waiting() < OutputQueue::kAtomicWrite) {
+    outputs_[0].Append(begun_.Draw("[0] ", TerminalColumns(stdout_fd_) - 1));
+  }
+  for (OutputQueue& output : outputs_) output.Flush();
+  for (int i = 0; i < 2; ++i) {
+    if (paused_[i] && OutputOf(i).waiting() < kLowWater) {
+      paused_[i] = false;
+      owner_->OnPause(i, false);
+    }
+  }
+  if (!empty()) FlushAfter(kRetryMillis);
+  owner_->OnFlushed();
+}
+
+void Console::GiveUp() {
+  for (OutputQueue& output : outputs_) {
+    output.Flush();
+    output.Drop();
+  }
+  Flush();
+}
+
+}  // namespace ringlet

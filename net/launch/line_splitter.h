@@ -1,0 +1,30 @@
+// LineSplitter: the lines of bytes that come in pieces.
+//
+// Internal to net/. Pure.
+
+#ifndef RINGLET_NET_LAUNCH_LINE_SPLITTER_H_
+#define RINGLET_NET_LAUNCH_LINE_SPLITTER_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ringlet {
+
+class LineSplitter {
+ public:
+  // Appends the lines that these bytes end, without their line feeds. One of
+  // more than `most` bytes is cut in pieces.
+  void Feed(const char* data, size_t bytes, size_t most,
+            std::vector<std::string>* lines);
+  // What is begun becomes a line.
+  void End(std::vector<std::string>* lines);
+
+ private:
+  void Emit(std::vector<std::string>* lines);
+  std::string line_;  // begun
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_LAUNCH_LINE_SPLITTER_H_

@@ -1,0 +1,43 @@
+#include "output_queue.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace ringlet {
+
+namespace {
+constexpr size_t kKeptBytes = 64 * 1024;  // written, before they are erased
+}  // namespace
+
+void OutputQueue::Drop() {
+  broken_ = true;
+  pending_.clear();
+  written_ = 0;
+}
+
+// The descriptor is shared with whoever started the launcher, so it stays
+// blocking: poll says whether it takes a small piece.
+void OutputQueue::Flush() {
+  while (waiting() > 0) {
+    pollfd ready = {fd_, POLLOUT, 0};
+    if (poll(&ready, 1, 0) == 0) break;
+    const ssize_t bytes = write(fd_, pending_.data() + written_,
+                                std::min(waiting(), kAtomicWrite));
+    if (bytes >= 0) {
+      written_ += static_cast<size_t>(bytes);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      return Drop();
+    }
+  }
+  if (written_ >= kKeptBytes || waiting() == 0) {
+    pending_.erase(0, written_);
+    written_ = 0;
+  }
+}
+
+}  // namespace ringlet

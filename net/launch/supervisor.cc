@@ -1,0 +1,135 @@
+#include "supervisor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+
+namespace ringlet {
+
+namespace {
+
+constexpr int kWrongConfiguration = 2;  // an exit code
+
+std::string Cause(int worker, int code) {
+  return "worker " + std::to_string(worker) +
+         (code > 128 ? " was ended by signal " + std::to_string(code - 128)
+                     : " ended with exit code " + std::to_string(code));
+}
+
+std::string Shortest(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", number);
+  return text;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const LaunchOptions& options)
+    : options_(options), workers_(static_cast<size_t>(options.workers)) {}
+
+bool Supervisor::done() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.done; });
+}
+
+bool Supervisor::MayRestart(int worker, int code) {
+  return phase_ == Phase::kRunning && options_.restart &&
+         code != kWrongConfiguration &&
+         At(worker).restarts < options_.max_restarts;
+}
+
+Supervisor::Actions Supervisor::OnCannotStart(int worker) {
+  for (size_t i = static_cast<size_t>(worker) + 1; i < workers_.size(); ++i) {
+    workers_[i].done = true;
+  }
+  Actions actions;
+  Enter(Phase::kKill, SIGKILL, &actions);
+  return actions;
+}
+
+Supervisor::Actions Supervisor::OnExit(int worker, int code) {
+  Actions actions;
+  if (code != 0 && !MayRestart(worker, code)) Fail(worker, code, &actions);
+  return actions;
+}
+
+Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
+  Worker& ended = At(worker);
+  Actions actions;
+  if (code == 0) {
+    ended.done = true;
+  } else if (!MayRestart(worker, code)) {
+    Fail(worker, code, &actions);
+    ended.done = true;
+  } else {
+    actions.restart_after =
+        std::min(std::ldexp(options_.backoff_seconds, ended.restarts),
+                 options_.max_backoff_seconds);
+    ++ended.restarts;
+    ended.waiting = true;
+    ended.code = code;
+    actions.notices.push_back(Cause(worker, code) +
+                              "; it is started again in " +
+                              Shortest(actions.restart_after) + " s (restart " +
+                              std::to_string(ended.restarts) + " of " +
+                              std::to_string(options_.max_restarts) + ")");
+  }
+  return actions;
+}
+
+void Supervisor::OnRestart(int worker) { At(worker).waiting = false; }
+
+void Supervisor::Fail(int worker, int code, Actions* actions) {
+  if (exit_code_ == 0) exit_code_ = code;
+  if (phase_ != Phase::kRunning) return;
+  const bool others = std::any_of(
+      workers_.begin(), workers_.end(),
+      [&](const Worker& each) { return &each != &At(worker) && !each.done; });
+  actions->notices.push_back(
+      Cause(worker, code) +
+      (others ? "; waiting for the others to end, then stopping them" : ""));
+  Enter(Phase::kLeaveAlone, 0, actions);
+}
+
+void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
+  phase_ = phase;
+  actions->signal = signal;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    if (!worker.waiting) continue;
+    const int index = static_cast<int>(i);
+    worker.waiting = false;
+    worker.done = true;
+    actions->cancelled.push_back(index);
+    Fail(index, worker.code, actions);  // only its code, in this phase
+  }
+  actions->new_deadline = true;
+  actions->deadline = phase == Phase::kKill ? -1 : options_.grace_seconds;
+  // Whoever stops a job does not wait for its reader.
+  actions->drop_output = phase == Phase::kKill && signalled_;
+}
+
+Supervisor::Actions Supervisor::OnDeadline() {
+  Actions actions;
+  if (phase_ == Phase::kLeaveAlone) {
+    Enter(Phase::kTerminate, SIGTERM, &actions);
+  } else {
+    Enter(Phase::kKill, SIGKILL, &actions);
+  }
+  return actions;
+}
+
+Supervisor::Actions Supervisor::OnSignal(int signal) {
+  Actions actions;
+  if (signalled_ || phase_ == Phase::kKill) {
+    signalled_ = true;
+    Enter(Phase::kKill, SIGKILL, &actions);
+  } else {
+    signalled_ = true;
+    Enter(Phase::kTerminate, signal, &actions);
+  }
+  return actions;
+}
+
+}  // namespace ringlet

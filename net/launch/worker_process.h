@@ -1,0 +1,100 @@
+// WorkerProcess: one run of the command, from its start until its output has
+// ended.
+//
+// Internal to net/. On the loop's thread; pinned. Its owner deletes it in
+// OnEnded, the call of its last handle's close callback, and not before.
+
+#ifndef RINGLET_NET_LAUNCH_WORKER_PROCESS_H_
+#define RINGLET_NET_LAUNCH_WORKER_PROCESS_H_
+
+#include <sys/types.h>
+#include <uv.h>
+
+#include <string>
+#include <vector>
+
+#include "../../core/base/status.h"
+#include "console.h"
+#include "guard.h"
+#include "line_splitter.h"
+
+namespace ringlet {
+
+class WorkerProcess {
+ public:
+  // What the runs of one job share; outlives them.
+  struct Shared {
+    class Owner {
+     public:
+      virtual void OnExit(int index, int code) = 0;  // its output may come yet
+      virtual void OnEnded(int index) = 0;           // the last call
+
+     protected:
+      ~Owner() = default;
+    };
+    Owner* owner;
+    const std::vector<std::string>* command;
+    uv_loop_t loop;
+    Console* console;
+    Guard guard;
+    char buffer[64 * 1024];  // for each read in turn
+  };
+
+  WorkerProcess(Shared* shared, int index) : shared_(shared), index_(index) {}
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  // OnEnded follows in any case, later. `variable` is its "TF_CONFIG=…".
+  Status Start(const std::string& variable);
+  // To the whole group; nothing once it has ended.
+  void Signal(int signal);
+  // Whether its output of this kind (0 stdout, 1 stderr) is read.
+  void Read(int stream, bool on);
+  // Gives up on what keeps the pipes open.
+  void CloseStreams();
+
+  pid_t pid() const { return pid_; }  // 0 once it has ended
+  // Once ended: 127 and 126 where it could not be started, as in a shell.
+  int code() const { return code_; }
+
+ private:
+  struct Stream {
+    uv_pipe_t pipe;
+    WorkerProcess* process;
+    int index;  // 0 stdout, 1 stderr
+    bool open = false;
+    bool drawn = false;  // a terminal: the console has what is begun
+    // Its end of that terminal, for some systems drop what is unread when the
+    // last one closes.
+    int held = -1;
+    LineSplitter lines;
+  };
+
+  uv_buf_t buffer() {
+    return uv_buf_init(shared_->buffer, sizeof(shared_->buffer));
+  }
+  Status OpenStreams(int* write_ends);
+  int OpenPipe(int index, uv_file* ends);
+  Status Spawn(const int* write_ends, const std::string& variable);
+  int Fork(const uv_process_options_t& options);
+  void OnExit(int code);
+  void OnRead(Stream* stream, const char* data, size_t bytes);
+  void Emit(const Stream& stream, const std::vector<std::string>& lines);
+  void ReadRest(Stream* stream);
+  void EndLine(Stream* stream);
+  void CloseStream(Stream* stream);
+  void CloseProcess();
+  void OnHandleClosed();
+
+  Shared* const shared_;
+  const int index_;
+  uv_process_t process_;
+  Stream streams_[2];
+  int open_handles_ = 0;
+  pid_t pid_ = 0;  // from its start until it is reaped
+  int code_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_LAUNCH_WORKER_PROCESS_H_

@@ -1,0 +1,220 @@
+#include "net/launch/supervisor.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "net/launch/line_splitter.h"
+
+namespace ringlet {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+LaunchOptions Options(int workers, bool restart) {
+  LaunchOptions options;
+  options.workers = workers;
+  options.restart = restart;
+  return options;
+}
+
+TEST(SupervisorTest, AJobOfGoodWorkersIsDoneWithZero) {
+  const LaunchOptions options = Options(2, false);
+  Supervisor supervisor(options);
+  for (int worker = 0; worker < 2; ++worker) {
+    EXPECT_FALSE(supervisor.done());
+    EXPECT_TRUE(supervisor.OnExit(worker, 0).notices.empty());
+    EXPECT_FALSE(supervisor.OnEnded(worker, 0).new_deadline);
+  }
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 0);
+}
+
+TEST(SupervisorTest, AfterAFailureTheOthersGoThroughEveryStage) {
+  LaunchOptions options = Options(3, false);
+  options.grace_seconds = 7;
+  Supervisor supervisor(options);
+  Supervisor::Actions actions = supervisor.OnExit(1, 4);
+  EXPECT_EQ(actions.notices,
+            Strings{"worker 1 ended with exit code 4; waiting for the others "
+                    "to end, then stopping them"});
+  EXPECT_EQ(actions.signal, 0);
+  EXPECT_EQ(actions.deadline, 7);
+  EXPECT_TRUE(supervisor.OnEnded(1, 4).notices.empty());
+  actions = supervisor.OnDeadline();
+  EXPECT_EQ(actions.signal, SIGTERM);
+  EXPECT_EQ(actions.deadline, 7);
+  actions = supervisor.OnDeadline();
+  EXPECT_EQ(actions.signal, SIGKILL);
+  EXPECT_TRUE(actions.new_deadline);
+  EXPECT_LT(actions.deadline, 0);
+  EXPECT_FALSE(actions.drop_output);
+  for (int worker : {0, 2}) {
+    supervisor.OnExit(worker, 128 + SIGKILL);
+    supervisor.OnEnded(worker, 128 + SIGKILL);
+  }
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 4);
+}
+
+TEST(SupervisorTest, BackOffDoublesUpToItsLimit) {
+  LaunchOptions options = Options(1, true);
+  options.max_restarts = 5;
+  options.backoff_seconds = 2;
+  options.max_backoff_seconds = 10;
+  Supervisor supervisor(options);
+  for (const double expected : {2., 4., 8., 10., 10.}) {
+    EXPECT_FALSE(supervisor.OnExit(0, 1).new_deadline);
+    EXPECT_EQ(supervisor.OnEnded(0, 1).restart_after, expected);
+    supervisor.OnRestart(0);
+  }
+  EXPECT_EQ(supervisor.OnExit(0, 9).notices,
+            Strings{"worker 0 ended with exit code 9"});
+  EXPECT_LT(supervisor.OnEnded(0, 9).restart_after, 0);
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 9);
+}
+
+TEST(SupervisorTest, AWrongConfigurationIsNotStartedAgain) {
+  const LaunchOptions options = Options(1, true);
+  Supervisor supervisor(options);
+  supervisor.OnExit(0, 2);
+  EXPECT_LT(supervisor.OnEnded(0, 2).restart_after, 0);
+  EXPECT_EQ(supervisor.exit_code(), 2);
+}
+
+TEST(SupervisorTest, AFailureCancelsTheRestartOfAnother) {
+  const LaunchOptions options = Options(2, true);
+  Supervisor supervisor(options);
+  supervisor.OnExit(0, 5);
+  EXPECT_GE(supervisor.OnEnded(0, 5).restart_after, 0);
+  const Supervisor::Actions actions = supervisor.OnExit(1, 2);
+  EXPECT_EQ(actions.cancelled, std::vector<int>{0});
+  EXPECT_FALSE(supervisor.done());
+  supervisor.OnEnded(1, 2);
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 2);
+}
+
+TEST(SupervisorTest, ASignalIsPassedOnAndTheSecondKills) {
+  const LaunchOptions options = Options(2, true);
+  Supervisor supervisor(options);
+  Supervisor::Actions actions = supervisor.OnSignal(SIGHUP);
+  EXPECT_EQ(actions.signal, SIGHUP);
+  EXPECT_EQ(actions.deadline, options.grace_seconds);
+  actions = supervisor.OnSignal(SIGINT);
+  EXPECT_EQ(actions.signal, SIGKILL);
+  EXPECT_TRUE(actions.drop_output);
+}
+
+TEST(SupervisorTest, WhereOneCannotBeStartedTheRestIsNot) {
+  const LaunchOptions options = Options(3, true);
+  Supervisor supervisor(options);
+  EXPECT_EQ(supervisor.OnCannotStart(1).signal, SIGKILL);
+  supervisor.OnEnded(1, 127);
+  EXPECT_FALSE(supervisor.done());
+  supervisor.OnExit(0, 128 + SIGKILL);
+  supervisor.OnEnded(0, 128 + SIGKILL);
+  EXPECT_TRUE(supervisor.done());
+}
+
+// Whatever happens, a job whose workers all end is done, each is started no
+// more often than it may be, and stages never go back.
+TEST(SupervisorTest, AnyHistoryEnds) {
+  for (unsigned seed = 1; seed <= 2000; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int n) { return static_cast<int>(random() % n); };
+    LaunchOptions options = Options(1 + below(4), below(2) == 1);
+    options.max_restarts = below(3);
+    Supervisor supervisor(options);
+    std::set<int> running, waiting;
+    for (int i = 0; i < options.workers; ++i) running.insert(i);
+    std::vector<int> starts(static_cast<size_t>(options.workers), 1);
+    int strongest = 0, first_code = 0;
+    const auto take = [&](const Supervisor::Actions& actions, int worker) {
+      for (int each : actions.cancelled) EXPECT_EQ(waiting.erase(each), 1u);
+      if (actions.restart_after >= 0) {
+        EXPECT_EQ(strongest, 0);
+        waiting.insert(worker);
+      }
+      if (actions.new_deadline) {
+        const int stage = actions.deadline < 0  ? 3
+                          : actions.signal != 0 ? 2
+                                                : 1;
+        EXPECT_GE(stage, strongest) << seed;
+        EXPECT_EQ(actions.signal == SIGKILL, stage == 3);
+        strongest = stage;
+      }
+    };
+    for (int step = 0; !supervisor.done(); ++step) {
+      ASSERT_LT(step, 1000) << seed;
+      const int kind = below(10);
+      if (kind < 6 && !running.empty()) {
+        const int worker = *std::next(running.begin(),
+                                      below(static_cast<int>(running.size())));
+        const int code = below(3) == 0 ? 0 : 1 + below(150);
+        running.erase(worker);
+        take(supervisor.OnExit(worker, code), worker);
+        take(supervisor.OnEnded(worker, code), worker);
+        if (code != 0 && first_code == 0) first_code = code;
+      } else if (kind < 8 && !waiting.empty()) {
+        const int worker = *waiting.begin();
+        waiting.erase(worker);
+        supervisor.OnRestart(worker);
+        running.insert(worker);
+        ++starts[static_cast<size_t>(worker)];
+      } else if (kind == 8 && strongest > 0 && strongest < 3) {
+        take(supervisor.OnDeadline(), -1);
+      } else if (kind == 9 && below(20) == 0) {
+        take(supervisor.OnSignal(SIGTERM), -1);
+      }
+    }
+    EXPECT_TRUE(running.empty() && waiting.empty()) << seed;
+    for (int count : starts) EXPECT_LE(count, 1 + options.max_restarts) << seed;
+    if (!options.restart) {
+      EXPECT_EQ(supervisor.exit_code(), first_code) << seed;
+    }
+  }
+}
+
+TEST(LineSplitterTest, PiecesDoNotMatter) {
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    std::string text, line;
+    Strings expected;
+    for (unsigned i = random() % 300; i > 0; --i) {
+      const char c = "ab\n"[random() % 3];
+      text += c;
+      if (c == '\n') expected.push_back(line);
+      line = c == '\n' ? "" : line + c;
+    }
+    if (!line.empty()) expected.push_back(line);
+    LineSplitter splitter;
+    Strings lines;
+    for (size_t at = 0; at < text.size();) {
+      const size_t bytes = std::min<size_t>(random() % 7, text.size() - at);
+      splitter.Feed(text.data() + at, bytes, 1000, &lines);
+      at += bytes;
+    }
+    splitter.End(&lines);
+    EXPECT_EQ(lines, expected) << seed;
+  }
+}
+
+TEST(LineSplitterTest, ALongLineIsCut) {
+  LineSplitter splitter;
+  Strings lines;
+  splitter.Feed("abcdefg\nhi", 10, 3, &lines);
+  EXPECT_EQ(lines, (Strings{"abc", "def", "g"}));
+  splitter.End(&lines);
+  EXPECT_EQ(lines.back(), "hi");
+  splitter.End(&lines);
+  EXPECT_EQ(lines.size(), 4u);
+}
+
+}  // namespace
+}  // namespace ringlet
