@@ -25,6 +25,12 @@ bool SameStream(FILE* a, FILE* b) {
          SameFile(of_a, of_b);
 }
 
+// Which of them `out` is.
+int PlacesOf(FILE* out) {
+  return (SameStream(out, stdout) ? kOnStdout : 0) |
+         (SameStream(out, stderr) ? kOnStderr : 0);
+}
+
 // Whether a line that the message would stand on was open.
 bool EndsOpenLine(int where) {
   if ((g_open.load() & where) == 0) return false;
@@ -68,6 +74,13 @@ void Print(const char* format, ...) {
   va_end(arguments);
 }
 
+void PrintTo(FILE* out, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  WriteLine(out, EndsOpenLine(PlacesOf(out)), format, arguments);
+  va_end(arguments);
+}
+
 void Notice(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -86,9 +99,7 @@ OpenLine::~OpenLine() {
 
 void OpenLine::Write(const std::string& text, bool ends) {
   open_ = !ends;
-  g_open = ends ? 0
-                : kOpen | (SameStream(out_, stdout) ? kOnStdout : 0) |
-                      (SameStream(out_, stderr) ? kOnStderr : 0);
+  g_open = ends ? 0 : kOpen | PlacesOf(out_);
   std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }
