@@ -38,7 +38,7 @@ class Conv2DOp final : public Op {
     }
   }
 
-  bool keeps_input() const override { return true; }
+  bool keeps_input() const override { return !frozen(); }
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   int64_t multiply_adds() const override {
@@ -74,6 +74,7 @@ class Conv2DOp final : public Op {
 
   void Backward(const OpCall& call) const override {
     call.pool->Run([&](int t) { BackwardPart(call, t); });
+    if (frozen()) return;
     // The threads' sums, added in the order of the threads.
     const int64_t kernel = Patch() * filters_;
     std::fill_n(call.d_weights[0], kernel, 0.0f);
@@ -83,7 +84,7 @@ class Conv2DOp final : public Op {
       AddTo(sums, kernel, call.d_weights[0]);
       if (bias_) AddTo(sums + kernel, filters_, call.d_weights[1]);
     }
-    call.sink->Ready(call.weight_offset);
+    call.sink->Ready(call.gradient_offset);
   }
 
  private:
@@ -101,7 +102,9 @@ class Conv2DOp final : public Op {
   int64_t ColumnFloats(int64_t batch) const {
     return Group(batch) * window_.positions() * Patch();
   }
-  int64_t GradientFloats() const { return Patch() * filters_ + filters_; }
+  int64_t GradientFloats() const {
+    return frozen() ? 0 : Patch() * filters_ + filters_;
+  }
   float* ThreadSums(const OpCall& call, int t) const {
     return call.scratch + call.pool->threads() * ColumnFloats(call.batch) +
            t * GradientFloats();
@@ -161,12 +164,31 @@ class Conv2DOp final : public Op {
     }
   }
 
+  // Adds that of `count` images, whose dY is that of the product, to `sums`.
+  void AddWeightGradient(const OpCall& call, int64_t first, int64_t count,
+                         float* col, float* sums) const {
+    float* const d_bias = bias_ ? sums + Patch() * filters_ : nullptr;
+    if (direct_) {
+      ForEachRow(call, {first, first + count},
+                 [&](const ConvRow& row, int64_t at) {
+                   BestDirectConv().gradient(row, call.dy + at, sums, d_bias);
+                 });
+      return;
+    }
+    const int64_t rows = count * window_.positions();
+    const float* const dy = call.dy + first * output_.elements();
+    if (bias_) AddColumnSums(dy, rows, filters_, d_bias);
+    Columns(call.x[0], first, count, col);
+    // dW(K,F) += Col(BP,K)^T * dY(BP,F)
+    Gemm(1,
+         RowMajor(static_cast<const float*>(col), rows, Patch()).Transposed(),
+         RowMajor(dy, rows, filters_), 1, RowMajor(sums, Patch(), filters_));
+  }
+
   void BackwardPart(const OpCall& call, int t) const {
     float* col = call.scratch + t * ColumnFloats(call.batch);
     float* sums = ThreadSums(call, t);
     std::fill_n(sums, GradientFloats(), 0.0f);
-    const Matrix d_kernel = RowMajor(sums, Patch(), filters_);
-    float* d_bias = sums + Patch() * filters_;
     ForEachGroup(call, t, [&](int64_t first, int64_t count) {
       const int64_t rows = count * window_.positions();
       float* dy = call.dy + first * output_.elements();
@@ -176,21 +198,7 @@ class Conv2DOp final : public Op {
       }
       const ConstMatrix d_out =
           RowMajor(static_cast<const float*>(dy), rows, filters_);
-      if (direct_) {
-        ForEachRow(call, {first, first + count},
-                   [&](const ConvRow& row, int64_t at) {
-                     BestDirectConv().gradient(row, call.dy + at, sums,
-                                               bias_ ? d_bias : nullptr);
-                   });
-      } else {
-        if (bias_) AddColumnSums(dy, rows, filters_, d_bias);
-        Columns(call.x[0], first, count, col);
-        // dW(K,F) += Col(BP,K)^T * dY(BP,F)
-        Gemm(1,
-             RowMajor(static_cast<const float*>(col), rows, Patch())
-                 .Transposed(),
-             d_out, 1, d_kernel);
-      }
+      if (!frozen()) AddWeightGradient(call, first, count, col, sums);
       if (call.dx[0] == nullptr) return;
       // dCol(BP,K) = dY(BP,F) * W(K,F)^T
       Gemm(1, d_out, Kernel(call).Transposed(), 0,

@@ -24,6 +24,7 @@ class CustomOp final : public Op {
         no_inputs_(inputs_.size(), nullptr) {
     output_ = plan_.output;
     weights_ = plan_.weights;
+    d_weights_.resize(weights_.size());
   }
 
   bool keeps_input() const override { return plan_.backward_reads_input; }
@@ -33,7 +34,8 @@ class CustomOp final : public Op {
     return WithGuard(Floats(plan_.forward_scratch, batch, threads));
   }
   size_t backward_scratch(int64_t batch, int threads) const override {
-    return WithGuard(Floats(plan_.backward_scratch, batch, threads));
+    return WithGuard(Floats(plan_.backward_scratch, batch, threads)) +
+           static_cast<size_t>(ThrownAwayFloats());
   }
 
   void Forward(const OpCall& call) const override {
@@ -47,21 +49,44 @@ class CustomOp final : public Op {
     if (!plan_.backward_reads_output) custom.y = nullptr;
     custom.dy = call.dy;
     custom.dx = call.dx;
-    custom.d_weights = call.d_weights;
+    ThrowAwayUnasked(call);
+    custom.d_weights = d_weights_.data();
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (call.dx[i] == nullptr) continue;
       std::fill_n(call.dx[i], call.batch * inputs_[i].elements(), 0.0f);
     }
     for (size_t i = 0; i < weights_.size(); ++i) {
-      std::fill_n(call.d_weights[i], weights_[i].shape.elements(), 0.0f);
+      std::fill_n(d_weights_[i], weights_[i].shape.elements(), 0.0f);
     }
     *call.status = Compute(&CustomLayer::Backward, plan_.backward_scratch,
-                           custom, call.scratch);
-    if (!call.status->ok() || weights_.empty()) return;
-    call.sink->Ready(call.weight_offset);
+                           custom, call.scratch + ThrownAwayFloats());
+    const bool trained =
+        std::any_of(call.d_weights, call.d_weights + weights_.size(),
+                    [](float* d) { return d != nullptr; });
+    if (call.status->ok() && trained) call.sink->Ready(call.gradient_offset);
   }
 
  private:
+  // The layer writes all gradients; those that nobody asks for go to the first
+  // floats of the scratch.
+  int64_t ThrownAwayFloats() const {
+    int64_t floats = 0;
+    for (const WeightSpec& weight : weights_) {
+      const bool asked = weight.trainable && !frozen();
+      if (!asked) floats += weight.shape.elements();
+    }
+    return floats;
+  }
+  void ThrowAwayUnasked(const OpCall& call) const {
+    float* unasked = call.scratch;
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      d_weights_[i] = call.d_weights[i];
+      if (d_weights_[i] != nullptr) continue;
+      d_weights_[i] = unasked;
+      unasked += weights_[i].shape.elements();
+    }
+  }
+
   static int64_t Floats(const ScratchFloats& scratch, int64_t batch,
                         int threads) {
     return scratch.fixed + scratch.per_example * batch +
@@ -107,6 +132,7 @@ class CustomOp final : public Op {
   const std::vector<Shape> inputs_;
   const LayerPlan plan_;
   const std::vector<const float*> no_inputs_;
+  mutable std::vector<float*> d_weights_;  // of the call under way
 };
 
 Status CheckScratch(const ScratchFloats& scratch) {
@@ -120,12 +146,16 @@ Status CheckScratch(const ScratchFloats& scratch) {
   return Status();
 }
 
-// They name what is saved.
-Status CheckNames(const std::vector<WeightSpec>& weights) {
+// Names name what is saved; state comes last.
+Status CheckWeights(const std::vector<WeightSpec>& weights) {
   for (size_t i = 0; i < weights.size(); ++i) {
     const std::string& name = weights[i].name;
     if (name.empty() || name.find('/') != std::string::npos) {
       return InvalidArgument("a weight's name must be a word, not '%s'",
+                             name.c_str());
+    }
+    if (i > 0 && weights[i].trainable && !weights[i - 1].trainable) {
+      return InvalidArgument("weight '%s' is trained, and comes after state",
                              name.c_str());
     }
     for (size_t j = 0; j < i; ++j) {
@@ -155,7 +185,7 @@ Status MakeCustom(const Layer& layer, const std::vector<Shape>& inputs,
   RINGLET_RETURN_IF_ERROR(GuardedBuild(*layer.custom, inputs, &plan));
   RINGLET_RETURN_IF_ERROR(CheckScratch(plan.forward_scratch));
   RINGLET_RETURN_IF_ERROR(CheckScratch(plan.backward_scratch));
-  RINGLET_RETURN_IF_ERROR(CheckNames(plan.weights));
+  RINGLET_RETURN_IF_ERROR(CheckWeights(plan.weights));
   op->reset(new CustomOp(layer.custom, inputs, std::move(plan)));
   return Status();
 }

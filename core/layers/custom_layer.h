@@ -37,6 +37,9 @@ struct WeightSpec {
   Shape shape;
   Initializer initializer;
   Regularizer regularizer;
+  // False: state, which is kept and saved with the weights and never trained.
+  // Of one layer it comes after what is trained, as Keras orders them.
+  bool trainable = true;
 };
 
 // Floats that a call works with and nobody keeps.
@@ -74,7 +77,9 @@ struct LayerCall {
 
   // Backward only. dy is the gradient of y. What dx and d_weights point to is
   // zero, and becomes the gradients of x and of the weights, summed over the
-  // batch. Null in dx: nobody asks for that one.
+  // batch. Null in dx: nobody asks for that one. Those of d_weights that nobody
+  // asks for, since the layer is frozen or the weight is state, are thrown
+  // away.
   const float* dy = nullptr;
   float* const* dx = nullptr;
   float* const* d_weights = nullptr;

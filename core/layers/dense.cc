@@ -29,7 +29,7 @@ class DenseOp final : public Op {
     }
   }
 
-  bool keeps_input() const override { return true; }
+  bool keeps_input() const override { return !frozen(); }
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
   bool replaces_input() const override { return true; }
@@ -67,10 +67,10 @@ class DenseOp final : public Op {
     if (!call.without_activation) {
       ActivationGradient(activation_, call.y, rows, units_, call.dy);
     }
-    if (bias_) {
+    if (bias_ && !frozen()) {
       std::fill_n(call.d_weights[1], units_, 0.0f);
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
-      call.sink->Ready(call.weight_offset + inputs_ * units_);
+      call.sink->Ready(call.gradient_offset + inputs_ * units_);
     }
     float* const dy_t = call.scratch;
     for (int64_t i = 0; i < rows; ++i) {
@@ -86,34 +86,42 @@ class DenseOp final : public Op {
       call.pool->Run([&](int t) {
         const Range part = Split(end - begin, call.pool->threads(), t, kGrain);
         if (part.empty()) return;
-        float* const dw =
-            call.sink_takes ? taken : call.d_weights[0] + begin * units_;
-        BackwardRows(call, {begin + part.begin, begin + part.end},
-                     dw + part.begin * units_, dx_t + t * rows * Block(rows));
+        const Range mine = {begin + part.begin, begin + part.end};
+        if (!frozen()) {
+          float* const dw =
+              call.sink_takes ? taken : call.d_weights[0] + begin * units_;
+          WeightGradient(call, mine, dw + part.begin * units_);
+        }
+        if (call.dx[0] == nullptr) return;
+        InputGradient(call, mine, dx_t + t * rows * Block(rows));
       });
-      if (call.sink_takes) {
-        call.sink->Take(call.weight_offset + begin * units_, taken);
-      } else {
-        call.sink->Ready(call.weight_offset + begin * units_);
-      }
       end = begin;
+      if (frozen()) continue;
+      if (call.sink_takes) {
+        call.sink->Take(call.gradient_offset + begin * units_, taken);
+      } else {
+        call.sink->Ready(call.gradient_offset + begin * units_);
+      }
     }
   }
 
  private:
-  // Rows `part` of dW, which begin at `dw`, and columns `part` of dX.
-  void BackwardRows(const OpCall& call, Range part, float* dw,
-                    float* dx_t) const {
+  // Rows `part` of dW, which begin at `dw`.
+  void WeightGradient(const OpCall& call, Range part, float* dw) const {
     const int64_t rows = call.batch * rows_;
     const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
-    const ConstMatrix w =
-        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
     const ConstMatrix dy =
         RowMajor(static_cast<const float*>(call.dy), rows, units_);
     // dW(K,U) = X(B,K)^T * dY(B,U)
     Gemm(1, x.Cols(part.begin, part.end).Transposed(), dy, 0,
          RowMajor(dw, part.size(), units_));
-    if (call.dx[0] == nullptr) return;
+  }
+
+  // Columns `part` of dX, by way of `dx_t`.
+  void InputGradient(const OpCall& call, Range part, float* dx_t) const {
+    const int64_t rows = call.batch * rows_;
+    const ConstMatrix w =
+        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
     // dX(B,K)^T = W(K,U) * dY(B,U)^T: both in the order in which BLIS is
     // fastest at a small B.
     Gemm(1, w.Rows(part.begin, part.end),
@@ -126,7 +134,8 @@ class DenseOp final : public Op {
   // What Backward takes for just so many rows: dY^T, each thread's block of
   // dX^T, and that of dW.
   int64_t BackwardFloats(int64_t rows, int threads) const {
-    return rows * units_ + threads * Block(rows) * (rows + units_);
+    const int64_t dw = frozen() ? 0 : units_;
+    return rows * units_ + threads * Block(rows) * (rows + dw);
   }
 
   // Rows of W that a thread works on at a time: dX^T in 192 KiB. A function of

@@ -64,6 +64,7 @@ struct Layer {
 
   Kind kind = Kind::kInput;
   std::string name;            // "" is replaced by "dense", "dense_1", …
+  bool trainable = true;
   Shape shape;                 // Input, Reshape (one dimension may be -1)
   int64_t units = 0;           // Dense units, Conv2D filters
   int64_t window[2] = {1, 1};  // kernel_size or pool_size (height, width)
@@ -83,6 +84,12 @@ struct Layer {
 
   Layer& Name(std::string n) {
     name = std::move(n);
+    return *this;
+  }
+  // False freezes the layer: its weights stay as they are, without gradient,
+  // slots and regularization. See also Model::SetTrainable.
+  Layer& Trainable(bool train) {
+    trainable = train;
     return *this;
   }
   Layer& Strides(int64_t height, int64_t width) {

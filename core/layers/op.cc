@@ -67,6 +67,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
   RINGLET_RETURN_IF_ERROR(CheckInputs(row.inputs, inputs.size()));
   RINGLET_RETURN_IF_ERROR(row.make_op(layer, inputs, op));
+  (*op)->set_frozen(!layer.trainable);
   RINGLET_RETURN_IF_ERROR(CheckSize((*op)->output()));
   for (const WeightSpec& weight : (*op)->weights()) {
     RINGLET_RETURN_IF_ERROR(

@@ -20,12 +20,13 @@
 
 namespace ringlet {
 
-// Told as gradients become final. They do so from the last weight of the model
-// to the first, so the final ones are always the end of the gradient span.
+// Told as gradients become final. They do so from the last trained weight of
+// the model to the first, so the final ones are always the end of the gradient
+// span.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  // Gradients from `begin` (an offset in the model's weight span, in floats)
+  // Gradients from `begin` (an offset in the model's gradient span, in floats)
   // on are final, and the op will read the weights they belong to no more:
   // they may be updated at once. Called from the training thread, `begin`
   // never growing.
@@ -63,8 +64,11 @@ struct OpCall {
   float* dy = nullptr;
   float* const* dx = nullptr;
   Activation x_activation = kLinear;
+  // Null for weights that are not trained: all of them where the op is frozen,
+  // or state.
   float* const* d_weights = nullptr;
-  int64_t weight_offset = 0;  // of the op's first weight in the weight span
+  // Of the op's first trained weight in the gradient span.
+  int64_t gradient_offset = 0;
   // Nobody reads d_weights after the step: gradients may be given to
   // sink->Take from scratch, still in cache, and be forgotten.
   bool sink_takes = false;
@@ -100,15 +104,22 @@ class Op {
   virtual bool may_fail() const { return false; }
   // Multiply-adds of one example's forward pass.
   virtual int64_t multiply_adds() const { return 0; }
+  // None of its weights is trained: Backward writes dx alone, and tells the
+  // sink nothing. Chosen when a model is compiled.
+  bool frozen() const { return frozen_; }
+  void set_frozen(bool frozen) { frozen_ = frozen; }
 
   virtual void Forward(const OpCall&) const {}
-  // Writes dx and d_weights, and ends with sink->Ready(weight_offset) where
-  // the op has weights and no error.
+  // Writes dx and d_weights, and ends with sink->Ready(gradient_offset) where
+  // some of the op's weights are trained and there is no error.
   virtual void Backward(const OpCall&) const {}
 
  protected:
   Shape output_;
   std::vector<WeightSpec> weights_;
+
+ private:
+  bool frozen_ = false;
 };
 
 }  // namespace ringlet

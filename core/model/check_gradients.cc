@@ -88,7 +88,8 @@ class Checker final : private GradientSink {
         dx_.push_back(gradients_[i].data());
       } else {
         weights_.push_back(values_[i].data());
-        d_weights_.push_back(gradients_[i].data());
+        const WeightSpec& weight = op.weights()[i - inputs.size()];
+        d_weights_.push_back(weight.trainable ? gradients_[i].data() : nullptr);
       }
     }
     dy().Draw(check.seed, values_.size());
@@ -101,6 +102,9 @@ class Checker final : private GradientSink {
     RINGLET_RETURN_IF_ERROR(Untouched(values_));
     RINGLET_RETURN_IF_ERROR(Backward());
     for (size_t i = 0; i < values_.size(); ++i) {
+      const size_t weight = i - x_.size();
+      const bool state = i >= x_.size() && d_weights_[weight] == nullptr;
+      if (state) continue;  // has no gradient
       RINGLET_RETURN_IF_ERROR(Compare(&values_[i], &gradients_[i]));
     }
     return Status();
@@ -219,8 +223,8 @@ Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
     return InvalidArgument("CheckGradients: batch and threads must be >= 1");
   }
   std::unique_ptr<Op> op;
-  RINGLET_RETURN_IF_ERROR(
-      Op::Make(layer, inputs, &op).Annotate("%s", ClassName(layer)));
+  RINGLET_RETURN_IF_ERROR(Op::Make(Layer(layer).Trainable(true), inputs, &op)
+                              .Annotate("%s", ClassName(layer)));
   if (op->is_view()) return Status();
   return Checker(*op, inputs, check).Run().Annotate("%s", ClassName(layer));
 }

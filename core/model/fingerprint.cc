@@ -121,6 +121,7 @@ std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
     const bool flag = std::holds_alternative<bool Layer::*>(field.value);
     if (!flag) text += " " + value;
   }
+  if (!layer.trainable) text += ", frozen";
   if (layer.custom != nullptr) text += ", " + layer.custom->Describe();
   return text;
 }

@@ -62,30 +62,74 @@ Status Graph::MakeOp(GraphNode* node) {
   std::vector<Shape> shapes;
   for (int input : node->inputs) {
     shapes.push_back(nodes_[input].output);
-    node->needs_gradient |= nodes_[input].needs_gradient;
   }
   RINGLET_RETURN_IF_ERROR(Op::Make(node->layer, shapes, &node->op));
   node->output = node->op->output();
   may_fail_ |= node->op->may_fail();
   if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
   for (const WeightSpec& weight : node->op->weights()) {
-    Variable variable;
-    variable.path = node->layer.name + "/" + weight.name;
-    variable.shape = weight.shape;
-    variable.offset = num_weights_;
-    variable.regularizer = weight.regularizer;
-    num_weights_ += variable.size();
-    variables_.push_back(variable);
-    node->needs_gradient = true;
-    ++node->num_variables;
+    AddVariable(weight, node);
   }
   return Status();
+}
+
+// State lies behind all parameters, so it moves with each that is added.
+void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
+  Variable variable;
+  variable.path = node->layer.name + "/" + weight.name;
+  variable.shape = weight.shape;
+  variable.regularizer = weight.regularizer;
+  variable.state = !weight.trainable;
+  const int64_t size = variable.size();
+  variable.offset = variable.state ? num_weights() : num_parameters_;
+  (variable.state ? num_state_ : num_parameters_) += size;
+  if (!variable.state && num_state_ > 0) {
+    for (Variable& other : variables_) other.offset += other.state ? size : 0;
+  }
+  const bool trained = node->layer.trainable && !variable.state;
+  variable.gradient_offset = trained ? num_trained_ : -1;
+  num_trained_ += trained ? size : 0;
+  variables_.push_back(variable);
+  ++node->num_variables;
+}
+
+// Gradients are those of the trained variables, in their order; nothing before
+// the first is asked for.
+void Graph::ChooseTrained() {
+  num_trained_ = 0;
+  for (GraphNode& node : nodes_) {
+    node.layer.trainable = node.trainable_next;
+    node.needs_gradient = false;
+    for (int input : node.inputs) {
+      node.needs_gradient |= nodes_[input].needs_gradient;
+    }
+    if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
+    for (int v = 0; v < node.num_variables; ++v) {
+      Variable& variable = variables_[node.first_variable + v];
+      const bool trained = node.layer.trainable && !variable.state;
+      variable.gradient_offset = trained ? num_trained_ : -1;
+      num_trained_ += trained ? variable.size() : 0;
+      node.needs_gradient |= trained;
+    }
+  }
+}
+
+Status Graph::SetTrainable(const std::string& layer, bool trainable) {
+  for (GraphNode& node : nodes_) {
+    if (node.layer.name != layer) continue;
+    node.trainable_next = trainable;
+    if (!complete_) node.layer.trainable = trainable;
+    return Status();
+  }
+  return InvalidArgument("model '%s': there is no layer '%s'", name_.c_str(),
+                         layer.c_str());
 }
 
 Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
   GraphNode node;
   node.layer = layer;
   node.layer.name = UniqueName(layer);
+  node.trainable_next = layer.trainable;
   node.inputs = inputs;
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
@@ -117,6 +161,7 @@ Status Graph::Complete() {
         "layer '%s': nothing takes its output, and it is not the last layer",
         nodes_[unused - taken.begin()].layer.name.c_str());
   }
+  ChooseTrained();
   for (int i = 0; i < size(); ++i) nodes_[i].replaced_by = ReplacedBy(i);
   complete_ = true;
   return Status();

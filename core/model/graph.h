@@ -20,12 +20,14 @@
 namespace ringlet {
 
 struct GraphNode {
-  Layer layer;  // its name filled in
+  Layer layer;                 // its name filled in
+  bool trainable_next = true;  // layer.trainable once complete
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
-  int root = 0;                 // the node whose bytes the output is
-  bool needs_gradient = false;  // has weights, or comes after one that has
+  int root = 0;  // the node whose bytes the output is
+  bool needs_gradient =
+      false;  // has trained weights, or comes after one that has
   // Once complete: the number of the only node that takes this root's bytes,
   // if that one writes the gradient over them; else -1.
   int replaced_by = -1;
@@ -53,17 +55,23 @@ class Graph {
   // Appends a node; `inputs` are numbers of earlier ones. Not after Complete.
   Status Add(const Layer& layer, const std::vector<int>& inputs);
   // There is a layer, and every output but the last is taken. No node can be
-  // added from here on. May be called again.
+  // added from here on. May be called again: it then follows SetTrainable.
   Status Complete();
+  // Of a layer, from the next Complete on.
+  Status SetTrainable(const std::string& layer, bool trainable);
 
   int size() const { return static_cast<int>(nodes_.size()); }
   const GraphNode& node(int i) const { return nodes_[i]; }
   const std::vector<GraphNode>& nodes() const { return nodes_; }
   const GraphNode& output() const { return nodes_.back(); }
 
-  // In the order of the nodes, and so of the weight span.
+  // In the order of the nodes.
   const std::vector<Variable>& variables() const { return variables_; }
-  int64_t num_weights() const { return num_weights_; }  // in floats
+  // Floats in the weight span …
+  int64_t num_weights() const { return num_parameters_ + num_state_; }
+  int64_t num_parameters() const { return num_parameters_; }  // … but for state
+  // … and in the spans of gradients and slots.
+  int64_t num_trained() const { return num_trained_; }
   // Writes num_weights() floats: what the initializers give for this seed.
   void DrawWeights(uint64_t seed, float* weights) const;
 
@@ -75,6 +83,8 @@ class Graph {
   std::string UniqueName(const Layer& layer);
   Status CheckNewNode(const Layer& layer, const std::vector<int>& inputs) const;
   Status MakeOp(GraphNode* node);
+  void AddVariable(const WeightSpec& weight, GraphNode* node);
+  void ChooseTrained();
   int ReplacedBy(int root) const;
 
   const std::string class_name_;
@@ -83,7 +93,7 @@ class Graph {
   std::set<std::string> names_;         // of the nodes
   std::map<std::string, int> numbers_;  // the last that a default name took
   std::vector<Variable> variables_;
-  int64_t num_weights_ = 0;
+  int64_t num_parameters_ = 0, num_state_ = 0, num_trained_ = 0;  // in floats
   bool may_fail_ = false;
   bool complete_ = false;
 };

@@ -73,6 +73,11 @@ const std::vector<Variable>& Model::variables() const {
   return impl_->graph.variables();
 }
 int64_t Model::num_weights() const { return impl_->graph.num_weights(); }
+int64_t Model::num_trained() const { return impl_->graph.num_trained(); }
+Status Model::SetTrainable(const std::string& layer, bool trainable) {
+  RINGLET_RETURN_IF_ERROR(impl_->status);
+  return impl_->graph.SetTrainable(layer, trainable);
+}
 int64_t Model::MultiplyAdds() const { return impl_->graph.MultiplyAdds(); }
 
 // --- what Compile was told ------------------------------------------------

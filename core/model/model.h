@@ -5,7 +5,8 @@
 // error; status() and every later call that returns a Status report it.
 //
 // Memory is two blocks in one: what the model keeps (weights, gradients,
-// optimizer slots, each one contiguous span in layer order) and what a step
+// optimizer slots, each one contiguous span in layer order, and state, that is
+// weights that no gradient trains, behind the other weights) and what a step
 // needs, placed by lifetime for a largest batch. BytesNeeded(batch) says how
 // much, by running the same placement on nothing. After the first step a step
 // allocates nothing.
@@ -63,12 +64,19 @@ struct CompileOptions {
   size_t memory_bytes = 0;
 };
 
-// One weight of the model, a range of its weight span.
+// One weight of the model, a range of its weight span. Weights of a kind that
+// is trained come first, in the order of the layers; state, which is not, in
+// the same order behind them.
 struct Variable {
   std::string path;  // "conv2d/kernel"
   Shape shape;
   int64_t offset = 0;  // in floats
   Regularizer regularizer;
+  bool state = false;  // never trained, whatever its layer is
+  // As compiled last: its place in the gradients and in the optimizer's slots,
+  // in floats; -1 where it is not trained.
+  int64_t gradient_offset = 0;
+  bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
 };
 
@@ -76,7 +84,7 @@ struct Variable {
 // each a multiple of Arena::kAlignment.
 struct MemoryPlan {
   size_t weights = 0;
-  size_t gradients = 0;    // of the weights
+  size_t gradients = 0;    // of the trained weights
   size_t slots = 0;        // the optimizer's
   size_t batches = 0;      // examples and labels: of this step and of the next
   size_t activations = 0;  // the layers' outputs
@@ -150,6 +158,9 @@ class Model {
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
   bool compiled() const;
+  // As Keras's layer.trainable: whether a layer's weights are trained, from the
+  // next Compile on. kInvalidArgument where there is no such layer.
+  Status SetTrainable(const std::string& layer, bool trainable);
   // The weights that the first Compile is to begin with, num_weights() of them,
   // instead of drawn ones.
   Status SetInitialWeights(std::vector<float> weights);
@@ -224,10 +235,12 @@ class Model {
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
+  // Floats that have gradients and slots, as compiled last.
+  int64_t num_trained() const;
   float* weights();
-  // Of the last Backward(), complete: waits for the sums over the ranks. Where
-  // they failed the content is undefined, and ApplyGradients says why.
-  // TrainStep may apply gradients and not keep them.
+  // num_trained() floats of the last Backward(), complete: waits for the sums
+  // over the ranks. Where they failed the content is undefined, and
+  // ApplyGradients says why. TrainStep may apply gradients and not keep them.
   const float* gradients() const;
   // Multiply-adds of one example, forward.
   int64_t MultiplyAdds() const;

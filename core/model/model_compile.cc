@@ -66,7 +66,7 @@ Status Model::Impl::Compile(const std::vector<Metric>& metrics) {
   config.ChooseLoss(graph);
   updater.Reset();
   stepper.SetExchange(MakeGradientExchange(
-      config.collective, memory.kept().gradients, graph.num_weights(), &timer));
+      config.collective, memory.kept().gradients, graph.num_trained(), &timer));
   compiled = true;
   RINGLET_RETURN_IF_ERROR(
       config.ResolveMetrics(metrics, graph.output().output));

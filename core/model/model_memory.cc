@@ -43,8 +43,9 @@ Status ModelMemory::CheckLimit(const Options& options, size_t bytes,
 
 KeptSpans ModelMemory::PlaceKept(int num_slots, Arena* arena) const {
   KeptSpans kept;
-  const size_t n = static_cast<size_t>(graph_.num_weights());
-  kept.weights = arena->Allocate<float>(n);
+  const size_t n = static_cast<size_t>(graph_.num_trained());
+  kept.weights =
+      arena->Allocate<float>(static_cast<size_t>(graph_.num_weights()));
   kept.gradients = arena->Allocate<float>(n);
   for (int s = 0; s < num_slots; ++s) kept.slots[s] = arena->Allocate<float>(n);
   return kept;
@@ -70,14 +71,13 @@ Status ModelMemory::TakeKept(const Options& options) {
   ReleaseKept();
   Arena arena(options.memory != nullptr ? options.memory : block.get(), bytes);
   const KeptSpans placed = PlaceKept(options.num_slots, &arena);
-  const int64_t n = graph_.num_weights();
   if (kept_.weights != nullptr) {
     // The memory of the old and of the new options may be one.
     std::memmove(placed.weights, kept_.weights,
-                 static_cast<size_t>(n) * sizeof(float));
+                 static_cast<size_t>(graph_.num_weights()) * sizeof(float));
   }
   for (int s = 0; s < options.num_slots; ++s) {
-    std::fill_n(placed.slots[s], n, 0.0f);
+    std::fill_n(placed.slots[s], graph_.num_trained(), 0.0f);
   }
   options_ = options;
   training_ = false;
@@ -96,9 +96,11 @@ void ModelMemory::BindKept() {
     spans.weights.clear();
     spans.d_weights.clear();
     for (int v = 0; v < node.num_variables; ++v) {
-      const int64_t offset = graph_.variables()[node.first_variable + v].offset;
-      spans.weights.push_back(kept_.weights + offset);
-      spans.d_weights.push_back(kept_.gradients + offset);
+      const Variable& variable = graph_.variables()[node.first_variable + v];
+      spans.weights.push_back(kept_.weights + variable.offset);
+      spans.d_weights.push_back(variable.trained()
+                                    ? kept_.gradients + variable.gradient_offset
+                                    : nullptr);
     }
   }
 }
@@ -274,11 +276,12 @@ void ModelMemory::PoisonSlack() const {
     Poison(static_cast<const unsigned char*>(span) + bytes,
            Arena::RoundUp(bytes) - bytes);
   };
-  const auto weights =
-      static_cast<size_t>(graph_.num_weights()) * sizeof(float);
-  poison(kept_.weights, weights);
-  poison(kept_.gradients, weights);
-  for (const float* slot : kept_.slots) poison(slot, weights);
+  const auto trained =
+      static_cast<size_t>(graph_.num_trained()) * sizeof(float);
+  poison(kept_.weights,
+         static_cast<size_t>(graph_.num_weights()) * sizeof(float));
+  poison(kept_.gradients, trained);
+  for (const float* slot : kept_.slots) poison(slot, trained);
   const auto examples = static_cast<size_t>(batch_);
   const auto inputs = static_cast<size_t>(graph_.node(0).output.elements());
   for (int slot = 0; slot < 2; ++slot) {
@@ -319,9 +322,11 @@ Status ModelMemory::CheckNotLent(const char* call) const {
 
 MemoryPlan ModelMemory::Plan(int64_t batch) const {
   MemoryPlan sizes;
-  sizes.weights = sizes.gradients =
+  sizes.weights =
       Arena::RoundUp(static_cast<size_t>(graph_.num_weights()) * sizeof(float));
-  sizes.slots = sizes.weights * static_cast<size_t>(options_.num_slots);
+  sizes.gradients =
+      Arena::RoundUp(static_cast<size_t>(graph_.num_trained()) * sizeof(float));
+  sizes.slots = sizes.gradients * static_cast<size_t>(options_.num_slots);
   RINGLET_CHECK(sizes.kept() == kept_bytes_);
 
   const StepPlan plan(graph_, batch, /*training=*/true, options_.threads);

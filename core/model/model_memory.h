@@ -1,7 +1,8 @@
 // ModelMemory: owns and places what a model keeps and what a step needs.
 //
 // Internal to core/. Two blocks: the kept one holds weights, gradients and the
-// optimizer's slots, each one span in the order of the graph's variables; the
+// optimizer's slots, each one span in the order of the graph's variables (the
+// weights with state behind them, the others without what is not trained); the
 // step's one, behind it where the memory is the caller's, holds two batches and
 // the buffers that StepPlan placed by lifetime, for a largest batch. The
 // places of one block stay until it is taken anew.
@@ -49,7 +50,7 @@ struct NodeSpans {
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null: dx is the input's dy itself
   std::vector<float*> weights;
-  std::vector<float*> d_weights;
+  std::vector<float*> d_weights;  // null where not trained
 };
 
 class ModelMemory {

@@ -52,6 +52,11 @@ std::string Row(const char* bar, const std::string& a, const std::string& b,
          "\n";
 }
 
+std::string Count(const char* what, int64_t floats) {
+  return what + WithCommas(floats) + " (" +
+         ReadableSize(floats * int64_t{sizeof(float)}) + ")\n";
+}
+
 // "(None, 26, 26, 32)"
 std::string WithBatch(const Shape& shape) {
   std::string s = "(None";
@@ -68,6 +73,7 @@ std::string Model::Summary() const {
   s += Row("┃", "Layer (type)", "Output Shape", "Param #");
   s += Line("┡", "━", "╇", "┩");
   bool first = true;
+  int64_t trainable = 0;
   for (const GraphNode& node : graph.nodes()) {
     // As Keras: the table of a Sequential begins after its Input.
     if (node.op == nullptr && graph.class_name() == "Sequential") continue;
@@ -75,17 +81,17 @@ std::string Model::Summary() const {
     first = false;
     int64_t parameters = 0;
     for (int v = 0; v < node.num_variables; ++v) {
-      parameters += graph.variables()[node.first_variable + v].size();
+      const Variable& variable = graph.variables()[node.first_variable + v];
+      parameters += variable.size();
+      if (node.layer.trainable && !variable.state) trainable += variable.size();
     }
     s += Row("│", node.layer.name + " (" + ClassName(node.layer) + ")",
              WithBatch(node.output), WithCommas(parameters));
   }
   s += Line("└", "─", "┴", "┘");
-  const std::string total =
-      WithCommas(graph.num_weights()) + " (" +
-      ReadableSize(graph.num_weights() * int64_t{sizeof(float)}) + ")\n";
-  return s + " Total params: " + total + " Trainable params: " + total +
-         " Non-trainable params: 0 (0.00 B)\n";
+  return s + Count(" Total params: ", graph.num_weights()) +
+         Count(" Trainable params: ", trainable) +
+         Count(" Non-trainable params: ", graph.num_weights() - trainable);
 }
 
 }  // namespace ringlet

@@ -59,21 +59,22 @@ int64_t Replicas::Age(bool lived) const {
 
 uint32_t Replicas::SlotsDigest(uint32_t digest) const {
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
-    digest = Digest(memory_.kept().slots[s], graph_.num_weights(), digest);
+    digest = Digest(memory_.kept().slots[s], graph_.num_trained(), digest);
   }
   return digest;
 }
 
 Status Replicas::TakeStateOf(int root, bool with_optimizer) {
   Collective* const c = config_.collective;
-  const auto count = static_cast<size_t>(graph_.num_weights());
+  const auto trained = static_cast<size_t>(graph_.num_trained());
   const KeptSpans& kept = memory_.kept();
   RINGLET_RETURN_IF_ERROR(
-      BroadcastNumbers(c, kept.weights, sizeof(float), count, root));
+      BroadcastNumbers(c, kept.weights, sizeof(float),
+                       static_cast<size_t>(graph_.num_weights()), root));
   if (!with_optimizer) return Status();
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
     RINGLET_RETURN_IF_ERROR(
-        BroadcastNumbers(c, kept.slots[s], sizeof(float), count, root));
+        BroadcastNumbers(c, kept.slots[s], sizeof(float), trained, root));
   }
   return updater_.BroadcastProgress(c, root);
 }

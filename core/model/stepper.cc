@@ -8,10 +8,12 @@
 #include "stepper.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 
 #include "../base/check.h"
 #include "../base/flush_denormals.h"
+#include "../base/message.h"
 #include "../layers/kernels.h"
 
 namespace ringlet {
@@ -39,8 +41,19 @@ Status Stepper::FinishGradients() {
 
 // --- whole steps ----------------------------------------------------------
 
+// Once in a process, as Keras.
+void Stepper::WarnOfNothingToTrain() const {
+  static std::atomic<bool> warned{false};
+  if (graph_.num_trained() > 0 || warned.exchange(true)) return;
+  Notice(
+      "warning: model '%s' does not have any trainable weights; training "
+      "leaves it as it is",
+      graph_.name().c_str());
+}
+
 Status Stepper::Train(const Batch& batch, unsigned char note, bool* taken) {
   RINGLET_CHECK(note == 0 || exchange_->sums());
+  WarnOfNothingToTrain();
   double loss_sum = 0;
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, true, true));
@@ -92,7 +105,8 @@ OpCall Stepper::CallOf(int i) {
   call.dx = spans.dx.data();
   call.d_weights = spans.d_weights.data();
   if (node.num_variables > 0) {
-    call.weight_offset = graph_.variables()[node.first_variable].offset;
+    call.gradient_offset =
+        graph_.variables()[node.first_variable].gradient_offset;
   }
   call.sink = this;
   return call;
@@ -225,10 +239,10 @@ Status Stepper::Backward(bool update) {
   const FlushDenormals flush;
   have_.gradient_of_loss = false;
   apply_when_ready_ = update;
-  ready_ = graph_.num_weights();
+  ready_ = graph_.num_trained();
   exchange_->Begin();
   if (count_ == 0) {
-    std::fill_n(memory_.kept().gradients, graph_.num_weights(), 0.0f);
+    std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
     Ready(0);
   } else {
     for (int i = graph_.size() - 1; i > 0; --i) {
@@ -236,7 +250,7 @@ Status Stepper::Backward(bool update) {
     }
     memory_.ShowOnly(StepTimes(graph_).after(), count_);
   }
-  RINGLET_CHECK(ready_ == 0 || graph_.num_weights() == 0);
+  RINGLET_CHECK(ready_ == 0);
   have_.gradients = true;
   // Of what was started before the error too.
   return exchange_->failed() ? exchange_->Finish() : Status();

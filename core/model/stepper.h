@@ -68,6 +68,7 @@ class Stepper final : private GradientSink {
     bool gradients = false;
   };
 
+  void WarnOfNothingToTrain() const;
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
   Status ComputeLosses(const Batch& batch, float* gradient, double* sum);
   Status Report(const Batch& batch, double loss_sum);

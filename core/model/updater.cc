@@ -27,7 +27,7 @@ float Updater::LearningRate() const {
 double Updater::Penalty() const {
   double penalty = 0;
   for (const Variable& v : graph_.variables()) {
-    if (v.regularizer.l1 == 0 && v.regularizer.l2 == 0) continue;
+    if (v.regularizer.empty() || !v.trained()) continue;  // as Keras 3
     penalty += RegularizationPenalty(v.regularizer, v.size(),
                                      memory_.kept().weights + v.offset);
   }
@@ -48,12 +48,12 @@ float* Updater::SumsOfGradients(int64_t from) const {
   return memory_.kept().slots[optimizer.num_slots() - 1] + from;
 }
 
-// Weights [from, to) of one variable, and gradients from `from` on.
+// [from, to) of the gradient span, all of one variable.
 void Updater::UpdatePart(const Variable& v, int64_t from, int64_t to,
                          const float* gradients) {
   const Optimizer& optimizer = config_.optimizer;
   const KeptSpans& kept = memory_.kept();
-  float* const weights = kept.weights + from;
+  float* const weights = kept.weights + v.offset + (from - v.gradient_offset);
   float* const sums = SumsOfGradients(from);
   const bool clipped = optimizer.clips() && updates_;
   Regularizer regularizer = clipped ? Regularizer() : v.regularizer;
@@ -83,8 +83,10 @@ void Updater::Update(int64_t begin, int64_t end, const float* gradients) {
   pool->Run([&](int t) {
     const Range part = Split(end - begin, pool->threads(), t, 1024);
     for (const Variable& v : graph_.variables()) {
-      const int64_t from = std::max(begin + part.begin, v.offset);
-      const int64_t to = std::min(begin + part.end, v.offset + v.size());
+      if (!v.trained()) continue;
+      const int64_t from = std::max(begin + part.begin, v.gradient_offset);
+      const int64_t to =
+          std::min(begin + part.end, v.gradient_offset + v.size());
       if (from >= to) continue;
       UpdatePart(v, from, to, gradients + (from - begin));
     }
@@ -98,9 +100,11 @@ void Updater::Clip() {
   const KeptSpans& kept = memory_.kept();
   clip_spans_.clear();
   for (const Variable& v : graph_.variables()) {
+    if (!v.trained()) continue;
     const float* const weights = kept.weights + v.offset;
-    float* gradient = kept.gradients + v.offset;
-    if (float* const sums = SumsOfGradients(v.offset); sums != nullptr) {
+    float* gradient = kept.gradients + v.gradient_offset;
+    if (float* const sums = SumsOfGradients(v.gradient_offset);
+        sums != nullptr) {
       const int steps = optimizer.gradient_accumulation_steps;
       AccumulateGradients(v.regularizer, v.size(), weights, gradient,
                           static_cast<float>(steps), sums);
@@ -115,7 +119,7 @@ void Updater::Clip() {
 
 void Updater::UpdateAll() {
   if (config_.optimizer.clips() && updates_) Clip();
-  Update(0, graph_.num_weights(), memory_.kept().gradients);
+  Update(0, graph_.num_trained(), memory_.kept().gradients);
 }
 
 Status Updater::BroadcastProgress(Collective* collective, int root) {
@@ -130,8 +134,9 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
     const std::string prefix =
         std::string(kOptimizerPrefix) + optimizer.slot_name(s) + "/";
     for (const Variable& v : graph_.variables()) {
+      if (!v.trained()) continue;
       spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
-                        memory_.kept().slots[s] + v.offset});
+                        memory_.kept().slots[s] + v.gradient_offset});
     }
   }
   spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});

@@ -33,7 +33,8 @@ class Updater final : public Saveable {
   // A step: Begin, then Update of every range of the weights in any order, once
   // each, then End. Where the optimizer clips, UpdateAll instead of Update.
   void Begin();
-  // Weights [begin, end), whose gradients are given.
+  // Of the trained weights, as the gradient span has them, [begin, end), whose
+  // gradients are given.
   void Update(int64_t begin, int64_t end, const float* gradients);
   // Clips the memory's gradients, and updates all weights.
   void UpdateAll();

@@ -12,6 +12,16 @@
 namespace ringlet {
 namespace {
 
+// It has weights that would be trained if it were not.
+bool IsFrozen(const Model& model, const Layer& layer) {
+  const std::string prefix = layer.name + "/";
+  const auto& all = model.variables();
+  return !layer.trainable &&
+         std::any_of(all.begin(), all.end(), [&](const Variable& v) {
+           return !v.state && v.path.compare(0, prefix.size(), prefix) == 0;
+         });
+}
+
 std::string DescribeLayer(const Model& model, int node) {
   const Layer& layer = model.layer(node);
   const std::string shape = model.output_shape(node).ToString();
@@ -27,6 +37,7 @@ std::string DescribeLayer(const Model& model, int node) {
     if (*field.saved != 0) text += std::string(field.saved) + " ";
     text += value;
   }
+  if (IsFrozen(model, layer)) text += " frozen";
   const std::vector<int>& inputs = model.inputs(node);
   if (inputs.empty() || (inputs.size() == 1 && inputs[0] == node - 1)) {
     return text;

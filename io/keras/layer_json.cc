@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
@@ -185,7 +186,9 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   const LayerClass& row = AllLayers()[number];
   ReadClass(row, fields, entry);
   entry->layer.name = name;
-  fields->OnlyBool("trainable", true);
+  std::optional<bool> trainable = true;
+  fields->Bool("trainable", &trainable);
+  entry->layer.trainable = trainable.value_or(true);
   fields->OnlyNull({"activity_regularizer"});
   ReadDType(fields);
   // Keras 2 notes the shape of the input with the first layer.
@@ -346,7 +349,7 @@ void WriteConfig(JsonWriter* w, const Layer& layer) {
     w->Key("dtype").String("float32").Key("sparse").Bool(false);
     return;
   }
-  w->Key("trainable").Bool(true);
+  w->Key("trainable").Bool(layer.trainable);
   WriteDType(w);
   for (const LayerField& field : ClassOf(layer).fields) {
     if (!field.written) continue;

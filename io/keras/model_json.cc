@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -367,7 +368,8 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
     fields.Text("name", "a string of 1 to 255 bytes", &name);
     if (fields.ok()) fields.Fail(CheckName(name, fields.PathOf("name")));
   }
-  fields.OnlyBool("trainable", true);
+  std::optional<bool> trainable = true;
+  fields.Bool("trainable", &trainable);
   ReadDType(&fields);
   if (sequential) {
     fields.Take("build_input_shape", "the shape of an input without a layer");
@@ -384,6 +386,9 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
   RINGLET_RETURN_IF_ERROR(
       ReadLayers(layers, bare ? object.config_path : fields.PathOf("layers"),
                  &graph.entries));
+  for (LayerEntry& entry : graph.entries) {
+    if (!trainable.value_or(true)) entry.layer.Trainable(false);
+  }
   std::unique_ptr<Model> made;
   if (sequential) {
     auto built = std::make_unique<Sequential>();

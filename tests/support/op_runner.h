@@ -138,7 +138,7 @@ class OpRunner : private GradientSink {
     call.dy = gradient.data();
     call.dx = dxs.pointers.data();
     call.d_weights = dws.pointers.data();
-    call.weight_offset = 1000;
+    call.gradient_offset = 1000;
     call.sink_takes = sink_takes;
     call.sink = this;
     ready_.clear();

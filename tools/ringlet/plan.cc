@@ -89,7 +89,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   plan->forward_flops = 2 * model.MultiplyAdds() * plan->batch;
   plan->wire_dtype = config.strategy.options.communication.wire_dtype;
   plan->wire_bytes =
-      WireBytes(model.num_weights(), plan->wire_dtype, flags.workers);
+      WireBytes(model.num_trained(), plan->wire_dtype, flags.workers);
   if (flags.limit > 0) {
     const uint64_t most = SIZE_MAX / 2;
     plan->largest_batch =

@@ -216,6 +216,7 @@ struct FitCase {
   Activation activation = kLinear;
   float dropout = 0;
   bool regularized = false;
+  int64_t frozen = 0;  // bit i: node i is not trained
   Loss loss;
   Optimizer optimizer;
   int64_t batch = 1, examples = 1;
@@ -244,6 +245,7 @@ struct FitCase {
                     ", " + loss.name() + ", " + optimizer.name();
     const std::pair<const char*, int64_t> numbers[] = {
         {"activation", activation},
+        {"frozen", frozen},
         {"batch", batch},
         {"examples", train_examples()},
         {"validation batch", validation_batch},
@@ -344,6 +346,7 @@ FitCase DrawFit(Draw* draw) {
   }
   c.threads = static_cast<int>(draw->In(1, 3));
   c.workers = static_cast<int>(draw->In(1, 3));
+  if (draw->In(0, 2) == 0) c.frozen = draw->In(0, 255);
   return c;
 }
 
@@ -438,6 +441,10 @@ std::unique_ptr<Model> MakeModel(const FitCase& c, Collective* collective) {
     x = model->Add(Dense(c.hidden, c.activation), {x});
   }
   model->Add(head, {x});
+  for (int i = 0; i < model->num_nodes(); ++i) {
+    const bool trains = (c.frozen >> i & 1) == 0;
+    EXPECT_TRUE(model->SetTrainable(model->layer(i).name, trains).ok());
+  }
   CompileOptions options;
   options.collective = collective;
   options.threads = c.threads;
@@ -830,6 +837,7 @@ TEST(GeometryTest, FitIsWhatDoublePrecisionSays) {
   for (int i = 0; i < 100 && !HasFailure(); ++i) {
     FitCase c = DrawFit(&draw);
     while (c.kind != FitCase::Kind::kDense) c = DrawFit(&draw);
+    c.frozen = 0;
     run(c);
   }
 }

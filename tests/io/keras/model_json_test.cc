@@ -52,6 +52,9 @@ void ExpectSameLayer(const Layer& a, const Layer& b) {
   SCOPED_TRACE(a.name);
   EXPECT_EQ(a.kind, b.kind);
   EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.kind == Layer::Kind::kInput || a.trainable,
+            a.kind == Layer::Kind::kInput || b.trainable);
+  EXPECT_EQ(a.keepdims, b.keepdims);
   EXPECT_EQ(a.shape, b.shape);
   EXPECT_EQ(a.units, b.units);
   for (int i = 0; i < 2; ++i) {
@@ -307,6 +310,31 @@ TEST(ModelJsonTest, EverySettingSurvivesTheRoundTrip) {
   ExpectSameWeights(&model, again.get());
 }
 
+TEST(ModelJsonTest, FrozenLayersAreReadAndWritten) {
+  const std::string cnn = Replaced(KerasJson("keras3_tutorial_cnn"),
+                                   R"("name": "conv2d", "trainable": true)",
+                                   R"("name": "conv2d", "trainable": false)");
+  const auto model = Load(cnn);
+  for (int i = 0; i < model->num_nodes(); ++i) {
+    EXPECT_EQ(model->layer(i).trainable, model->layer(i).name != "conv2d");
+  }
+  ExpectRoundTrip(*model);
+  EXPECT_NE(ToJson(*model).find(R"("name":"conv2d","trainable":false)"),
+            std::string::npos);
+  const auto null = Load(Replaced(KerasJson("keras3_tutorial_cnn"),
+                                  R"("name": "conv2d", "trainable": true)",
+                                  R"("name": "conv2d", "trainable": null)"));
+  EXPECT_TRUE(null->layer(2).trainable);
+  // A model that is frozen as a whole.
+  const auto whole =
+      Load(Replaced(KerasJson("keras3_tutorial_cnn"),
+                    R"("name": "sequential", "trainable": true)",
+                    R"("name": "sequential", "trainable": false)"));
+  for (int i = 0; i < whole->num_nodes(); ++i) {
+    EXPECT_FALSE(whole->layer(i).trainable);
+  }
+}
+
 TEST(ModelJsonTest, ALayerMayBeTakenTwiceByOneThatMerges) {
   Functional model;
   const auto x = model.Add(Input({3}));
@@ -455,8 +483,9 @@ const Wrong kWrong[] = {
     {"Frozen",
      kCnn,
      R"("name": "dense_1", "trainable": true)",
-     R"("name": "dense_1", "trainable": false)",
-     {"layer 'dense_1'", "config.layers[5].config.trainable", "only true"}},
+     R"("name": "dense_1", "trainable": 1)",
+     {"layer 'dense_1'", "config.layers[5].config.trainable",
+      "must be true or false"}},
     {"OtherDType",
      kCnn,
      R"("name": "float32")",

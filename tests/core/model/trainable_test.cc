@@ -1,0 +1,452 @@
+// Layers that are not trained, and weights that are state.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../../support/op_runner.h"
+#include "../../support/thread_collective.h"
+#include "core/base/arena.h"
+#include "core/layers/custom_layer.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kClasses = 3;
+
+// y = x * scale + shift, and `offset`, which is state.
+class Scale final : public CustomLayer {
+ public:
+  const char* class_name() const override { return "Scale"; }
+  Status Build(const std::vector<Shape>& inputs,
+               LayerPlan* plan) const override {
+    const Shape width = {inputs[0].back()};
+    plan->weights = {{"scale", width, Constant(1.5f), {}},
+                     {"shift", width, Zeros(), {}},
+                     {"offset", width, Constant(0.25f), {}, false}};
+    plan->backward_scratch.fixed = 5;
+    return Status();
+  }
+  Status Forward(const LayerCall& call) const override {
+    const int64_t width = call.output->back();
+    for (int64_t i = 0; i < call.batch * call.output->elements(); ++i) {
+      const int64_t c = i % width;
+      call.y[i] = call.x[0][i] * call.weights[0][c] + call.weights[1][c] +
+                  call.weights[2][c];
+    }
+    return Status();
+  }
+  Status Backward(const LayerCall& call) const override {
+    ++backwards;
+    call.scratch[4] = 1;
+    const int64_t width = call.output->back();
+    for (int64_t i = 0; i < call.batch * call.output->elements(); ++i) {
+      const int64_t c = i % width;
+      call.d_weights[0][c] += call.dy[i] * call.x[0][i];
+      call.d_weights[1][c] += call.dy[i];
+      call.d_weights[2][c] += call.dy[i];
+      if (call.dx[0] != nullptr)
+        call.dx[0][i] = call.dy[i] * call.weights[0][c];
+    }
+    return Status();
+  }
+  mutable int backwards = 0;
+};
+
+struct Case {
+  int kind;
+  std::set<std::string> frozen;
+  Optimizer optimizer;
+  int64_t batch, examples;
+  int threads, workers;
+  std::string Describe() const {
+    std::string s = "kind " + std::to_string(kind) + ", batch " +
+                    std::to_string(batch) + " of " + std::to_string(examples) +
+                    ", threads " + std::to_string(threads) + ", workers " +
+                    std::to_string(workers) + ", " + optimizer.name +
+                    ", frozen";
+    for (const std::string& name : frozen) s += " " + name;
+    return s;
+  }
+};
+
+const Shape kImage = {8, 8, 2};
+
+std::unique_ptr<Model> Build(int kind) {
+  auto model = std::make_unique<Functional>();
+  int x = model->Add(Input(kImage));
+  const auto flat = [&] { x = model->Add(Flatten(), {x}); };
+  switch (kind) {
+    case 0:  // dense layers, which replace their inputs
+      flat();
+      for (const Activation a : {kRelu, kTanh, kLinear, kSigmoid}) {
+        x = model->Add(Dense(19, a), {x});
+      }
+      break;
+    case 1:  // few taps and many, pools
+      x = model->Add(Conv2D(16, 3, kRelu), {x});
+      x = model->Add(MaxPooling2D(2), {x});
+      x = model->Add(Conv2D(5, 2, kTanh).Padding(kSame).UseBias(false), {x});
+      x = model->Add(Conv2D(4, 3, kRelu), {x});
+      x = model->Add(GlobalAveragePooling2D(), {x});
+      break;
+    case 2: {  // two ways, one of them past a layer
+      flat();
+      const int a = model->Add(Dense(11, kRelu), {x});
+      const int b = model->Add(Dense(11, kTanh), {a});
+      const int c = model->Add(Add(), {a, b});
+      x = model->Add(Concatenate(), {c, model->Add(Dense(4), {x})});
+      x = model->Add(Dense(9, kRelu), {x});
+      break;
+    }
+    case 3:  // a product in several blocks
+      flat();
+      x = model->Add(Dense(900, kRelu), {x});
+      x = model->Add(Dense(5, kTanh), {x});
+      break;
+    default:  // a custom layer, whose backward may fail
+      flat();
+      x = model->Add(Dense(13, kRelu), {x});
+      x = model->Add(Custom(std::make_shared<Scale>()), {x});
+      x = model->Add(Dropout(0.25f), {x});
+      x = model->Add(Dense(7, kTanh), {x});
+  }
+  model->Add(Dense(kClasses), {x});
+  return model;
+}
+
+std::vector<float> WeightsOf(Model* model) {
+  return {model->weights(), model->weights() + model->num_weights()};
+}
+
+bool IsOf(const Variable& v, const std::set<std::string>& layers) {
+  return layers.count(v.path.substr(0, v.path.rfind('/'))) > 0;
+}
+
+void CompileFor(const Case& c, Collective* collective, Model* model) {
+  CompileOptions options;
+  options.threads = c.threads;
+  options.collective = collective;
+  model->Compile(c.optimizer, SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  ASSERT_TRUE(model->status().ok()) << model->status().message();
+}
+
+// This rank's part of each batch, of which the last may be short.
+template <typename Body>
+void ForEachBatch(const Case& c, Collective* collective, const Body& body) {
+  const int64_t width = kImage.elements();
+  const Floats x = RandomFloats(static_cast<size_t>(c.examples * width), 4);
+  std::vector<int32_t> y;
+  for (int64_t i = 0; i < c.examples; ++i) {
+    y.push_back(static_cast<int32_t>((i * 5 + i / 3) % kClasses));
+  }
+  const int64_t world = collective == nullptr ? 1 : collective->size();
+  const int64_t rank = collective == nullptr ? 0 : collective->rank();
+  for (int64_t at = 0; at < c.examples; at += c.batch) {
+    const int64_t global = std::min(c.batch, c.examples - at);
+    const int64_t piece = (global + world - 1) / world;
+    const int64_t first = std::min(global, piece * rank);
+    Batch batch;
+    batch.count = std::min(piece, global - first);
+    batch.global_count = global;
+    batch.x = x.data() + (at + first) * width;
+    batch.y = y.data() + at + first;
+    body(batch);
+  }
+}
+
+// Training with layers frozen is training all of them and putting the weights
+// of those back after each step.
+void ExpectAsPutBack(const Case& c, Collective* collective) {
+  const auto frozen = Build(c.kind), whole = Build(c.kind);
+  for (const std::string& name : c.frozen) {
+    ASSERT_TRUE(frozen->SetTrainable(name, false).ok());
+  }
+  CompileFor(c, collective, frozen.get());
+  CompileFor(c, collective, whole.get());
+  const std::vector<float> initial = WeightsOf(frozen.get());
+  ASSERT_EQ(initial, WeightsOf(whole.get()));
+  ForEachBatch(c, collective, [&](const Batch& batch) {
+    ASSERT_TRUE(frozen->TrainStep(batch).ok());
+    ASSERT_TRUE(whole->TrainStep(batch).ok());
+    for (const Variable& v : whole->variables()) {
+      if (!IsOf(v, c.frozen)) continue;
+      std::copy_n(initial.begin() + v.offset, v.size(),
+                  whole->weights() + v.offset);
+    }
+    EXPECT_EQ(frozen->step_metrics()[0].total, whole->step_metrics()[0].total);
+    ASSERT_EQ(WeightsOf(frozen.get()), WeightsOf(whole.get()));
+  });
+  int64_t trained = 0;
+  for (const Variable& v : frozen->variables()) {
+    EXPECT_EQ(v.trained(), !v.state && !IsOf(v, c.frozen)) << v.path;
+    if (!v.trained()) continue;
+    EXPECT_EQ(v.gradient_offset, trained);
+    trained += v.size();
+  }
+  EXPECT_EQ(frozen->num_trained(), trained);
+  EXPECT_TRUE(frozen->CheckReplicas().ok());
+  const MemoryPlan plan = frozen->PlanMemory(c.batch);
+  const auto bytes = [](int64_t floats) {
+    return Arena::RoundUp(static_cast<size_t>(floats) * sizeof(float));
+  };
+  EXPECT_EQ(plan.weights, bytes(frozen->num_weights()));
+  EXPECT_EQ(plan.gradients, bytes(trained));
+  EXPECT_EQ(plan.slots, bytes(trained) * c.optimizer.num_slots());
+}
+
+TEST(TrainableTest, FrozenWeightsAreAsPutBackAfterEachStep) {
+  const char* const seed = std::getenv("RINGLET_TRAINABLE_SEED");
+  std::mt19937 random(seed == nullptr ? 7 : std::atoi(seed));
+  const auto below = [&](uint32_t n) { return static_cast<int>(random() % n); };
+  const Optimizer optimizers[] = {SGD(0.05f),
+                                  SGD(0.05f, 0.9f),
+                                  Adam(0.01f),
+                                  RMSprop(0.01f),
+                                  Adam(0.01f).ClipNorm(0.1f),
+                                  SGD(0.05f).GradientAccumulationSteps(2),
+                                  AdamW(0.01f).ClipValue(0.01f)};
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
+    const int64_t batch = std::vector<int64_t>{1, 32, 100, 128}[below(4)];
+    Case c = {i % 5,
+              {},
+              optimizers[below(7)],
+              batch,
+              batch * 2 + 1 + below(static_cast<uint32_t>(batch)),
+              1 + below(2),
+              below(3) == 0 ? 3 : 1};
+    const auto model = Build(c.kind);
+    for (int node = 0; node < model->num_nodes(); ++node) {
+      if (below(2) == 0) c.frozen.insert(model->layer(node).name);
+    }
+    SCOPED_TRACE("case " + std::to_string(i) + ": " + c.Describe());
+    if (c.workers == 1) {
+      ExpectAsPutBack(c, nullptr);
+    } else {
+      RunRanks(c.workers,
+               [&](Collective* collective) { ExpectAsPutBack(c, collective); });
+    }
+  }
+}
+
+// Memory of just the planned size, which a guard follows.
+TEST(TrainableTest, ThePlanHoldsToTheByte) {
+  for (int kind = 0; kind < 5; ++kind) {
+    SCOPED_TRACE(kind);
+    Case c = {kind, {}, Adam(0.01f), 32, 70, 2, 1};
+    const auto model = Build(kind);
+    CompileFor(c, nullptr, model.get());
+    const size_t whole = model->BytesNeeded(c.batch);
+    for (int node = 0; node + 1 < model->num_nodes(); ++node) {
+      ASSERT_TRUE(model->SetTrainable(model->layer(node).name, false).ok());
+    }
+    EXPECT_EQ(model->BytesNeeded(c.batch), whole);  // as it was compiled
+    CompileFor(c, nullptr, model.get());
+    const size_t bytes = model->BytesNeeded(c.batch);
+    EXPECT_LT(bytes, whole);
+    EXPECT_EQ(model->PlanMemory(c.batch).total(), bytes);
+    constexpr size_t kGuard = 4096;
+    const std::unique_ptr<void, void (*)(void*)> memory(
+        std::aligned_alloc(Arena::kAlignment, Arena::RoundUp(bytes) + kGuard),
+        std::free);
+    unsigned char* const guard =
+        static_cast<unsigned char*>(memory.get()) + bytes;
+    std::memset(guard, 0xA5, kGuard);
+    CompileOptions options;
+    options.memory = memory.get();
+    options.memory_bytes = bytes;
+    options.threads = c.threads;
+    model->Compile(c.optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
+                   options);
+    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ForEachBatch(c, nullptr, [&](const Batch& batch) {
+      ASSERT_TRUE(model->TrainStep(batch).ok());
+    });
+    EXPECT_EQ(model->BytesUsed(), bytes);
+    for (size_t i = 0; i < kGuard; ++i) ASSERT_EQ(guard[i], 0xA5) << i;
+  }
+}
+
+class Backwards final : public StepObserver {
+ public:
+  void Piece(const char* what, const char* phase, int64_t, int64_t) override {
+    if (std::string(phase) == "backward") names.push_back(what);
+  }
+  std::vector<std::string> names;
+};
+
+TEST(TrainableTest, BackwardStopsAtTheFirstTrainedLayer) {
+  const auto scale = std::make_shared<Scale>();
+  Sequential model({Input(kImage), Flatten(), Dense(4, kRelu).Trainable(false),
+                    Custom(scale).Trainable(false), Dense(5, kTanh),
+                    Dropout(0.5f), Dense(6, kRelu).Trainable(false),
+                    Dense(kClasses)});
+  const Case c = {0, {}, SGD(0.1f), 4, 4, 1, 1};
+  CompileFor(c, nullptr, &model);
+  Backwards backwards;
+  model.set_observer(&backwards);
+  const auto step = [&] {
+    backwards.names.clear();
+    ForEachBatch(c, nullptr, [&](const Batch& batch) {
+      ASSERT_TRUE(model.TrainStep(batch).ok());
+    });
+    return backwards.names;
+  };
+  const std::vector<std::string> names = {"dense_3", "dense_2", "dropout",
+                                          "dense_1"};
+  EXPECT_EQ(step(), names);
+  EXPECT_EQ(scale->backwards, 0);
+  // What is changed holds from the next Compile on, which keeps the weights.
+  ASSERT_TRUE(model.SetTrainable("dense", true).ok());
+  EXPECT_EQ(step(), names);
+  EXPECT_FALSE(model.layer(2).trainable);
+  const std::vector<float> before = WeightsOf(&model);
+  CompileFor(c, nullptr, &model);
+  EXPECT_TRUE(model.layer(2).trainable);
+  EXPECT_EQ(WeightsOf(&model), before);
+  EXPECT_EQ(step().back(), "dense");
+  EXPECT_EQ(scale->backwards, 1);
+  for (const Variable& v : model.variables()) {
+    const bool same = std::equal(before.begin() + v.offset,
+                                 before.begin() + v.offset + v.size(),
+                                 model.weights() + v.offset);
+    EXPECT_EQ(same, !v.trained()) << v.path;
+  }
+  EXPECT_NE(std::string(model.SetTrainable("dense_9", true).message())
+                .find("there is no layer 'dense_9'"),
+            std::string::npos);
+  EXPECT_TRUE(model.status().ok());
+}
+
+TEST(TrainableTest, AModelOfFrozenLayersTakesStepsAndStays) {
+  const auto run = [](Collective* collective) {
+    Case c = {4, {}, Adam(0.1f), 32, 70, 1, 1};
+    const auto model = Build(c.kind);
+    for (int node = 0; node < model->num_nodes(); ++node) {
+      ASSERT_TRUE(model->SetTrainable(model->layer(node).name, false).ok());
+    }
+    CompileFor(c, collective, model.get());
+    const std::vector<float> before = WeightsOf(model.get());
+    EXPECT_EQ(model->num_trained(), 0);
+    ForEachBatch(c, collective, [&](const Batch& batch) {
+      const Status s = model->TrainStep(batch);
+      ASSERT_TRUE(s.ok()) << s.message();
+    });
+    EXPECT_EQ(model->iterations(), 3);
+    EXPECT_EQ(WeightsOf(model.get()), before);
+    EXPECT_EQ(model->PlanMemory(32).gradients, 0u);
+    EXPECT_EQ(model->PlanMemory(32).slots, 0u);
+  };
+  run(nullptr);
+  RunRanks(3, run);
+}
+
+// Keras 3 takes the penalties of trainable_weights only.
+TEST(TrainableTest, FrozenWeightsAreNotRegularized) {
+  const auto loss = [](bool trainable) {
+    Sequential model(
+        {Input({2}),
+         Dense(2).KernelInitializer(Ones()).KernelRegularizer(L2(10)).Trainable(
+             trainable),
+         Dense(1).KernelInitializer(Zeros())});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    const float x[2] = {1, 1}, y[1] = {0};
+    Batch batch;
+    batch.count = batch.global_count = 1;
+    batch.x = x;
+    batch.y = y;
+    EXPECT_TRUE(model.TrainStep(batch).ok());
+    return model.metric_value(0);
+  };
+  EXPECT_EQ(loss(true), 40);
+  EXPECT_EQ(loss(false), 0);
+}
+
+TEST(TrainableTest, StateLiesBehindTheOtherWeights) {
+  const auto model = Build(4);
+  std::vector<int64_t> offsets;
+  for (const Variable& v : model->variables()) {
+    EXPECT_EQ(v.state, v.path == "scale/offset");
+    if (v.state) {
+      EXPECT_EQ(v.offset, model->num_weights() - v.size());
+    } else {
+      offsets.push_back(v.offset);
+    }
+  }
+  EXPECT_TRUE(std::is_sorted(offsets.begin(), offsets.end()));
+  EXPECT_EQ(offsets[0], 0);
+  EXPECT_NE(model->Summary().find(" Non-trainable params: 13 (52.00 B)"),
+            std::string::npos)
+      << model->Summary();
+  model->Compile(SGD(0.1f, 0.9f), SparseCategoricalCrossentropy(kFromLogits));
+  const auto names = [](Saveable* state) {
+    std::vector<StateSpan> spans;
+    state->AppendState(&spans);
+    std::set<std::string> all;
+    for (const StateSpan& span : spans) all.insert(span.name);
+    return all;
+  };
+  EXPECT_EQ(names(model->weights_state()).count("model/scale/offset"), 1u);
+  EXPECT_EQ(
+      names(model->optimizer_state()).count("optimizer/momentum/scale/offset"),
+      0u);
+  EXPECT_EQ(model->weights()[model->num_weights() - 1], 0.25f);
+}
+
+// A rank whose state differs is found, and all begin with the chief's.
+TEST(TrainableTest, RanksCompareStateToo) {
+  RunRanks(2, [](Collective* collective) {
+    Case c = {4, {}, SGD(0.1f), 8, 8, 1, 2};
+    const auto model = Build(c.kind);
+    std::vector<float> mine(static_cast<size_t>(model->num_weights()),
+                            static_cast<float>(collective->rank()));
+    ASSERT_TRUE(model->SetInitialWeights(mine).ok());
+    CompileFor(c, collective, model.get());
+    EXPECT_EQ(model->weights()[model->num_weights() - 1], 0);
+    EXPECT_TRUE(model->CheckReplicas().ok());
+    if (collective->rank() == 1) model->weights()[model->num_weights() - 1] = 1;
+    EXPECT_EQ(model->CheckReplicas().code(), Code::kOutOfSync);
+  });
+}
+
+TEST(TrainableTest, RanksThatFreezeOtherLayersAreTold) {
+  RunRanks(2, [](Collective* collective) {
+    Sequential model(
+        {Input({2}), Dense(2).Trainable(collective->rank() == 0), Dense(1)});
+    CompileOptions options;
+    options.collective = collective;
+    model.Compile(SGD(), MeanSquaredError(), {}, options);
+    const std::string message = model.status().message();
+    EXPECT_NE(message.find("frozen on rank 1"), std::string::npos) << message;
+  });
+}
+
+TEST(TrainableTest, StateBeforeTrainedWeightsIsRefused) {
+  class Early final : public CustomLayer {
+   public:
+    const char* class_name() const override { return "Early"; }
+    Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
+      plan->weights = {{"a", {1}, Zeros(), {}, false}, {"b", {1}, Zeros(), {}}};
+      return Status();
+    }
+    Status Forward(const LayerCall&) const override { return Status(); }
+    Status Backward(const LayerCall&) const override { return Status(); }
+  };
+  Sequential model({Input({1}), Custom(std::make_shared<Early>())});
+  EXPECT_NE(std::string(model.status().message())
+                .find("weight 'b' is trained, and comes after state"),
+            std::string::npos)
+      << model.status().message();
+}
+
+}  // namespace
+}  // namespace ringlet
