@@ -7,6 +7,7 @@
 
 #include "../../core/base/message.h"
 #include "../../core/base/text.h"
+#include "../../core/fit/monitor.h"
 #include "../../core/model/model.h"
 #include "../files/format_path.h"
 #include "model_file.h"

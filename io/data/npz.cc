@@ -7,7 +7,6 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
-#include "../checkpoint/safetensors.h"
 #include "../files/input_file.h"
 #include "npy.h"
 

@@ -1,10 +1,9 @@
-#include "step_logger.h"
-
 #include <charconv>
 #include <cmath>
 
-#include "../../core/fit/row_file.h"
 #include "../../core/model/model.h"
+#include "csv_logger.h"
+#include "row_file.h"
 
 namespace ringlet {
 namespace {

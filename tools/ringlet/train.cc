@@ -10,7 +10,7 @@
 #include "core/fit/fit.h"
 #include "io/checkpoint/model_file.h"
 #include "io/checkpoint/save_when_trained.h"
-#include "io/events/step_logger.h"
+#include "io/events/csv_logger.h"
 #include "io/files/file_system.h"
 #include "net/cluster/cluster.h"
 #include "net/cluster/strategy.h"

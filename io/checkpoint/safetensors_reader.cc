@@ -3,122 +3,16 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
-#include <set>
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
-#include "../../core/base/float16.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "footer.h"
 
 namespace ringlet {
 
 namespace {
-
-constexpr char kFooterName[] = "ringlet.footer";
-constexpr char kFooterMagic[] = "rgltftr1";  // 8 bytes; the 1 is its version
-constexpr char kFormatVersion[] = "1";
-constexpr size_t kFooterFixedBytes = 20;  // before the tensors' checksums
-constexpr size_t kAlignment = 64;
-constexpr size_t kPieceBytes = 256 << 10;
-constexpr int64_t kLargest = int64_t{1} << 53;  // exact in JSON's numbers
-
-struct StorageTraits {
-  Storage storage;
-  const char* name;
-  size_t bytes;
-  DType dtype;
-};
-constexpr StorageTraits kStorages[] = {
-    {Storage::kF32, "F32", 4, DType::kFloat32},
-    {Storage::kF64, "F64", 8, DType::kFloat64},
-    {Storage::kI32, "I32", 4, DType::kInt32},
-    {Storage::kI64, "I64", 8, DType::kInt64},
-    {Storage::kU8, "U8", 1, DType::kUint8},
-    {Storage::kF16, "F16", 2, DType::kFloat32},
-    {Storage::kBF16, "BF16", 2, DType::kFloat32},
-};
-
-const StorageTraits& TraitsOf(Storage storage) {
-  return kStorages[static_cast<size_t>(storage)];
-}
-
-bool StorageNamed(const std::string& name, Storage* storage) {
-  for (const StorageTraits& traits : kStorages) {
-    if (name == traits.name) {
-      *storage = traits.storage;
-      return true;
-    }
-  }
-  return false;
-}
-
-// Whether elements in memory are the file's bytes.
-bool SameInMemory(Storage storage) {
-  return storage == Storage::kU8 ||
-         (!kBigEndian && storage != Storage::kF16 && storage != Storage::kBF16);
-}
-
-// Few, long writes: small ones are gathered, large ones go through.
-class Output {
- public:
-  explicit Output(File* file) : file_(file) { gathered_.reserve(kPieceBytes); }
-
-  Status Append(const void* data, size_t bytes) {
-    if (bytes == 0) return Status();
-    if (gathered_.size() + bytes > kPieceBytes) {
-      RINGLET_RETURN_IF_ERROR(Flush());
-    }
-    if (bytes > kPieceBytes) return file_->Write(data, bytes);
-    const unsigned char* from = static_cast<const unsigned char*>(data);
-    gathered_.insert(gathered_.end(), from, from + bytes);
-    return Status();
-  }
-
-  Status Flush() {
-    const Status status = file_->Write(gathered_.data(), gathered_.size());
-    gathered_.clear();
-    return status;
-  }
-
- private:
-  File* file_;
-  std::vector<unsigned char> gathered_;
-};
-
-// Writes one tensor and takes its checksum.
-Status AppendTensor(const StateSpan& span, Storage storage, Output* output,
-                    uint32_t* crc) {
-  *crc = 0;
-  if (SameInMemory(storage)) {
-    *crc = Crc32c(span.data, span.bytes());
-    return output->Append(span.data, span.bytes());
-  }
-  const size_t in_memory = SizeOf(span.dtype), in_file = SizeOf(storage);
-  const size_t count = span.bytes() / in_memory;
-  std::vector<unsigned char> piece(std::min(count * in_file, kPieceBytes));
-  const size_t most = kPieceBytes / in_file;
-  for (size_t done = 0; done < count;) {
-    const size_t n = std::min(most, count - done);
-    EncodeElements(storage,
-                   static_cast<const char*>(span.data) + done * in_memory, n,
-                   piece.data());
-    *crc = Crc32c(piece.data(), n * in_file, *crc);
-    RINGLET_RETURN_IF_ERROR(output->Append(piece.data(), n * in_file));
-    done += n;
-  }
-  return Status();
-}
-
-// shape's product times the element's size, or -1 beyond kLargest.
-int64_t BytesOf(const Shape& shape, Storage storage) {
-  int64_t bytes = static_cast<int64_t>(SizeOf(storage));
-  for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] > 0 && bytes > kLargest / shape[i]) return -1;
-    bytes *= shape[i];
-  }
-  return bytes;
-}
 
 Status ParseShape(const Json& json, const std::string& where, Shape* shape) {
   if (!json.is_array()) {
@@ -162,7 +56,7 @@ Status ParseTensor(const Json& json, const std::string& path,
     return Corruption("%s: \"data_offsets\" are not a begin and an end",
                       where.c_str());
   }
-  const int64_t bytes = BytesOf(tensor->shape, tensor->storage);
+  const int64_t bytes = StoredBytes(tensor->shape, tensor->storage);
   if (bytes != end - begin) {
     return Corruption("%s: %s of shape %s does not take the %" PRId64
                       " bytes of its data_offsets",
@@ -189,64 +83,12 @@ Status ParseMetadata(const Json& json, const std::string& path,
   return Status();
 }
 
-// What a JSON string of every reader can hold.
-bool IsText(const std::string& text) {
-  return text.find('\0') == std::string::npos && EndOfUtf8(text) == text.size();
-}
-
 bool IsRinglets(const Metadata& metadata) {
   const auto format = metadata.find("format");
   return format != metadata.end() && format->second == "ringlet";
 }
 
 }  // namespace
-
-const char* NameOf(Storage storage) { return TraitsOf(storage).name; }
-size_t SizeOf(Storage storage) { return TraitsOf(storage).bytes; }
-DType DTypeOf(Storage storage) { return TraitsOf(storage).dtype; }
-
-Storage StorageOf(DType dtype) {
-  for (const StorageTraits& traits : kStorages) {
-    if (traits.dtype == dtype) return traits.storage;  // the exact are first
-  }
-  RINGLET_CHECK(false);
-  return Storage::kF32;
-}
-
-void EncodeElements(Storage storage, const void* elements, size_t count,
-                    unsigned char* bytes) {
-  const float* floats = static_cast<const float*>(elements);
-  if (storage == Storage::kF16) {
-    for (size_t i = 0; i < count; ++i) {
-      StoreLittle(Float16OfFloat(floats[i]), bytes + 2 * i);
-    }
-  } else if (storage == Storage::kBF16) {
-    for (size_t i = 0; i < count; ++i) {
-      StoreLittle(BFloat16OfFloat(floats[i]), bytes + 2 * i);
-    }
-  } else if (count > 0) {
-    std::memcpy(bytes, elements, count * SizeOf(storage));
-    SwapToLittle(bytes, SizeOf(storage), count);
-  }
-}
-
-void DecodeElements(Storage storage, const unsigned char* bytes, size_t count,
-                    void* elements) {
-  float* floats = static_cast<float*>(elements);
-  const auto half = [bytes](size_t i) {
-    return LoadLittle<uint16_t>(bytes + 2 * i);
-  };
-  if (storage == Storage::kF16) {
-    for (size_t i = 0; i < count; ++i) floats[i] = FloatOfFloat16(half(i));
-  } else if (storage == Storage::kBF16) {
-    for (size_t i = 0; i < count; ++i) floats[i] = FloatOfBFloat16(half(i));
-  } else if (count > 0) {
-    std::memcpy(elements, bytes, count * SizeOf(storage));
-    SwapToLittle(elements, SizeOf(storage), count);
-  }
-}
-
-// --- reading ----------------------------------------------------------------
 
 Status SafetensorsReader::Open(FileSystem* files, const std::string& path) {
   *this = SafetensorsReader();
@@ -449,124 +291,6 @@ Status SafetensorsReader::Read(const StoredTensor& tensor,
     done += n;
   }
   return CheckCrc(tensor, crc);
-}
-
-// --- writing ----------------------------------------------------------------
-
-Status SafetensorsWriter::CheckNames(const Metadata& metadata) const {
-  if (static_cast<int64_t>(entries_.size()) >= SafetensorsLimits::kTensors) {
-    return InvalidArgument(
-        "%zu tensors; a checkpoint holds fewer than %" PRId64, entries_.size(),
-        SafetensorsLimits::kTensors);
-  }
-  std::set<std::string> names;
-  for (const Entry& entry : entries_) {
-    const std::string& name = entry.span.name;
-    if (name.empty() || !IsText(name) || name == kFooterName ||
-        name == "__metadata__") {
-      return InvalidArgument(
-          "'%s' is not a name that a tensor may have: UTF-8 without the "
-          "character zero, and none of the format's own",
-          Printable(name).c_str());
-    }
-    if (!names.insert(name).second) {
-      return InvalidArgument("two tensors are named '%s'",
-                             Printable(name).c_str());
-    }
-  }
-  for (const auto& [key, value] : metadata) {
-    if (!IsText(key) || !IsText(value)) {
-      return InvalidArgument(
-          "metadata '%s' holds a character zero, or is not UTF-8",
-          Printable(key).c_str());
-    }
-  }
-  return Status();
-}
-
-std::string SafetensorsWriter::HeaderText(const Metadata& metadata) const {
-  JsonWriter json;
-  json.BeginObject();
-  if (!metadata.empty()) {
-    json.Key("__metadata__").BeginObject();
-    for (const auto& [key, value] : metadata) json.Key(key).String(value);
-    json.EndObject();
-  }
-  int64_t end = 0;
-  const auto add = [&](const std::string& name, Storage storage,
-                       const Shape& shape) {
-    json.Key(name).BeginObject();
-    json.Key("dtype").String(NameOf(storage)).Key("shape").BeginArray();
-    for (int i = 0; i < shape.rank(); ++i) json.Int(shape[i]);
-    json.EndArray().Key("data_offsets").BeginArray().Int(end);
-    end += BytesOf(shape, storage);
-    json.Int(end).EndArray().EndObject();
-  };
-  for (const Entry& entry : entries_) {
-    add(entry.span.name, entry.storage, entry.span.shape);
-  }
-  const size_t footer_bytes = kFooterFixedBytes + 4 * entries_.size();
-  if (options_.profile) {
-    add(kFooterName, Storage::kU8, {static_cast<int64_t>(footer_bytes)});
-  }
-  return json.EndObject().text();
-}
-
-Status SafetensorsWriter::Plan(const std::vector<StateSpan>& spans,
-                               Metadata metadata, const Options& options) {
-  options_ = options;
-  entries_.clear();
-  if (DTypeOf(options.weights) != DType::kFloat32) {
-    return InvalidArgument("weights are stored as F32, F16 or BF16, not %s",
-                           NameOf(options.weights));
-  }
-  file_bytes_ = 0;
-  for (const StateSpan& span : spans) {
-    const bool weight =
-        span.dtype == DType::kFloat32 && StartsWith(span.name, kWeightsPrefix);
-    const Storage storage = weight ? options.weights : StorageOf(span.dtype);
-    entries_.push_back({span, storage});
-    file_bytes_ += BytesOf(span.shape, storage);
-  }
-  RINGLET_RETURN_IF_ERROR(CheckNames(metadata));
-  if (options.profile) {
-    metadata["format"] = "ringlet";
-    metadata["format_version"] = kFormatVersion;
-    file_bytes_ +=
-        static_cast<int64_t>(kFooterFixedBytes + 4 * entries_.size());
-  }
-  std::string text = HeaderText(metadata);
-  text.resize((text.size() + 8 + kAlignment - 1) / kAlignment * kAlignment - 8,
-              ' ');
-  if (text.size() > SafetensorsLimits::kHeaderBytes) {
-    return InvalidArgument("the header takes %zu bytes; it may have %" PRId64
-                           ". Shorten the metadata or the tensors' names",
-                           text.size(), SafetensorsLimits::kHeaderBytes);
-  }
-  header_.clear();
-  AppendLittle(uint64_t{text.size()}, &header_);
-  header_ += text;
-  file_bytes_ += static_cast<int64_t>(header_.size());
-  return Status();
-}
-
-Status SafetensorsWriter::Write(File* file) const {
-  std::vector<unsigned char> footer(kFooterFixedBytes + 4 * entries_.size());
-  std::memcpy(footer.data(), kFooterMagic, 8);
-  StoreLittle(static_cast<uint64_t>(file_bytes_), &footer[8]);
-  StoreLittle(Crc32c(header_.data(), header_.size()), &footer[16]);
-  Output output(file);
-  RINGLET_RETURN_IF_ERROR(output.Append(header_.data(), header_.size()));
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    uint32_t crc = 0;
-    RINGLET_RETURN_IF_ERROR(
-        AppendTensor(entries_[i].span, entries_[i].storage, &output, &crc));
-    StoreLittle(crc, &footer[kFooterFixedBytes + 4 * i]);
-  }
-  if (options_.profile) {
-    RINGLET_RETURN_IF_ERROR(output.Append(footer.data(), footer.size()));
-  }
-  return output.Flush();
 }
 
 }  // namespace ringlet
