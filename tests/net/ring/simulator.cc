@@ -7,7 +7,7 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
-#include "net/wire/withdrawal.h"
+#include "net/ring/withdrawal.h"
 
 namespace ringlet {
 namespace sim {
