@@ -14,7 +14,7 @@ FASHION_MNIST ?= $(firstword $(wildcard /usr/share/datasets/fashion-mnist) \
 .PHONY: deps build demo test bench check-deps size install asan tsan clang
 .PHONY: differential fashion-matrix losses fuzz soak help clean static cross
 .PHONY: crash mpi ci ci-full coverage format format-check stack tidy mixed dist
-.PHONY: dist-check reference
+.PHONY: dist-check reference sim
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -64,6 +64,12 @@ LOSSES ?= 30
 
 losses: build ## jobs that lose workers in every way, LOSSES times each
 	@RINGLET_LOSSES=$(LOSSES) RINGLET_BUILD=$(BUILD) $(BUILD)/tests/job_test
+
+SEEDS ?= 100000
+
+sim: build ## SEEDS whole jobs on a simulated network with faults; or CASE=n alone
+	@$(if $(CASE),RINGLET_SIM_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
+	  $(BUILD)/tests/simulator_test
 
 soak: build ## 200,000 all-reduces, and five minutes on a machine twice busy
 	@tests/soak.py $(BUILD) 100000 300

@@ -127,7 +127,7 @@ void FramedLink::StopWriting() {
 }
 
 void FramedLink::DropBorrowed() {
-  reader_.SkipPayload();
+  reader_.ForgetMemory();
   int kept = 0;
   bool dropped = false;
   for (int i = 0; i < count_; ++i) {

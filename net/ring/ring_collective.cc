@@ -12,65 +12,13 @@
 #include "../../core/base/byte_order.h"
 #include "../../core/base/message.h"
 #include "../cluster/own_addresses.h"
-#include "../wire/withdrawal.h"
 #include "loop.h"
-#include "name_lookup.h"
 #include "ring_node.h"
-#include "socket_address.h"
+#include "ring_options.h"
+#include "withdrawal.h"
 
 namespace ringlet {
 namespace {
-
-Status CheckOptions(const RingOptions& options, std::vector<Address>* hosts) {
-  const int size = static_cast<int>(options.addresses.size());
-  if (size < 1 || size > 1024) {
-    return InvalidArgument("a ring of %d workers: 1 to 1024 are possible",
-                           size);
-  }
-  if (options.rank < 0 || options.rank >= size) {
-    return InvalidArgument("rank %d in a ring of %d workers", options.rank,
-                           size);
-  }
-  if (options.job.size() > kMaxJobBytes) {
-    return InvalidArgument("the job's name has %zu bytes, at most %zu",
-                           options.job.size(), kMaxJobBytes);
-  }
-  if (!(options.timeout_seconds >= 0.1 && options.timeout_seconds <= 3600)) {
-    return InvalidArgument("a timeout of %g s: 0.1 to 3600 are possible",
-                           options.timeout_seconds);
-  }
-  if (!(options.start_timeout_seconds >= 0 &&
-        options.start_timeout_seconds <= 1e6)) {
-    return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
-                           options.start_timeout_seconds);
-  }
-  if (!(options.patience_seconds >= 0)) {
-    return InvalidArgument(
-        "a patience of %g s: give 0, which is for ever, or more",
-        options.patience_seconds);
-  }
-  if (options.wire_dtype != WireDtype::kFloat32 &&
-      options.implementation == RingImplementation::kTree) {
-    return InvalidArgument(
-        "wire dtype %s with implementation TREE, whose vectors are short and "
-        "travel as float32: use AUTO or RING",
-        WireDtypeName(options.wire_dtype));
-  }
-  hosts->resize(size);
-  for (int r = 0; r < size; ++r) {
-    const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
-    if (!parsed.ok()) return parsed.Annotate("rank %d", r);
-    const Status findable = NameLookup::Check((*hosts)[r]);
-    if (!findable.ok()) return findable.Annotate("rank %d", r);
-    for (int before = 0; before < r; ++before) {
-      if (options.addresses[before] == options.addresses[r]) {
-        return InvalidArgument("ranks %d and %d have the same address %s",
-                               before, r, options.addresses[r].c_str());
-      }
-    }
-  }
-  return Status();
-}
 
 class Ring final : public RingCollective, private RingNode::Owner {
  public:
@@ -98,7 +46,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   Status Begin() {
     std::vector<Address> hosts;
-    RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
+    RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
     if (size() == 1) return Status();
     std::vector<sockaddr_storage> own;
     std::string warning;
@@ -239,7 +187,6 @@ class Ring final : public RingCollective, private RingNode::Owner {
  private:
   using Steady = std::chrono::steady_clock;
   static constexpr size_t kMostNotices = 32;  // that nobody has said yet
-
   // Until `seconds` after `begin`; false where the ticket's operation is then
   // still under way.
   bool WaitUntil(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
@@ -360,21 +307,18 @@ class Ring final : public RingCollective, private RingNode::Owner {
     taken_.clear();
   }
 
-  void OnRunning() override {
-    Tell([this] { running_ = true; });
+  void Set(bool* what) {
+    Tell([what] { *what = true; });
   }
+  void OnRunning() override { Set(&running_); }
   void OnCompleted(uint64_t sequence) override {
     Tell([&] { completed_ = sequence; });
   }
   void OnFailed(const Status& status) override {
     Tell([&] { failure_ = status; });
   }
-  void OnTold() override {
-    Tell([this] { told_ = true; });
-  }
-  void OnClosed() override {
-    Tell([this] { closed_ = true; });
-  }
+  void OnTold() override { Set(&told_); }
+  void OnClosed() override { Set(&closed_); }
   void OnNotice(const std::string& line) override {
     Tell([&] {
       if (notices_.size() < kMostNotices) notices_.push_back(line);
@@ -419,84 +363,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   bool asked_ = false;               // and no answer yet
 };
 
-// A node that only withdraws, on a loop of its own.
-class Withdrawing final : public Withdrawal, private RingNode::Owner {
- public:
-  Withdrawing(const RingOptions& options, const Status& why)
-      : options_(options), why_(why) {}
-
-  ~Withdrawing() override {
-    if (loop_ == nullptr) return;
-    std::unique_lock<std::mutex> lock(mutex_);
-    // The node's own deadline, or a little later.
-    const std::chrono::duration<double> most(2 * kWithdrawSeconds);
-    changed_.wait_for(lock, most, [this] { return told_; });
-    lock.unlock();
-    loop_->Post([this] { node_->Leave(); });
-    lock.lock();
-    changed_.wait(lock, [this] { return closed_; });
-    lock.unlock();
-    loop_.reset();
-  }
-
-  // The node needs to listen only for what it can find at once.
-  Status Start() {
-    std::vector<Address> hosts;
-    RINGLET_RETURN_IF_ERROR(CheckOptions(options_, &hosts));
-    std::vector<sockaddr_storage> own(1);
-    if (!NumericAddress(hosts[options_.rank], &own[0]).ok()) own.clear();
-    RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
-    RingNode::Owner* owner = this;
-    node_ = std::make_unique<RingNode>(options_, std::move(hosts),
-                                       std::move(own), 1, loop_.get(), owner);
-    loop_->Post([this] { node_->BeginWithdrawal(why_); });
-    return Status();
-  }
-
- private:
-  void OnRunning() override {}
-  void OnCompleted(uint64_t) override {}
-  void OnFailed(const Status&) override {}
-  void OnNotice(const std::string&) override {}
-  void OnTold() override { Tell(&told_); }
-  void OnClosed() override { Tell(&closed_); }
-  void Tell(bool* what) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      *what = true;
-    }
-    changed_.notify_all();
-  }
-
-  const RingOptions options_;
-  const Status why_;
-  std::unique_ptr<Loop> loop_;
-  std::unique_ptr<RingNode> node_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  bool told_ = false;
-  bool closed_ = false;
-};
-
 }  // namespace
-
-std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
-                                              const Status& why) {
-  if (options.addresses.size() < 2) return nullptr;
-  RingOptions telling;  // whatever is wrong with the others
-  telling.addresses = options.addresses;
-  telling.rank = options.rank;
-  if (options.job.size() <= kMaxJobBytes) {
-    telling.job = options.job;
-  } else {
-    telling.job.clear();
-  }
-  telling.local_sockets = false;  // nobody vouches for who answers there
-  telling.start_timeout_seconds = kWithdrawSeconds;
-  auto withdrawal = std::make_unique<Withdrawing>(telling, why);
-  if (!withdrawal->Start().ok()) return nullptr;
-  return withdrawal;
-}
 
 Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
                 std::unique_ptr<Withdrawal>* withdrawal) {

@@ -58,9 +58,11 @@ class FrameReader {
   // `bytes` have arrived in NextSpace().
   Status Read(size_t bytes);
 
-  // The payload under way goes nowhere from now on; its owner may free the
-  // memory it was landing in.
-  void SkipPayload() { landing_.mode = Landing::kSkip; }
+  // The payload under way no longer lands in its owner's memory, which may be
+  // freed. One that is kept still goes to OnFrame.
+  void ForgetMemory() {
+    if (landing_.mode != Landing::kKeep) landing_.mode = Landing::kSkip;
+  }
 
  private:
   // Bytes read at once while no more is known than that a frame follows.

@@ -316,7 +316,7 @@ TEST(FrameReaderTest, EveryFlippedBitOfAFrameIsRejected) {
   }
 }
 
-TEST(FrameReaderTest, ASkippedPayloadTouchesNoMemory) {
+TEST(FrameReaderTest, AForgottenPayloadTouchesNoMemory) {
   FrameHeader h;
   h.type = FrameType::kAllGather;
   const Bytes frame = Frame(h, Bytes(100, 7));
@@ -324,10 +324,24 @@ TEST(FrameReaderTest, ASkippedPayloadTouchesNoMemory) {
   FrameReader reader(&recorder);
   ASSERT_TRUE(Feed(&reader, frame.data(), 90).ok());
   const Bytes before = recorder.bytes;
-  reader.SkipPayload();
+  reader.ForgetMemory();
   ASSERT_TRUE(Feed(&reader, frame.data() + 90, frame.size() - 90).ok());
   EXPECT_EQ(recorder.bytes, before);
   EXPECT_EQ(recorder.log, "all-gather;");
+}
+
+TEST(FrameReaderTest, WhatIsKeptIsHandedOverAllTheSame) {
+  FrameHeader h;
+  h.type = FrameType::kAbort;
+  const Bytes frame = Frame(h, Bytes(10, 'x'));
+  Recorder recorder, whole;
+  FrameReader reader(&recorder), reads_all(&whole);
+  ASSERT_TRUE(Feed(&reader, frame.data(), 60).ok());
+  reader.ForgetMemory();
+  ASSERT_TRUE(Feed(&reader, frame.data() + 60, frame.size() - 60).ok());
+  ASSERT_TRUE(Feed(&reads_all, frame.data(), frame.size()).ok());
+  EXPECT_EQ(recorder.log, whole.log);
+  EXPECT_NE(recorder.log, "abort;");  // that is how one without payload looks
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+#include "ring_options.h"
+
+#include "../wire/handshake.h"
+#include "name_lookup.h"
+
+namespace ringlet {
+
+Status CheckRingOptions(const RingOptions& options,
+                        std::vector<Address>* hosts) {
+  const int size = static_cast<int>(options.addresses.size());
+  if (size < 1 || size > 1024) {
+    return InvalidArgument("a ring of %d workers: 1 to 1024 are possible",
+                           size);
+  }
+  if (options.rank < 0 || options.rank >= size) {
+    return InvalidArgument("rank %d in a ring of %d workers", options.rank,
+                           size);
+  }
+  if (options.job.size() > kMaxJobBytes) {
+    return InvalidArgument("the job's name has %zu bytes, at most %zu",
+                           options.job.size(), kMaxJobBytes);
+  }
+  if (!(options.timeout_seconds >= 0.1 && options.timeout_seconds <= 3600)) {
+    return InvalidArgument("a timeout of %g s: 0.1 to 3600 are possible",
+                           options.timeout_seconds);
+  }
+  if (!(options.start_timeout_seconds >= 0 &&
+        options.start_timeout_seconds <= 1e6)) {
+    return InvalidArgument("a start timeout of %g s: 0 to 10^6 are possible",
+                           options.start_timeout_seconds);
+  }
+  if (!(options.patience_seconds >= 0)) {
+    return InvalidArgument(
+        "a patience of %g s: give 0, which is for ever, or more",
+        options.patience_seconds);
+  }
+  if (options.wire_dtype != WireDtype::kFloat32 &&
+      options.implementation == RingImplementation::kTree) {
+    return InvalidArgument(
+        "wire dtype %s with implementation TREE, whose vectors are short and "
+        "travel as float32: use AUTO or RING",
+        WireDtypeName(options.wire_dtype));
+  }
+  hosts->resize(size);
+  for (int r = 0; r < size; ++r) {
+    const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
+    if (!parsed.ok()) return parsed.Annotate("rank %d", r);
+    const Status findable = NameLookup::Check((*hosts)[r]);
+    if (!findable.ok()) return findable.Annotate("rank %d", r);
+    for (int before = 0; before < r; ++before) {
+      if (options.addresses[before] == options.addresses[r]) {
+        return InvalidArgument("ranks %d and %d have the same address %s",
+                               before, r, options.addresses[r].c_str());
+      }
+    }
+  }
+  return Status();
+}
+
+}  // namespace ringlet

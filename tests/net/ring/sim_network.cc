@@ -1,0 +1,321 @@
+#include "sim_network.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace ringlet {
+namespace sim {
+namespace {
+
+constexpr int64_t kNever = INT64_MAX / 4;
+constexpr size_t kCapacity = 150000;  // of a direction, as a kernel's buffers
+
+int RankOf(const Endpoint& endpoint) {
+  sockaddr_in address;
+  std::memcpy(&address, &endpoint.address, sizeof(address));
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+// One end of a connection.
+class SimStream final : public ByteStream {
+ public:
+  SimStream(Network* network, ConnectionPtr connection, int side, bool open)
+      : network_(network),
+        connection_(std::move(connection)),
+        side_(side),
+        open_(open),
+        remote_("rank " + std::to_string(connection_->rank[1 - side])) {
+    connection_->end[side] = this;
+    remote_address_ = SimEndpoint(connection_->rank[1 - side], false).address;
+  }
+
+  void Start(Owner* owner) override { owner_ = owner; }
+  bool open() const override { return open_; }
+
+  int64_t Write(const Piece* pieces, int count) override {
+    RINGLET_CHECK(!blocked_ && open_);
+    if (ended_) return -1;
+    size_t room = kCapacity - connection_->from[side_].in_flight;
+    if (network_->Chance(4)) {  // a part, or nothing, now
+      room =
+          std::min<size_t>(room, static_cast<size_t>(network_->Random(3000)));
+    }
+    std::vector<uint8_t> bytes;
+    size_t all = 0;
+    for (int i = 0; i < count; ++i) {
+      const size_t n = std::min(pieces[i].bytes, room - bytes.size());
+      bytes.insert(bytes.end(), pieces[i].data, pieces[i].data + n);
+      all += pieces[i].bytes;
+    }
+    const size_t taken = bytes.size();
+    connection_->from[side_].in_flight += taken;
+    if (taken > 0) network_->SendBytes(connection_, side_, std::move(bytes));
+    if (taken < all) {
+      blocked_ = true;
+      // A full one wakes when the other side has read.
+      if (connection_->from[side_].in_flight < kCapacity) Wake();
+    }
+    return static_cast<int64_t>(taken);
+  }
+
+  bool blocked() const override { return blocked_; }
+  void StopReading() override { reading_ = false; }
+  void Close() override {
+    connection_->end[side_] = nullptr;
+    network_->SendEnd(connection_, side_, Cause::kExited);
+    delete this;
+  }
+  bool is_local() const override { return connection_->local; }
+  const std::string& remote() const override { return remote_; }
+  const sockaddr_storage& remote_address() const override {
+    return remote_address_;
+  }
+
+  void Wake() {
+    const ConnectionPtr c = connection_;
+    const int side = side_;
+    network_->InProcess(c->rank[side], 1000 + network_->Random(50000), [=] {
+      SimStream* stream = c->end[side];
+      if (stream == nullptr || !stream->blocked_) return;
+      stream->blocked_ = false;
+      stream->owner_->OnWritable(stream->Clock());
+    });
+  }
+  void Opened() {
+    open_ = true;
+    owner_->OnOpened(Clock());
+  }
+  void Ended(Cause cause, const char* why) {
+    ended_ = true;
+    if (!reading_) return;
+    reading_ = false;
+    owner_->OnEnded(cause, Error(Code::kIo, "%s", why), Clock());
+  }
+  int64_t Clock() const { return network_->ClockOf(connection_->rank[side_]); }
+
+  Network* const network_;
+  const ConnectionPtr connection_;
+  const int side_;
+  Owner* owner_ = nullptr;
+  bool open_;
+  bool blocked_ = false;
+  bool reading_ = true;
+  bool ended_ = false;
+  const std::string remote_;
+  sockaddr_storage remote_address_ = {};
+
+ private:
+  ~SimStream() override = default;
+};
+
+Endpoint SimEndpoint(int rank, bool local) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(0x0a000001u + static_cast<uint32_t>(rank));
+  address.sin_port = htons(static_cast<uint16_t>(rank));
+  Endpoint out;
+  std::memcpy(&out.address, &address, sizeof(address));
+  out.local = local;
+  return out;
+}
+
+Network::Network(int size, uint64_t seed)
+    : size_(size),
+      random_(seed),
+      processes_(static_cast<size_t>(size)),
+      blocked_until_(static_cast<size_t>(size) * static_cast<size_t>(size)) {
+  for (Process& p : processes_) p.offset = (1 + Random(1000000)) * kMs;
+}
+
+// Events and processes.
+
+void Network::At(int64_t when, std::function<void()> what) {
+  events_.push({std::max(when, now_), order_++, std::move(what)});
+}
+
+void Network::InProcess(int rank, int64_t delay, std::function<void()> what) {
+  const uint64_t life = processes_[rank].life;
+  At(now_ + delay, [this, rank, life, what = std::move(what)]() mutable {
+    Run(rank, life, std::move(what));
+  });
+}
+
+void Network::Run(int rank, uint64_t life, std::function<void()> what) {
+  Process& p = processes_[rank];
+  if (p.life != life) return;
+  if (p.deferred.empty() && now_ >= p.stalled_until) return what();
+  p.deferred.push_back(std::move(what));
+  if (p.deferred.size() > 1) return;
+  At(p.stalled_until, [this, rank, life] { RunDeferred(rank, life); });
+}
+
+// In their order, all that came while the process stood still.
+void Network::RunDeferred(int rank, uint64_t life) {
+  Process& p = processes_[rank];
+  while (p.life == life && !p.deferred.empty()) {
+    if (now_ < p.stalled_until) {
+      At(p.stalled_until, [this, rank, life] { RunDeferred(rank, life); });
+      return;
+    }
+    const std::function<void()> what = std::move(p.deferred.front());
+    p.deferred.pop_front();
+    what();
+  }
+}
+
+bool Network::Step() {
+  if (events_.empty()) return false;
+  Event event = events_.top();
+  events_.pop();
+  now_ = event.when;
+  event.what();
+  return true;
+}
+
+uint64_t Network::Live(int rank) {
+  processes_[rank].stalled_until = 0;
+  processes_[rank].deferred.clear();
+  processes_[rank].silent = false;
+  return ++processes_[rank].life;
+}
+
+void Network::Stall(int rank, int64_t nanos) {
+  processes_[rank].stalled_until =
+      std::max(processes_[rank].stalled_until, now_ + nanos);
+}
+
+// Connections.
+
+void Network::SetLatency(int64_t least, int64_t more) {
+  latency_ = least;
+  jitter_ = more;
+}
+
+void Network::Block(int from, int to, int64_t until) {
+  int64_t& blocked = blocked_until_[from * size_ + to];
+  blocked = std::max(blocked, until);
+}
+
+// When what end `side` sends now is there.
+int64_t Network::Arrival(const ConnectionPtr& c, int side) {
+  const int64_t blocked =
+      blocked_until_[c->rank[side] * size_ + c->rank[1 - side]];
+  const int64_t when = std::max(now_, blocked) + latency_ + Random(jitter_ + 1);
+  Connection::Direction& way = c->from[side];
+  way.last_arrival = std::max(when, way.last_arrival);
+  return way.last_arrival;
+}
+
+// In the process at end `side`, at `when`.
+void Network::Deliver(const ConnectionPtr& c, int side, int64_t when,
+                      uint64_t life, std::function<void()> what) {
+  const int rank = c->rank[side];
+  At(when, [this, rank, life, what = std::move(what)]() mutable {
+    Run(rank, life, std::move(what));
+  });
+}
+
+Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
+  const int to = RankOf(endpoint);
+  if (endpoint.local && !Listens(to)) {
+    return Error(Code::kUnavailable, "nobody listens");
+  }
+  auto c = std::make_shared<Connection>();
+  c->rank[0] = from;
+  c->rank[1] = to;
+  c->life[0] = processes_[from].life;
+  c->life[1] = processes_[to].life;
+  c->local = endpoint.local;
+  connections_.push_back(c);
+  out->reset(new SimStream(this, c, 0, endpoint.local));
+  if (processes_[from].silent) return Status();
+  const int64_t there = Arrival(c, 0);
+  if (there >= kNever) return Status();
+  const auto refused = [c, this] {
+    Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
+      if (c->end[0] != nullptr) c->end[0]->Ended(Cause::kRefused, "refused");
+    });
+  };
+  At(there, [this, c, to, refused] {
+    if (processes_[to].silent) return;
+    if (!Listens(to)) return refused();
+    c->life[1] = processes_[to].life;
+    // Not as an event after this one: bytes may arrive at this very time.
+    Run(to, c->life[1], [this, c, to] {
+      if (Listens(to)) {
+        processes_[to].listener->Accept(
+            StreamPtr(new SimStream(this, c, 1, true)));
+      }
+    });
+    if (c->local) return;
+    Deliver(c, 0, Arrival(c, 1), c->life[0], [c] {
+      if (c->end[0] != nullptr) c->end[0]->Opened();
+    });
+  });
+  return Status();
+}
+
+void Network::SendBytes(const ConnectionPtr& c, int side,
+                        std::vector<uint8_t> bytes) {
+  if (Lost(c, side)) return;
+  const int64_t when = Arrival(c, side);
+  if (when >= kNever) return;
+  Deliver(c, 1 - side, when, c->life[1 - side],
+          [this, c, side, bytes = std::move(bytes)] {
+            if (!Lost(c, side)) Read(c, 1 - side, bytes);
+          });
+}
+
+void Network::SendEnd(const ConnectionPtr& c, int side, Cause cause) {
+  if (Lost(c, side)) return;
+  const int64_t when = Arrival(c, side);
+  if (when >= kNever) return;
+  Deliver(c, 1 - side, when, c->life[1 - side], [this, c, side, cause] {
+    SimStream* stream = c->end[1 - side];
+    if (stream != nullptr && !Lost(c, side)) stream->Ended(cause, "ended");
+  });
+}
+
+void Network::Read(const ConnectionPtr& c, int side,
+                   const std::vector<uint8_t>& bytes) {
+  size_t at = 0;
+  while (at < bytes.size()) {
+    SimStream* stream = c->end[side];
+    if (stream == nullptr || !stream->reading_) return;
+    const ByteStream::Space space = stream->owner_->NextSpace();
+    size_t n = std::min(space.bytes, bytes.size() - at);
+    if (Chance(4)) n = 1 + static_cast<size_t>(Random(static_cast<int64_t>(n)));
+    std::memcpy(space.data, bytes.data() + at, n);
+    at += n;
+    stream->owner_->OnRead(n, stream->Clock());
+  }
+  const size_t before = c->from[1 - side].in_flight;
+  c->from[1 - side].in_flight -= bytes.size();
+  SimStream* sender = c->end[1 - side];
+  if (before >= kCapacity && sender != nullptr) sender->Wake();
+}
+
+bool Network::Cut(int a, int b, bool half_open) {
+  for (const std::weak_ptr<Connection>& weak : connections_) {
+    const ConnectionPtr c = weak.lock();
+    if (c == nullptr || c->end[0] == nullptr || c->end[1] == nullptr ||
+        std::minmax(c->rank[0], c->rank[1]) != std::minmax(a, b)) {
+      continue;
+    }
+    if (half_open) {
+      c->from[Random(2)].cut = true;
+    } else {
+      for (int side : {0, 1}) SendEnd(c, side, Cause::kCut);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace sim
+}  // namespace ringlet

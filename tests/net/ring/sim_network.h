@@ -1,0 +1,147 @@
+// A network of processes in virtual time, in one thread: what a simulation of
+// whole jobs runs on.
+//
+// Events happen in the order of their time, and what is random comes from one
+// generator: a seed gives the same history again. Every process has a clock
+// that is off by a constant. Connections keep the order of their bytes, and
+// none among each other; writes are partial, reads come in pieces.
+
+#ifndef RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
+#define RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "net/ring/byte_stream.h"
+#include "net/ring/candidates.h"
+
+namespace ringlet {
+namespace sim {
+
+constexpr int64_t kMs = 1000000;
+
+class SimStream;
+
+// Both directions of one connection.
+struct Connection {
+  struct Direction {
+    bool cut = false;          // nothing arrives any more, and nobody is told
+    size_t in_flight = 0;      // taken and not yet read
+    int64_t last_arrival = 0;  // of bytes or their end
+  };
+  int rank[2];                             // the process at each end
+  uint64_t life[2];                        // of that process
+  SimStream* end[2] = {nullptr, nullptr};  // null: closed here
+  Direction from[2];                       // from that end to the other
+  bool local = false;
+};
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+class Network {
+ public:
+  // Who takes the connections of a process.
+  class Listener {
+   public:
+    virtual void Accept(StreamPtr stream) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  Network(int size, uint64_t seed);
+
+  // Time and chance.
+  int64_t now() const { return now_; }
+  int64_t ClockOf(int rank) const { return now_ + processes_[rank].offset; }
+  // 0 to n - 1; n > 0.
+  int64_t Random(int64_t n) {
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(n));
+  }
+  bool Chance(int one_in) { return Random(one_in) == 0; }
+  void At(int64_t when, std::function<void()> what);
+  // In that process: not if it has ended by then, later if it stands still.
+  void InProcess(int rank, int64_t delay, std::function<void()> what);
+  // Runs the next event; false where none is left.
+  bool Step();
+
+  // Processes. A life ends with Kill, whose caller closes its streams: after
+  // it, as a kernel does, or before it, when the others hear nothing.
+  uint64_t Live(int rank);
+  void Kill(int rank) { ++processes_[rank].life; }
+  void Stall(int rank, int64_t nanos);
+  void Listen(int rank, Listener* listener) {
+    processes_[rank].listener = listener;
+  }
+
+  // The other end of an endpoint is a rank of SimEndpoint.
+  Status Connect(int from, const Endpoint& endpoint, StreamPtr* out);
+
+  // The way between two ranks, in nanoseconds and a random part of them.
+  void SetLatency(int64_t least, int64_t more);
+  // Nothing arrives that way, or is connected, until `when`; it comes late.
+  void Block(int from, int to, int64_t until);
+  // A host that says nothing any more: what its process still sends is lost.
+  void Silence(int rank, bool silent) { processes_[rank].silent = silent; }
+  // Ends a connection, or one direction of it, between two ranks; false where
+  // there is none.
+  bool Cut(int a, int b, bool half_open);
+
+ private:
+  friend class SimStream;
+  struct Process {
+    uint64_t life = 0;
+    int64_t offset = 0;
+    int64_t stalled_until = 0;
+    std::deque<std::function<void()>> deferred;  // until then
+    bool silent = false;
+    Listener* listener = nullptr;
+  };
+  struct Event {
+    int64_t when;
+    uint64_t order;
+    std::function<void()> what;
+    bool operator<(const Event& other) const {
+      return when != other.when ? when > other.when : order > other.order;
+    }
+  };
+
+  void Deliver(const ConnectionPtr& c, int side, int64_t when, uint64_t life,
+               std::function<void()> what);
+  void Run(int rank, uint64_t life, std::function<void()> what);
+  void RunDeferred(int rank, uint64_t life);
+  int64_t Arrival(const ConnectionPtr& c, int side);
+  void SendBytes(const ConnectionPtr& c, int side, std::vector<uint8_t> bytes);
+  void SendEnd(const ConnectionPtr& c, int side, Cause cause);
+  void Read(const ConnectionPtr& c, int side,
+            const std::vector<uint8_t>& bytes);
+  bool Listens(int rank) const {
+    return processes_[rank].listener != nullptr && !processes_[rank].silent;
+  }
+  bool Lost(const ConnectionPtr& c, int side) const {
+    return c->from[side].cut || processes_[c->rank[side]].silent;
+  }
+
+  const int size_;
+  std::mt19937_64 random_;
+  int64_t now_ = 0;
+  uint64_t order_ = 0;
+  std::priority_queue<Event> events_;
+  std::vector<Process> processes_;
+  std::vector<int64_t> blocked_until_;  // [from * size + to]
+  int64_t latency_ = 100000;
+  int64_t jitter_ = 400000;
+  std::vector<std::weak_ptr<Connection>> connections_;
+};
+
+Endpoint SimEndpoint(int rank, bool local);
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_SIM_NETWORK_H_

@@ -1,0 +1,584 @@
+#include "simulator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "core/base/byte_order.h"
+#include "core/base/crc32c.h"
+#include "net/ring/withdrawal.h"
+
+namespace ringlet {
+namespace sim {
+namespace {
+
+constexpr int64_t kTimeout = 1000 * kMs;  // T
+constexpr double kStartSeconds = 60;
+// From the last fault until whoever waits in an operation has an answer: a
+// silence is noticed after T and a tick, a standstill after 1.5 T of every link
+// of a chain, and a stalled detector is patient by as much as it was late.
+constexpr int64_t kLongestWait = 5 * kTimeout;
+// From the last fault until the job is done: the above, a goodbye of T, the
+// pause before a new beginning, handshakes of 2 s and back-offs of 1 s.
+constexpr int64_t kLongestJob = 30 * kTimeout;
+const char* const kReason = "the disk is full";
+
+class Job;
+
+// One rank: a process, which may end and start again, and its caller.
+class Worker final : public Transport,
+                     public Session::Owner,
+                     public Network::Listener {
+ public:
+  Worker(Job* job, int rank) : job_(job), rank_(rank) {}
+
+  void StartProcess();
+  void Withdraw();
+  // Its streams are closed after `silent` hosts have gone quiet, else at once.
+  void Crash(bool silent);
+  void Abort();
+  void Reform();
+  void CheckWait(int64_t since_fault);
+
+  bool alive() const { return session_ != nullptr || alive_; }
+  bool finished() const { return finished_; }
+  bool running() const { return running_; }
+  bool failed() const { return !failure_.ok(); }
+  bool told() const { return told_; }
+  const Status& failure() const { return failure_; }
+
+ private:
+  // Transport.
+  Status Listen() override;
+  void StopListening() override;
+  Status Resolve(int peer, bool* done,
+                 std::vector<Endpoint>* endpoints) override;
+  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
+  void TickEvery(int64_t nanos) override;
+  void AwaitTurn() override;
+  void OnLeft() override;
+  void Accept(StreamPtr stream) override;
+  // Session::Owner.
+  void OnRunning() override;
+  void OnCompleted(uint64_t sequence) override;
+  void OnFailed(const Status& status) override;
+  void OnTold() override;
+  void OnNotice(const std::string& line) override;
+
+  void MakeSession(double start_seconds = kStartSeconds);
+  void Later(int64_t delay, void (Worker::*what)());
+  void TickLater(uint64_t timer);
+  void StartNext();
+  void CheckResult(size_t op);
+  void Leave();
+  void Closed();
+  int64_t Now() const;
+  Network* network() const;
+
+  Job* const job_;
+  const int rank_;
+  bool alive_ = false;
+  uint32_t generation_ = 1;       // to propose
+  uint32_t last_generation_ = 0;  // of a ring of this process
+  uint64_t session_number_ = 0;   // events of an older one are void
+  std::unique_ptr<Session> session_;
+  uint64_t timer_ = 0;
+  int64_t every_ = 0;
+  bool turn_ = false;
+  int lookups_ = 0;
+
+  bool running_ = false;
+  bool finished_ = false;
+  bool leaving_ = false;
+  bool told_ = false;
+  Status failure_;
+  size_t started_ = 0;  // operations
+  size_t completed_ = 0;
+  int64_t progress_ = 0;  // when something last completed, or began to wait
+  std::vector<std::vector<float>> data_;  // by operation
+};
+
+class Job {
+ public:
+  explicit Job(const Options& options);
+  Report Run();
+
+  // In what one thread of calls is: lengths of the vectors, by operation; the
+  // first is the barrier of the beginning.
+  struct Call {
+    size_t count;
+    bool wait;  // for it, before the next starts
+  };
+  float Value(int rank, size_t op, size_t i) const {
+    return static_cast<float>((rank + 1) * 0.3 +
+                              static_cast<double>(i % 13 + op % 3));
+  }
+  void Violated(const std::string& what) {
+    if (report_.violation.empty()) report_.violation = what;
+  }
+  void Trace(int rank, const std::string& what) const;
+  void Ended();  // a rank has finished or failed
+
+  const Options options_;
+  Network network_;
+  RingOptions ring_;
+  std::vector<Call> calls_;
+  int64_t slowest_caller_ = 0;
+  bool reforms_ = false;
+  Report report_;
+  std::map<size_t, uint32_t> bits_;  // of an operation's result, wherever
+  int64_t last_fault_ = 0;           // when it was over
+  bool retry_ = false;               // somebody failed: all go again
+  int culprit_ = -1;                 // who aborts or withdraws
+
+ private:
+  void PlanFaults();
+  void Inject();
+  void Watch();
+  bool Done();
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+// Worker: the process.
+
+Network* Worker::network() const { return &job_->network_; }
+int64_t Worker::Now() const { return job_->network_.ClockOf(rank_); }
+
+void Worker::StartProcess() {
+  network()->Live(rank_);
+  alive_ = true;
+  generation_ = 1;
+  last_generation_ = 0;
+  job_->Trace(rank_, "starts");
+  MakeSession();
+  session_->Begin(Now());
+}
+
+void Worker::Withdraw() {
+  network()->Live(rank_);
+  alive_ = true;
+  MakeSession(kWithdrawSeconds);
+  session_->BeginWithdrawal(InvalidArgument("%s", kReason), Now());
+}
+
+void Worker::MakeSession(double start_seconds) {
+  ++session_number_;
+  RingOptions options = job_->ring_;
+  options.rank = rank_;
+  options.start_timeout_seconds = start_seconds;
+  running_ = finished_ = leaving_ = turn_ = told_ = false;
+  failure_ = Status();
+  started_ = completed_ = 0;
+  progress_ = network()->now();
+  data_.assign(job_->calls_.size(), {});
+  const uint64_t incarnation =
+      static_cast<uint64_t>(network()->Random(INT64_MAX));
+  session_ = std::make_unique<Session>(options, generation_, incarnation, this,
+                                       this, Now());
+}
+
+void Worker::Crash(bool silent) {
+  if (!alive_) return;
+  job_->Trace(rank_, silent ? "and its host end silently" : "crashes");
+  if (silent) network()->Silence(rank_, true);
+  network()->Kill(rank_);
+  StopListening();
+  ++session_number_;
+  ++timer_;
+  session_.reset();
+  alive_ = running_ = finished_ = false;
+  job_->retry_ = true;
+  job_->Ended();
+}
+
+void Worker::Abort() {
+  if (session_ == nullptr || !running_ || failed() || finished_) {
+    Later(kTimeout / 16, &Worker::Abort);
+    return;
+  }
+  job_->Trace(rank_, "aborts");
+  job_->last_fault_ = network()->now();
+  session_->Abort(Error(Code::kIo, "%s", kReason), Now());
+}
+
+void Worker::Reform() {
+  if (session_ != nullptr || !alive_) return;
+  ++job_->report_.reforms;
+  generation_ = std::max(generation_, last_generation_) + 1;
+  job_->Trace(rank_, "forms anew, proposes " + std::to_string(generation_));
+  MakeSession();
+  session_->Begin(Now());
+}
+
+// Of this session, not of a later one.
+void Worker::Later(int64_t delay, void (Worker::*what)()) {
+  const uint64_t number = session_number_;
+  network()->InProcess(rank_, delay, [this, number, what] {
+    if (number == session_number_) (this->*what)();
+  });
+}
+
+// Worker: the transport.
+
+Status Worker::Listen() {
+  network()->Listen(rank_, this);
+  return Status();
+}
+
+void Worker::StopListening() { network()->Listen(rank_, nullptr); }
+
+void Worker::Accept(StreamPtr stream) {
+  session_->OnAccepted(std::move(stream), Now());
+}
+
+Status Worker::Resolve(int peer, bool* done, std::vector<Endpoint>* endpoints) {
+  *done = ++lookups_ % 3 != 0;
+  if (!*done) return Error(Code::kUnavailable, "not yet");
+  if (lookups_ % 16 == 1) return Error(Code::kNotFound, "no such name");
+  if ((peer + rank_) % 3 == 0) endpoints->push_back(SimEndpoint(peer, true));
+  endpoints->push_back(SimEndpoint(peer, false));
+  return Status();
+}
+
+Status Worker::Connect(const Endpoint& endpoint, StreamPtr* out) {
+  return network()->Connect(rank_, endpoint, out);
+}
+
+void Worker::TickEvery(int64_t nanos) {
+  every_ = nanos;
+  TickLater(++timer_);
+}
+
+void Worker::TickLater(uint64_t timer) {
+  const uint64_t number = session_number_;
+  network()->InProcess(rank_, every_, [this, timer, number] {
+    if (timer != timer_ || number != session_number_) return;
+    TickLater(timer);
+    session_->Tick(Now());
+  });
+}
+
+void Worker::AwaitTurn() {
+  if (turn_) return;
+  turn_ = true;
+  const uint64_t number = session_number_;
+  network()->InProcess(rank_, network()->Random(20000), [this, number] {
+    if (number != session_number_) return;
+    turn_ = false;
+    session_->TakeTurn(Now());
+  });
+}
+
+void Worker::OnLeft() {
+  ++timer_;
+  Later(0, &Worker::Closed);
+}
+
+// Worker: the caller.
+
+void Worker::OnRunning() {
+  const uint32_t generation = session_->generation();
+  job_->Trace(rank_, "is in ring " + std::to_string(generation));
+  if (generation <= last_generation_) {
+    job_->Violated("a ring formed anew has no higher generation");
+  }
+  last_generation_ = generation;
+  running_ = true;
+  Later(0, &Worker::StartNext);
+}
+
+void Worker::StartNext() {
+  if (session_ == nullptr || failed() || leaving_) return;
+  const std::vector<Job::Call>& plan = job_->calls_;
+  if (completed_ == started_) progress_ = network()->now();
+  bool wait = false;
+  while (started_ < plan.size() && !wait) {
+    const size_t op = started_++;
+    wait = plan[op].wait;
+    std::vector<float>& v = data_[op];
+    v.resize(plan[op].count);
+    for (size_t i = 0; i < v.size(); ++i) v[i] = job_->Value(rank_, op, i);
+    SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
+    Call call;
+    if (op > 0) {
+      call.type = FrameType::kAllReduce;
+      call.data = reinterpret_cast<uint8_t*>(v.data());
+      call.bytes = v.size() * sizeof(float);
+    }
+    session_->SetStep(op);
+    session_->Start(&call, 1, Now());
+    if (failed()) return;
+  }
+}
+
+void Worker::OnCompleted(uint64_t sequence) {
+  progress_ = network()->now();
+  while (completed_ < sequence) CheckResult(completed_++);
+  if (completed_ == job_->calls_.size()) {
+    job_->Trace(rank_, "has finished");
+    Later(network()->Random(kTimeout / 8), &Worker::Leave);
+  } else if (completed_ == started_) {
+    const int64_t slow = job_->slowest_caller_;
+    Later(network()->Chance(3) ? network()->Random(slow + 1) : 0,
+          &Worker::StartNext);
+  }
+}
+
+void Worker::CheckResult(size_t op) {
+  std::vector<float>& v = data_[op];
+  if (v.empty()) return;
+  SwapToLittle(v.data(), sizeof(float), v.size());
+  const uint32_t bits = Crc32c(v.data(), v.size() * sizeof(float));
+  const uint32_t first = job_->bits_.emplace(op, bits).first->second;
+  if (bits != first) {
+    job_->Violated("rank " + std::to_string(rank_) + " has other bits in sum " +
+                   std::to_string(op));
+  }
+  const double last_place =
+      job_->ring_.wire_dtype == WireDtype::kFloat32 ? 1e-5 : 1. / 128;
+  for (size_t i = 0; i < v.size(); ++i) {
+    double sum = 0;
+    for (int r = 0; r < job_->options_.size; ++r) sum += job_->Value(r, op, i);
+    if (std::fabs(v[i] - sum) <= last_place * job_->options_.size * sum) {
+      continue;
+    }
+    return job_->Violated("rank " + std::to_string(rank_) + " has " +
+                          std::to_string(v[i]) + " for " + std::to_string(sum));
+  }
+}
+
+void Worker::OnFailed(const Status& status) {
+  job_->Trace(rank_, std::string("fails: ") + status.message());
+  ++job_->report_.failures;
+  failure_ = status;
+  const Scenario scenario = job_->options_.scenario;
+  const std::string text = status.message();
+  if (scenario == Scenario::kCalm || scenario == Scenario::kSlow) {
+    job_->Violated("nothing was wrong: " + text);
+  } else if (text.find("rank ") == std::string::npos) {
+    job_->Violated("an error that names nobody: " + text);
+  } else if (scenario == Scenario::kFaults) {
+    if (status.code() != Code::kPeerLost) {
+      job_->Violated("not the loss of a peer: " + text);
+    }
+  } else if (text.find(kReason) == std::string::npos) {
+    job_->Violated("not the reason that was given: " + text);
+  }
+  data_.clear();  // nobody touches it any more: a sanitizer sees who does
+  job_->retry_ = true;
+  Later(network()->Random(kTimeout / 4), &Worker::Leave);
+}
+
+void Worker::OnTold() { told_ = true; }
+void Worker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
+
+void Worker::Leave() {
+  if (leaving_) return;
+  leaving_ = true;
+  session_->Leave(Now());
+}
+
+void Worker::Closed() {
+  const bool good = failure_.ok();
+  session_.reset();
+  StopListening();
+  ++session_number_;
+  running_ = false;
+  finished_ = good && completed_ == job_->calls_.size();
+  job_->Trace(rank_, "has left");
+  job_->Ended();
+}
+
+void Worker::CheckWait(int64_t since_fault) {
+  if (session_ == nullptr || leaving_ || failed() || !running_ ||
+      started_ == completed_) {
+    return;
+  }
+  const int64_t waits = network()->now() - progress_;
+  if (job_->options_.trace && waits > kTimeout) {
+    const double seconds = static_cast<double>(waits) / 1e9;
+    job_->Trace(rank_, WaitText(session_->WaitsFor(Now()), seconds,
+                                job_->ring_.addresses));
+  }
+  if (std::min(waits, since_fault) > kLongestWait + job_->slowest_caller_) {
+    job_->Violated("rank " + std::to_string(rank_) + " has waited " +
+                   std::to_string(waits / kMs) + " ms in operation " +
+                   std::to_string(completed_ + 1));
+  }
+}
+
+// Job.
+
+Job::Job(const Options& options)
+    : options_(options), network_(options.size, options.seed * 2 + 1) {
+  for (int r = 0; r < options.size; ++r) {
+    ring_.addresses.push_back("10.0.0." + std::to_string(r + 1) + ":" +
+                              std::to_string(r + 1));
+  }
+  ring_.timeout_seconds = static_cast<double>(kTimeout) / 1e9;
+  const WireDtype dtypes[] = {WireDtype::kFloat32, WireDtype::kFloat32,
+                              WireDtype::kBfloat16, WireDtype::kFloat16};
+  ring_.wire_dtype = dtypes[network_.Random(4)];
+  const size_t counts[] = {0, 1, 5, 700, 2048, 2049, 6000, 40001};
+  const int64_t calls = 8 + network_.Random(16);
+  calls_.push_back({0, true});
+  for (int64_t i = 0; i < calls; ++i) {
+    calls_.push_back({counts[network_.Random(network_.Chance(8) ? 8 : 7)],
+                      network_.Chance(2)});
+  }
+  calls_.back().wait = true;
+  reforms_ = options.scenario == Scenario::kFaults;
+  slowest_caller_ = kTimeout / 4;
+  if (options.scenario == Scenario::kSlow) {
+    network_.SetLatency(kTimeout / 100, kTimeout / 40);
+    slowest_caller_ = 3 * kTimeout;
+  }
+}
+
+void Job::Trace(int rank, const std::string& what) const {
+  if (!options_.trace) return;
+  std::printf("%10.3f ms  rank %d %s\n",
+              static_cast<double>(network_.now()) / 1e6, rank, what.c_str());
+}
+
+// Once somebody has failed nobody has finished: all go again.
+void Job::Ended() {
+  if (!reforms_ || !retry_) return;
+  for (const auto& worker : workers_) {
+    Worker* const w = worker.get();
+    network_.At(network_.now() + network_.Random(kTimeout / 2),
+                [w] { w->Reform(); });
+  }
+}
+
+bool Job::Done() {
+  if (!reforms_ && options_.scenario != Scenario::kCalm &&
+      options_.scenario != Scenario::kSlow) {
+    return std::all_of(workers_.begin(), workers_.end(), [](const auto& w) {
+      return w->failed() || w->told() || w->finished();
+    });
+  }
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& w) { return w->finished(); });
+}
+
+void Job::PlanFaults() {
+  const int64_t faults = options_.scenario == Scenario::kFaults
+                             ? 1 + network_.Random(3)
+                         : options_.scenario == Scenario::kSlow ? 5
+                                                                : 0;
+  for (int64_t i = 0; i < faults; ++i) {
+    network_.At(network_.Random(3 * kTimeout), [this] { Inject(); });
+  }
+}
+
+void Job::Inject() {
+  const int a = static_cast<int>(network_.Random(options_.size));
+  const int b = (a + 1 + static_cast<int>(network_.Random(options_.size - 1))) %
+                options_.size;
+  Worker* const w = workers_[a].get();
+  int64_t lasts = kTimeout / 4 + network_.Random(3 * kTimeout);
+  ++report_.faults;
+  if (options_.scenario == Scenario::kSlow) {
+    Trace(a, "stands still for a moment");
+    return network_.Stall(a, network_.Random(kTimeout / 5));
+  }
+  const int64_t kind = network_.Random(6);
+  if (kind <= 1) {
+    w->Crash(kind == 1);
+    network_.At(network_.now() + lasts, [w] {
+      if (!w->alive()) w->StartProcess();
+    });
+  } else if (kind <= 3) {
+    const bool found = network_.Cut(a, b, kind == 3);
+    Trace(a, (kind == 3 ? "half cut from rank " : "cut from rank ") +
+                 std::to_string(b) + (found ? "" : ", not linked"));
+    lasts = 0;
+  } else if (kind == 4) {
+    Trace(a, "is alone for " + std::to_string(lasts / kMs) + " ms");
+    for (int r = 0; r < options_.size; ++r) {
+      network_.Block(a, r, network_.now() + lasts);
+      network_.Block(r, a, network_.now() + lasts);
+    }
+  } else {
+    Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
+    network_.Stall(a, lasts);
+  }
+  last_fault_ = std::max(last_fault_, network_.now() + lasts);
+}
+
+void Job::Watch() {
+  const int64_t since = network_.now() - last_fault_;
+  for (const auto& worker : workers_) worker->CheckWait(since);
+  int64_t most = kLongestJob + static_cast<int64_t>(calls_.size()) *
+                                   (slowest_caller_ + kTimeout / 2);
+  if (since > most) Violated("the job is not done");
+  network_.At(network_.now() + kTimeout / 4, [this] { Watch(); });
+}
+
+Report Job::Run() {
+  for (int r = 0; r < options_.size; ++r) {
+    workers_.push_back(std::make_unique<Worker>(this, r));
+  }
+  const bool one_ends_it = options_.scenario == Scenario::kAbort ||
+                           options_.scenario == Scenario::kWithdraw;
+  if (one_ends_it) culprit_ = static_cast<int>(network_.Random(options_.size));
+  for (int r = 0; r < options_.size; ++r) {
+    Worker* const w = workers_[r].get();
+    const bool withdraws =
+        r == culprit_ && options_.scenario == Scenario::kWithdraw;
+    const bool aborts = r == culprit_ && options_.scenario == Scenario::kAbort;
+    network_.At(network_.Random(kTimeout), [=] {
+      if (withdraws) return w->Withdraw();
+      w->StartProcess();
+      if (aborts) w->Abort();
+    });
+  }
+  PlanFaults();
+  Watch();
+  while (report_.violation.empty() && !Done() && network_.Step()) {
+    ++report_.events;
+  }
+  if (report_.violation.empty() && !Done())
+    Violated("nothing happens any more");
+  report_.virtual_nanos = network_.now();
+  workers_.clear();  // their streams go before the network
+  return report_;
+}
+
+}  // namespace
+
+const char* ScenarioName(Scenario scenario) {
+  switch (scenario) {
+    case Scenario::kCalm:
+      return "calm";
+    case Scenario::kSlow:
+      return "slow";
+    case Scenario::kFaults:
+      return "faults";
+    case Scenario::kAbort:
+      return "abort";
+    case Scenario::kWithdraw:
+      return "withdraw";
+  }
+  return "unknown";
+}
+
+Options OptionsOfSeed(uint64_t seed) {
+  Options options;
+  options.seed = seed;
+  const Scenario scenarios[] = {Scenario::kCalm,   Scenario::kSlow,
+                                Scenario::kFaults, Scenario::kFaults,
+                                Scenario::kFaults, Scenario::kAbort,
+                                Scenario::kFaults, Scenario::kWithdraw};
+  options.scenario = scenarios[seed % 8];
+  options.size = 2 + static_cast<int>(seed / 8 % 4);
+  return options;
+}
+
+Report Simulate(const Options& options) { return Job(options).Run(); }
+
+}  // namespace sim
+}  // namespace ringlet
