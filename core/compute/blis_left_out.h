@@ -8,8 +8,8 @@
 // What it is for: a static program of at most 3,000,000 bytes (STATIC_LIMIT of
 // the Makefile). `ringlet` of BLIS=haswell, stripped, has 3,590,168 bytes
 // without this file and 2,783,256 with it. Each group says what it alone saves
-// of these; what would save less than 6,000 bytes a line is not here (260,000 in
-// all). A running program takes the same memory and time without it.
+// of these; what would save less than 6,000 bytes a line is not here (260,000
+// in all). A running program takes the same memory and time without it.
 // Measured with BLIS 0.9.0 and gcc 12 on Debian 12.
 //
 // A name too many costs nothing. One too few costs its member, and one that is
@@ -113,7 +113,8 @@ LEAVE_OUT("sgemmtrsm_l_haswell_asm_6x16")
 LEAVE_OUT("sgemmtrsm_u_haswell_asm_6x16")
 #endif
 
-// Other operations than the product, and products of mixed types: 118,784 bytes.
+// Other operations than the product, and products of mixed types: 118,784
+// bytes.
 LEAVE_OUT("gemm_md")
 LEAVE_OUT("gemmt_front")
 LEAVE_OUT("gemmt_x_ker_var2")
