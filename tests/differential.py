@@ -533,7 +533,7 @@ class Case:
             yield "validation", self.validation
 
     def command(self):
-        return (f"make differential SEED={self.seed} CASE={self.number}")
+        return (f"make long RUN=differential SEED={self.seed} CASE={self.number}")
 
     def features(self):
         """Names for --without."""

@@ -2,10 +2,11 @@
 //
 // Internal to core/, for gemm.cc alone. BLIS's table of kernel sets refers to
 // three functions of each set the library was built with, and each drags in
-// 0.65 to 0.9 MB. The functions below have the same names and forward to a set
-// that is kept; the linker meets them before libblis.a, so the members that
-// they replace stay out. It leans on the internals of BLIS 0.9: another
-// version fails to compile or to link.
+// 0.65 to 0.9 MB: a static program has 11.7 MB, where 3.0 are the limit
+// (STATIC_LIMIT of the Makefile). The functions below have the same names and
+// forward to a set that is kept; the linker meets them before libblis.a, so the
+// members that they replace stay out. It leans on the internals of BLIS 0.9:
+// another version fails to compile or to link.
 //
 // What no product of ringlet's reaches is left out too (blis_left_out.h).
 //
@@ -108,23 +109,11 @@ RINGLET_FORWARD(bulldozer)
 
 #endif  // RINGLET_BLIS_CORTEXA57
 
-// The functions below stand for members of BLIS that hold them for every type
-// and operation. They do what BLIS's do, to the bit.
-
 namespace {
 
-// C := alpha * A; where alpha is 0, A is not read.
-inline void Scale(dim_t m, dim_t n, float alpha, const float* a, inc_t rs_a,
-                  inc_t cs_a, float* c, inc_t rs_c, inc_t cs_c) {
-  for (dim_t j = 0; j < n; ++j) {
-    for (dim_t i = 0; i < m; ++i) {
-      c[i * rs_c + j * cs_c] = alpha == 0 ? 0 : alpha * a[i * rs_a + j * cs_a];
-    }
-  }
-}
-
-// kRows rows of A, or what is left of it, as a panel: its columns one after
-// the other, filled up with zeros.
+// BLIS's packing of floats, without its members that pack every type. kRows
+// rows of A, or what is left of it, as a panel: its columns one after the
+// other, filled up with zeros. To the bit as BLIS's.
 template <int kRows>
 void PackPanel(conj_t, pack_t, dim_t rows, dim_t cols, dim_t panel_cols,
                float* kappa, float* a, inc_t rs_a, inc_t cs_a, float* p,
@@ -133,7 +122,7 @@ void PackPanel(conj_t, pack_t, dim_t rows, dim_t cols, dim_t panel_cols,
     if (rows == kRows) {
       for (int i = 0; i < kRows; ++i) p[i] = *kappa * a[i * rs_a];
     } else {
-      Scale(rows, 1, *kappa, a, rs_a, cs_a, p, 1, ld_p);
+      for (dim_t i = 0; i < rows; ++i) p[i] = *kappa * a[i * rs_a];
       for (dim_t i = rows; i < kRows; ++i) p[i] = 0;
     }
   }
@@ -145,48 +134,6 @@ void PackPanel(conj_t, pack_t, dim_t rows, dim_t cols, dim_t panel_cols,
 }  // namespace
 
 extern "C" {
-
-void bli_sgemm(trans_t trans_a, trans_t trans_b, dim_t m, dim_t n, dim_t k,
-               float* alpha, float* a, inc_t rs_a, inc_t cs_a, float* b,
-               inc_t rs_b, inc_t cs_b, float* beta, float* c, inc_t rs_c,
-               inc_t cs_c) {
-  bli_init_once();
-  obj_t alpha_o = BLIS_OBJECT_INITIALIZER_1X1;
-  obj_t a_o = BLIS_OBJECT_INITIALIZER, b_o = a_o;
-  obj_t beta_o = alpha_o, c_o = a_o;
-  bli_obj_init_finish_1x1(BLIS_FLOAT, alpha, &alpha_o);
-  bli_obj_init_finish_1x1(BLIS_FLOAT, beta, &beta_o);
-  dim_t rows, cols;
-  bli_set_dims_with_trans(trans_a, m, k, &rows, &cols);
-  bli_obj_init_finish(BLIS_FLOAT, rows, cols, a, rs_a, cs_a, &a_o);
-  bli_set_dims_with_trans(trans_b, k, n, &rows, &cols);
-  bli_obj_init_finish(BLIS_FLOAT, rows, cols, b, rs_b, cs_b, &b_o);
-  bli_obj_init_finish(BLIS_FLOAT, m, n, c, rs_c, cs_c, &c_o);
-  bli_obj_set_conjtrans(trans_a, &a_o);
-  bli_obj_set_conjtrans(trans_b, &b_o);
-  bli_gemm_ex(&alpha_o, &a_o, &b_o, &beta_o, &c_o, nullptr, nullptr);
-}
-
-void bli_sscalm_ex(conj_t, doff_t, diag_t, uplo_t part, dim_t m, dim_t n,
-                   float* alpha, float* x, inc_t rs_x, inc_t cs_x, cntx_t*,
-                   rntm_t*) {
-  RINGLET_CHECK(part == BLIS_DENSE);
-  Scale(m, n, *alpha, x, rs_x, cs_x, x, rs_x, cs_x);
-}
-
-void bli_sscalm(conj_t conj, doff_t offset, diag_t diagonal, uplo_t part,
-                dim_t m, dim_t n, float* alpha, float* x, inc_t rs_x,
-                inc_t cs_x) {
-  bli_sscalm_ex(conj, offset, diagonal, part, m, n, alpha, x, rs_x, cs_x,
-                nullptr, nullptr);
-}
-
-void bli_sscal2m_ex(doff_t, diag_t, uplo_t part, trans_t trans, dim_t m,
-                    dim_t n, float* alpha, float* x, inc_t rs_x, inc_t cs_x,
-                    float* y, inc_t rs_y, inc_t cs_y, cntx_t*, rntm_t*) {
-  RINGLET_CHECK(part == BLIS_DENSE && !bli_does_trans(trans));
-  Scale(m, n, *alpha, x, rs_x, cs_x, y, rs_y, cs_y);
-}
 
 #ifdef RINGLET_BLIS_CORTEXA57
 #define RINGLET_PACK(rows) bli_spackm_##rows##xk_cortexa57_ref

@@ -219,7 +219,8 @@ TEST(JobTest, AStoppedWorkerWakesUpAndGoesOnFromTheBackupWithTheOthers) {
   }
 }
 
-// How often the tests below lose a worker; `make losses` asks for more.
+// How often the tests below lose a worker; `make long RUN=losses` asks for
+// more.
 int Losses() { return std::atoi(EnvironmentOr("RINGLET_LOSSES", "3").c_str()); }
 
 // A step at which to disturb a job of 160, different every time.
