@@ -48,17 +48,17 @@ int main(int argc, char** argv) {
       loading, &batches);
 
   while (at.epoch < kEpochs && status.ok()) {
-    model.ResetMetrics();
+    std::vector<MetricState> epoch(model.num_metrics());
     for (int step = 0; step < kStepsPerEpoch && status.ok(); ++step) {
       Batch batch;
       status = batches->Next(&batch);
       if (status.ok()) status = model.TrainStep(batch);
+      if (status.ok()) AddMetrics(model.step_metrics(), &epoch);
       at.data = batch.next;
     }
     if (!status.ok()) break;
     Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n",
-          static_cast<int>(at.epoch), model.metric_value(1),
-          model.metric_value(0));
+          static_cast<int>(at.epoch), epoch[1].Result(), epoch[0].Result());
     ++at.epoch;
     status = checkpoints.Save();
   }

@@ -50,6 +50,10 @@ Status ShareStatus(Collective* collective, const Status& mine) {
                rank, text);
 }
 
+void AbortOthers(Collective* collective, const Status& status) {
+  if (!status.ok() && collective->size() > 1) collective->Abort(status);
+}
+
 Status SumOverRanks(Collective* collective, double* values, size_t count) {
   const auto ranks = static_cast<size_t>(collective->size());
   if (ranks == 1) return Status();  // and nothing is allocated

@@ -95,6 +95,10 @@ Status GatherNumbers(Collective* collective, const void* in,
 // lowest rank that has one, whose message says which rank that is.
 Status ShareStatus(Collective* collective, const Status& mine);
 
+// A rank that fails alone says so to the others, or they would wait for it:
+// aborts where `status` is an error and there are other ranks.
+void AbortOthers(Collective* collective, const Status& status);
+
 // values[0..count) become their sums over all ranks, added in the order of the
 // ranks: the same bits everywhere. For a few numbers, as losses and counts.
 Status SumOverRanks(Collective* collective, double* values, size_t count);

@@ -23,6 +23,12 @@ bool SameFile(FILE* a, FILE* b) {
          of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
 }
 
+// Which of them `out` is.
+int PlacesOf(FILE* out) {
+  return (SameFile(out, stdout) ? kOnStdout : 0) |
+         (SameFile(out, stderr) ? kOnStderr : 0);
+}
+
 // Whether a line that the message would stand on was open.
 bool EndsOpenLine(int where) {
   if ((g_open.load() & where) == 0) return false;
@@ -66,6 +72,13 @@ void Print(const char* format, ...) {
   va_end(arguments);
 }
 
+void PrintTo(FILE* out, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  WriteLine(out, EndsOpenLine(PlacesOf(out)), format, arguments);
+  va_end(arguments);
+}
+
 void Notice(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -84,9 +97,7 @@ OpenLine::~OpenLine() {
 
 void OpenLine::Write(const std::string& text, bool ends) {
   open_ = !ends;
-  g_open = ends ? 0
-                : kOpen | (SameFile(out_, stdout) ? kOnStdout : 0) |
-                      (SameFile(out_, stderr) ? kOnStderr : 0);
+  g_open = ends ? 0 : kOpen | PlacesOf(out_);
   std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }

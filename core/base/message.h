@@ -19,6 +19,9 @@ namespace ringlet {
 // On stdout, with a newline behind it where the text has none at its end.
 void Print(const char* format, ...) RINGLET_PRINTF(1, 2);
 
+// On `out`, likewise.
+void PrintTo(FILE* out, const char* format, ...) RINGLET_PRINTF(2, 3);
+
 // On stderr, likewise. Never waits for a reader of stdout.
 void Notice(const char* format, ...) RINGLET_PRINTF(1, 2);
 

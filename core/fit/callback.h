@@ -79,6 +79,10 @@ struct FitState : public Saveable {
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
+  // Wishes of a callback to end the fit. In a job of several a wish of one rank
+  // is every rank's: all leave after the step in whose OnTrainBatchEnd it was
+  // made. They learn of it in the next step, which is begun and given up; until
+  // then `interrupted` and `signal` are held back.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
   // on every rank, the fit ends: with kCancelled where it can be resumed
@@ -86,6 +90,9 @@ struct FitState : public Saveable {
   // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
   int signal = 0;  // that interrupted it, up to 63
+  // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP:
+  // until the fit returns, the first of these interrupts it (see interrupts.h).
+  bool takes_signals = false;
   // What a callback has saved then, in words: "the model is in m.safetensors".
   std::string kept;
   // The newest file of the whole model that a callback has saved; "": none.
@@ -128,7 +135,9 @@ class Callback : public Saveable {
   // fit.epoch is still the epoch that ended. `logs` may be added to; they go
   // into the History.
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
-  // fit.step is the number of the batch in its epoch, from 0.
+  // fit.step is the number of the batch in its epoch, from 0. In a job of
+  // several the step may be given up, and then it has no end: where a worker is
+  // lost, and where a rank wishes to stop.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
@@ -164,6 +173,10 @@ class Callback : public Saveable {
   // another, and no backup holds: what the lost one may not have done any more.
   virtual void AppendLiveState(std::vector<StateSpan>*) {}
 };
+
+// Whether one of them does: see Callback::RestoresAfterLoss.
+bool AnyRestoresAfterLoss(
+    const std::vector<std::shared_ptr<Callback>>& callbacks);
 
 }  // namespace ringlet
 

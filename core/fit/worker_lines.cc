@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 
+#include "../base/message.h"
+
 namespace ringlet {
 
 WorkerLines::WorkerLines(const Collective& collective, Verbose verbose,
@@ -22,28 +24,24 @@ void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
   begun_ = true;
   const int world = collective_.size();
   const std::string chief = collective_.address(0);
-  std::fprintf(out_,
-               "%s: trains %" PRId64 " of %" PRId64
-               " examples a step, %d replicas in step, epochs %" PRId64
-               " to %" PRId64 "; the chief%s%s shows the progress\n",
-               Self().c_str(), dataset.LargestPart(world), dataset.batch_size(),
-               world, fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
-               chief.c_str());
-  std::fflush(out_);
+  PrintTo(out_,
+          "%s: trains %" PRId64 " of %" PRId64
+          " examples a step, %d replicas in step, epochs %" PRId64
+          " to %" PRId64 "; the chief%s%s shows the progress",
+          Self().c_str(), dataset.LargestPart(world), dataset.batch_size(),
+          world, fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
+          chief.c_str());
 }
 
 void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {
   if (silent_ || !begun_) return;
   if (status.ok()) {
-    std::fprintf(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all\n",
-                 Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs",
-                 steps);
+    PrintTo(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all",
+            Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs", steps);
   } else {
-    std::fprintf(
-        out_, "%s: ended after %" PRId64 " steps in all: %s, exit code %d\n",
-        Self().c_str(), steps, CodeName(status.code()), ExitCodeOf(status));
+    PrintTo(out_, "%s: ended after %" PRId64 " steps in all: %s, exit code %d",
+            Self().c_str(), steps, CodeName(status.code()), ExitCodeOf(status));
   }
-  std::fflush(out_);
 }
 
 }  // namespace ringlet

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "../base/collective.h"
 #include "custom_metric.h"
 #include "guarded.h"
 
@@ -67,6 +68,17 @@ double RowValue(const Metric& metric, int64_t width, const float* p,
 }
 
 }  // namespace
+
+void AddMetrics(const MetricState* step, std::vector<MetricState>* running) {
+  for (size_t i = 0; i < running->size(); ++i) (*running)[i] += step[i];
+}
+
+Status SumOverRanks(Collective* collective, std::vector<MetricState>* states) {
+  // A MetricState is two doubles.
+  static_assert(sizeof(MetricState) == 2 * sizeof(double));
+  if (states->empty()) return Status();
+  return SumOverRanks(collective, &(*states)[0].total, 2 * states->size());
+}
 
 Metric Accuracy() { return Metric(); }
 Metric BinaryAccuracy(float threshold) {

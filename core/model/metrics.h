@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "../base/shape.h"
 #include "../base/status.h"
@@ -17,6 +18,7 @@
 
 namespace ringlet {
 
+class Collective;
 class CustomMetric;
 
 struct Metric {
@@ -72,6 +74,13 @@ struct MetricState {
   }
 };
 using Mean = MetricState;
+
+// Adds a step's states (Model::step_metrics, Model::rank_metrics) to running
+// ones, as many as there are of these.
+void AddMetrics(const MetricState* step, std::vector<MetricState>* running);
+// The states become their sums over all ranks, added in the order of the ranks.
+// Every rank calls it.
+Status SumOverRanks(Collective* collective, std::vector<MetricState>* states);
 
 // The metric as it is for a model with such a loss and output; an error where
 // the loss's targets do not fit it.

@@ -153,7 +153,8 @@ Status Model::OpenLoader(const Dataset& dataset,
 
 Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
-  return impl_->stepper.Train(batch);
+  bool taken = false;  // for nobody has a note
+  return impl_->stepper.Train(batch, /*note=*/0, &taken);
 }
 
 Status Model::TestStep(const Batch& batch) {
@@ -187,33 +188,16 @@ void Model::SetLearningRate(float learning_rate) {
 Saveable* Model::optimizer_state() { return &impl_->updater; }
 
 const MetricState* Model::step_metrics() const {
-  return impl_->stepper.metrics().sums();
+  return impl_->stepper.report().sums();
+}
+const MetricState* Model::rank_metrics() const {
+  return impl_->stepper.report().mine();
 }
 
 void Model::set_observer(StepObserver* observer) {
   impl_->timer.observer = observer;
 }
 StepObserver* Model::observer() const { return impl_->timer.observer; }
-
-// --- running metrics ------------------------------------------------------
-
-void Model::ResetMetrics() {
-  for (MetricState& state : impl_->stepper.metrics().running()) {
-    state = MetricState();
-  }
-}
-MetricState* Model::metric_states() {
-  return impl_->stepper.metrics().running().data();
-}
-double Model::metric_value(int i) const {
-  return impl_->stepper.metrics().running()[i].Result();
-}
-
-Status Model::ReduceMetrics(MetricState* totals) {
-  const std::vector<MetricState>& mine = impl_->stepper.metrics().running();
-  std::copy(mine.begin(), mine.end(), totals);
-  return SumOverRanks(collective(), &totals[0].total, 2 * mine.size());
-}
 
 // --- replicas -------------------------------------------------------------
 

@@ -189,10 +189,10 @@ class Model {
   Status OpenLoader(const Dataset& dataset, const LoaderOptions& options,
                     std::unique_ptr<BatchLoader>* loader);
 
-  // A whole step: forward, loss, backward, update, metrics. In a job of
-  // several workers every rank calls it, with its part of the batch.
+  // A whole step: forward, loss, metrics, backward, update. In a job of several
+  // workers every rank calls it, with its part of the batch.
   Status TrainStep(const Batch& batch);
-  // Forward, loss and metrics.
+  // Forward, loss and metrics, on this rank alone.
   Status TestStep(const Batch& batch);
 
   // The pieces of a step, each on every rank. x is (count, input shape); the
@@ -214,20 +214,16 @@ class Model {
   // accumulates, only adds the gradients up but for each k-th time.
   Status ApplyGradients();
 
-  // Running values since ResetMetrics: "loss" first, then the metrics.
-  void ResetMetrics();
+  // The metrics: "loss" first, then those of Compile. AddMetrics and
+  // SumOverRanks (metrics.h) make running values of them.
   int num_metrics() const;
   const std::string& metric_name(int i) const;
   // True where a smaller value is better (loss and errors).
   bool metric_decreases(int i) const;
-  MetricState* metric_states();
-  double metric_value(int i) const;
-  // Sums the states over all ranks, in order, and leaves the sums in
-  // `totals[num_metrics()]`; the running states stay.
-  Status ReduceMetrics(MetricState* totals);
-  // Sums of the last TrainStep alone over all ranks, added in their order;
-  // num_metrics() of them.
+  // num_metrics() states: of the last TrainStep, summed over all ranks …
   const MetricState* step_metrics() const;
+  // … and of this rank's examples alone, of the last TrainStep or TestStep.
+  const MetricState* rank_metrics() const;
   // After kPeerLost: waits for all ranks (Collective::Reform), and compares the
   // models as Compile does. All take weights, slots, iterations and learning
   // rate of the rank that had gone furthest among those that called this; a
@@ -280,6 +276,7 @@ class Model {
   void Fail(const Status& status);
 
  private:
+  friend class Fitter;  // see fit/fitter.h
   struct Impl;
   struct Deleter {
     void operator()(Impl* impl) const;

@@ -70,7 +70,7 @@ Status Model::Impl::Compile(const std::vector<Metric>& metrics) {
   compiled = true;
   RINGLET_RETURN_IF_ERROR(
       config.ResolveMetrics(metrics, graph.output().output));
-  stepper.metrics().Reset();
+  stepper.report().Reset();
   return Status();
 }
 

@@ -51,33 +51,37 @@ void Stepper::WarnOfNothingToTrain() const {
       graph_.name().c_str());
 }
 
-Status Stepper::Train(const Batch& batch) {
+Status Stepper::Train(const Batch& batch, unsigned char note, bool* taken) {
   WarnOfNothingToTrain();
+  RINGLET_CHECK(note == 0 || exchange_->sums());
   double loss_sum = 0;
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
-  RINGLET_RETURN_IF_ERROR(UpdateMetrics(batch, loss_sum));
-  RINGLET_RETURN_IF_ERROR(metrics_.Start(exchange_.get()));
+  RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
+  RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
   const bool at_once =
       !exchange_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
   if (at_once) updater_.Begin();
   RINGLET_RETURN_IF_ERROR(Backward(at_once));
-  RINGLET_RETURN_IF_ERROR(metrics_.Finish(exchange_.get()));
-  return Apply();
+  RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
+  *taken = !report_.has_note();
+  if (*taken) return Apply();
+  Drop();
+  return Status();
 }
 
 Status Stepper::Test(const Batch& batch) {
   double loss_sum = 0;
   RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, false, true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, false, &loss_sum));
-  return UpdateMetrics(batch, loss_sum);
+  return Report(batch, loss_sum);
 }
 
-Status Stepper::UpdateMetrics(const Batch& batch, double loss_sum) {
+Status Stepper::Report(const Batch& batch, double loss_sum) {
   loss_sum += updater_.Penalty() * static_cast<double>(count_);
-  return metrics_.Compute(batch, loss_sum, graph_.output().output,
-                          memory_.output());
+  return report_.Compute(batch, loss_sum, graph_.output().output,
+                         memory_.output());
 }
 
 // --- forward --------------------------------------------------------------

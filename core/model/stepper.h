@@ -16,7 +16,7 @@
 #include "gradient_exchange.h"
 #include "graph.h"
 #include "model_memory.h"
-#include "step_metrics.h"
+#include "step_report.h"
 #include "step_timer.h"
 #include "updater.h"
 
@@ -32,16 +32,19 @@ class Stepper final : private GradientSink {
         memory_(*memory),
         updater_(*updater),
         timer_(*timer),
-        metrics_(config) {}
+        report_(config) {}
 
   // After a Compile, before any step.
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
-  StepMetrics& metrics() { return metrics_; }
+  StepReport& report() { return report_; }
 
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
 
-  Status Train(const Batch& batch);
+  // `note` goes to all ranks with the report. Where a rank's is not 0 the step
+  // is given up on all of them, *taken is false, and nothing has changed but
+  // the report's notes. Only with several ranks.
+  Status Train(const Batch& batch, unsigned char note, bool* taken);
   Status Test(const Batch& batch);
 
   // The pieces; see Model. `for_loss`: the output is left as the loss takes it.
@@ -68,7 +71,7 @@ class Stepper final : private GradientSink {
   void WarnOfNothingToTrain() const;
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
   Status ComputeLosses(const Batch& batch, float* gradient, double* sum);
-  Status UpdateMetrics(const Batch& batch, double loss_sum);
+  Status Report(const Batch& batch, double loss_sum);
   OpCall CallOf(int node);
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
   Status ForwardNode(int node);
@@ -82,7 +85,7 @@ class Stepper final : private GradientSink {
   ModelMemory& memory_;
   Updater& updater_;
   const StepTimer& timer_;
-  StepMetrics metrics_;
+  StepReport report_;
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
 
   // The step under way.

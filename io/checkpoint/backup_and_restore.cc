@@ -5,7 +5,6 @@
 
 #include "../../core/base/collective.h"
 #include "../../core/base/message.h"
-#include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
 #include "../../core/model/model.h"
 #include "../keras/json.h"
@@ -44,14 +43,10 @@ class BackupAndRestoreCallback final : public Callback {
     saver_.reset();
     ends_ = false;
     checkpoints_.reset();
-    signals_.reset();
+    fit.takes_signals |= options_.save_before_preemption;
     Status opened;
     if (fit.chief) opened = Open();
-    RINGLET_RETURN_IF_ERROR(ShareStatus(fit.model->collective(), opened));
-    if (options_.save_before_preemption) {
-      signals_ = std::make_unique<Interrupts>(/*says=*/fit.chief);
-    }
-    return Status();
+    return ShareStatus(fit.model->collective(), opened);
   }
 
   Status OnTrainBegin(FitState& fit) override {
@@ -70,19 +65,6 @@ class BackupAndRestoreCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
     fit.lost = false;
     if (fit.chief) fit.restored_from = checkpoints_->latest();
-    return Status();
-  }
-
-  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    NoteSignal(&fit);
-    return Status();
-  }
-  Status OnTestBatchEnd(FitState& fit) override {
-    NoteSignal(&fit);
-    return Status();
-  }
-  Status OnEpochEnd(FitState& fit, Logs*) override {
-    NoteSignal(&fit);
     return Status();
   }
 
@@ -105,10 +87,8 @@ class BackupAndRestoreCallback final : public Callback {
       const Status removed = checkpoints_->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
-    NoteSignal(&fit);  // in the step that was cut off
     saver_.reset();
     checkpoints_.reset();
-    signals_.reset();
   }
 
   bool RestoresAfterLoss() const override { return true; }
@@ -136,10 +116,6 @@ class BackupAndRestoreCallback final : public Callback {
     counted_epoch_ = fit.epoch;
     counted_step_ = fit.step;
     return is;
-  }
-
-  void NoteSignal(FitState* fit) const {
-    if (signals_ != nullptr) Interrupts::Note(fit);
   }
 
   static void Warn(const Status& status, const char* what) {
@@ -267,7 +243,6 @@ class BackupAndRestoreCallback final : public Callback {
   int64_t counted_epoch_ = -1, counted_step_ = -1;
   bool ends_ = false;  // the save is the last, for the fit was interrupted
   Status saved_;       // how the last save went; the saver's while it is busy
-  std::unique_ptr<Interrupts> signals_;
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;

@@ -1,7 +1,6 @@
 #include "save_when_trained.h"
 
 #include "../../core/base/collective.h"
-#include "../../core/fit/interrupts.h"
 #include "../../core/model/model.h"
 #include "model_file.h"
 
@@ -71,30 +70,13 @@ class SaveWhenTrainedCallback final : public Callback {
   }
 
   Status OnSetup(FitState& fit) override {
-    signals_.reset();
-    RINGLET_RETURN_IF_ERROR(CheckModelName(path_));
-    if (options_.when_interrupted) {
-      signals_ = std::make_unique<Interrupts>(/*says=*/fit.chief);
-    }
-    return Status();
-  }
-  void OnFitReturn(FitState&, const Status&) override { signals_.reset(); }
-
-  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    if (signals_ != nullptr) Interrupts::Note(&fit);
-    return Status();
-  }
-  Status OnTestBatchEnd(FitState& fit) override {
-    if (signals_ != nullptr) Interrupts::Note(&fit);
-    return Status();
-  }
-  Status OnEpochEnd(FitState& fit, Logs*) override {
-    if (signals_ != nullptr) Interrupts::Note(&fit);
-    return Status();
+    fit.takes_signals |= options_.when_interrupted;
+    return CheckModelName(path_);
   }
 
   Status OnSavePoint(FitState& fit, bool) override {
-    if (!fit.interrupted || !options_.when_interrupted || IsBackedUp(fit)) {
+    if (!fit.interrupted || !options_.when_interrupted ||
+        AnyRestoresAfterLoss(*fit.callbacks)) {
       return Status();
     }
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
@@ -115,19 +97,12 @@ class SaveWhenTrainedCallback final : public Callback {
                          &path)
             : Save(fit.model, path, options_.metadata, /*replace=*/true);
     if (saved.ok()) fit.saved_model = path;
-    return saved.ok() || IsBackedUp(fit)
+    return saved.ok() || AnyRestoresAfterLoss(*fit.callbacks)
                ? saved
                : SaveElsewhere(&fit, path, options_.metadata, saved, nullptr);
   }
 
  private:
-  static bool IsBackedUp(const FitState& fit) {
-    for (const auto& callback : *fit.callbacks) {
-      if (callback->RestoresAfterLoss()) return true;
-    }
-    return false;
-  }
-
   Status Save(Model* model, const std::string& path, const Metadata& metadata,
               bool replace) const {
     SaveModelOptions saving;
@@ -205,7 +180,6 @@ class SaveWhenTrainedCallback final : public Callback {
 
   const std::string path_;
   const SaveWhenTrainedOptions options_;
-  std::unique_ptr<Interrupts> signals_;
 };
 
 }  // namespace

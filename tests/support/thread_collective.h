@@ -82,48 +82,51 @@ class ThreadCollective final : public Collective {
 
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
     *ticket = 0;
-    return job_->Meet(rank_, data, 4 * count,
-                      [count](const std::vector<void*>& spans) {
-                        for (size_t i = 0; i < count; ++i) {
-                          float sum = 0;
-                          for (void* span : spans)
-                            sum += static_cast<float*>(span)[i];
-                          for (void* span : spans)
-                            static_cast<float*>(span)[i] = sum;
-                        }
-                      });
+    return Meet(data, 4 * count, [count](const std::vector<void*>& spans) {
+      for (size_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (void* span : spans) sum += static_cast<float*>(span)[i];
+        for (void* span : spans) static_cast<float*>(span)[i] = sum;
+      }
+    });
   }
   Status Wait(Ticket) override { return Status(); }
   Status Broadcast(void* data, size_t bytes, int root) override {
-    return job_->Meet(rank_, data, 4 * bytes + 1,
-                      [&](const std::vector<void*>& spans) {
-                        for (void* span : spans) {
-                          if (span != spans[root])
-                            std::memcpy(span, spans[root], bytes);
-                        }
-                      });
+    return Meet(data, 4 * bytes + 1, [&](const std::vector<void*>& spans) {
+      for (void* span : spans) {
+        if (span != spans[root]) std::memcpy(span, spans[root], bytes);
+      }
+    });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
     std::memcpy(static_cast<char*>(out) + rank_ * bytes, in, bytes);
-    return job_->Meet(
-        rank_, out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
-          for (size_t r = 0; r < outs.size(); ++r) {
-            for (void* to : outs) {
-              if (to == outs[r]) continue;
-              std::memcpy(static_cast<char*>(to) + r * bytes,
-                          static_cast<char*>(outs[r]) + r * bytes, bytes);
-            }
-          }
-        });
+    return Meet(out, 4 * bytes + 2, [&](const std::vector<void*>& outs) {
+      for (size_t r = 0; r < outs.size(); ++r) {
+        for (void* to : outs) {
+          if (to == outs[r]) continue;
+          std::memcpy(static_cast<char*>(to) + r * bytes,
+                      static_cast<char*>(outs[r]) + r * bytes, bytes);
+        }
+      }
+    });
   }
   Status Barrier() override {
-    return job_->Meet(rank_, nullptr, 3, [](const std::vector<void*>&) {});
+    return Meet(nullptr, 3, [](const std::vector<void*>&) {});
   }
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
+  int64_t calls() const { return calls_; }  // of this rank
+
  private:
+  template <typename Combine>
+  Status Meet(void* span, uint64_t what, const Combine& combine) {
+    ++calls_;
+    return job_->Meet(rank_, span, what, combine);
+  }
+
   ThreadJob* const job_;
   const int rank_;
+  int64_t calls_ = 0;
 };
 
 // Runs `body` as every rank of a job, each on a thread.

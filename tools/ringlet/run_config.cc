@@ -316,13 +316,11 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   RINGLET_RETURN_IF_ERROR(ReadCallbacks(json["callbacks"], "callbacks", folder,
                                         &config->callbacks));
   RINGLET_RETURN_IF_ERROR(ReadStrategy(json["strategy"], &config->strategy));
-  for (const auto& callback : config->callbacks) {
-    if (callback->RestoresAfterLoss() &&
-        config->strategy.policy == StrategyConfig::Policy::kFail) {
-      return InvalidArgument(
-          "strategy.policy: is \"fail\", but callbacks hold BackupAndRestore, "
-          "which waits for a lost worker; take one of them away");
-    }
+  if (config->strategy.policy == StrategyConfig::Policy::kFail &&
+      AnyRestoresAfterLoss(config->callbacks)) {
+    return InvalidArgument(
+        "strategy.policy: is \"fail\", but callbacks hold BackupAndRestore, "
+        "which waits for a lost worker; take one of them away");
   }
   return ReadModel(json["model"], folder, config);
 }

@@ -264,12 +264,12 @@ TEST(FitTest, TheLossAfterAForwardWithoutTrainingIsThatOfATestStep) {
   double loss = 0;
   ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/false).ok());
   ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
-  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_NEAR(loss, model.rank_metrics()[0].Result(), 1e-5);
   EXPECT_FALSE(model.Backward().ok());
 
   ASSERT_TRUE(model.Forward(batch.x, batch.count, /*training=*/true).ok());
   ASSERT_TRUE(model.ComputeLoss(batch, &loss).ok());
-  EXPECT_NEAR(loss, model.metric_value(0), 1e-5);
+  EXPECT_NEAR(loss, model.rank_metrics()[0].Result(), 1e-5);
   EXPECT_FALSE(model.ComputeLoss(batch, &loss).ok());  // a second one
   EXPECT_TRUE(model.Backward().ok());
 }
@@ -985,9 +985,8 @@ std::vector<float> TrainedWithLogits(const Layer& last, const Loss& loss) {
   EXPECT_TRUE(model.OpenLoader(data, {}, &loader).ok());
   Batch batch;
   EXPECT_TRUE(loader->Next(&batch).ok());
-  model.ResetMetrics();
   EXPECT_TRUE(model.TestStep(batch).ok());
-  const float tested = static_cast<float>(model.metric_value(0));
+  const float tested = static_cast<float>(model.rank_metrics()[0].Result());
   numbers.push_back(tested);
   for (const bool training : {true, false}) {
     double alone = 0;

@@ -491,14 +491,14 @@ class Stepwise {
       }
       losses->push_back(trained_.Result());
       if (case_.validation_examples == 0) continue;
-      model_->ResetMetrics();
+      tested_ = {MetricState()};
       Pass(case_.train_examples(), case_.all_examples(), case_.validation_batch,
            false, nullptr);
       validation->push_back(TotalLoss());
     }
   }
   double Evaluate() {
-    model_->ResetMetrics();
+    tested_ = {MetricState()};
     Pass(0, case_.all_examples(), case_.later_batch, false, nullptr);
     return TotalLoss();
   }
@@ -550,7 +550,6 @@ class Stepwise {
     ASSERT_TRUE(next->Reserve(std::max<int64_t>(count, 1), training).ok());
     CopyState(model_->weights_state(), next->weights_state());
     CopyState(model_->optimizer_state(), next->optimizer_state());
-    next->metric_states()[0] = model_->metric_states()[0];
     model_ = std::move(next);
   }
 
@@ -585,13 +584,16 @@ class Stepwise {
       s = training ? model_->TrainStep(batch) : model_->TestStep(batch);
     }
     ASSERT_TRUE(s.ok()) << s.message();
-    if (training) trained_ += model_->step_metrics()[0];
+    if (training) {
+      trained_ += model_->step_metrics()[0];
+    } else if (outputs == nullptr) {
+      AddMetrics(model_->rank_metrics(), &tested_);
+    }
   }
 
   double TotalLoss() {
-    MetricState total;
-    EXPECT_TRUE(model_->ReduceMetrics(&total).ok());
-    return total.Result();
+    EXPECT_TRUE(SumOverRanks(model_->collective(), &tested_).ok());
+    return tested_[0].Result();
   }
 
   const FitCase& case_;
@@ -599,6 +601,7 @@ class Stepwise {
   Collective* const collective_;
   std::unique_ptr<Model> model_;
   MetricState trained_;  // the loss of this epoch's steps, of all ranks
+  std::vector<MetricState> tested_;  // of an evaluation, of this rank
 };
 
 void ExpectSameWeights(Model* actual, Model* expected) {

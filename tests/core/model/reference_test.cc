@@ -149,11 +149,12 @@ void CheckTrajectory(const std::string& path, int threads) {
   for (size_t step = 0; step < losses.size(); ++step) {
     Batch batch;
     ASSERT_TRUE(loader->Next(&batch).ok());
-    model.ResetMetrics();
     ASSERT_TRUE(model.TrainStep(batch).ok());
-    EXPECT_NEAR(model.metric_value(0), losses[step], 1e-4 * losses[step])
+    EXPECT_NEAR(model.step_metrics()[0].Result(), losses[step],
+                1e-4 * losses[step])
         << "step " << step;
-    EXPECT_NEAR(model.metric_value(1), r.floats("accuracy")[step], 1e-6);
+    EXPECT_NEAR(model.step_metrics()[1].Result(), r.floats("accuracy")[step],
+                1e-6);
   }
   for (const Variable& v : model.variables()) {
     const std::vector<float> final(model.weights() + v.offset,
@@ -224,11 +225,12 @@ void CheckFit(const std::string& path, int threads) {
     Batch batch;
     for (size_t step = 0; step < losses.size(); ++step) {
       ASSERT_TRUE(loader->Next(&batch).ok());
-      model->ResetMetrics();
       ASSERT_TRUE(model->TrainStep(batch).ok());
-      EXPECT_NEAR(model->metric_value(0), losses[step], 1e-4 * losses[step])
+      EXPECT_NEAR(model->step_metrics()[0].Result(), losses[step],
+                  1e-4 * losses[step])
           << "step " << step;
-      EXPECT_NEAR(model->metric_value(1), r.floats("accuracy")[step], 1e-6);
+      EXPECT_NEAR(model->step_metrics()[1].Result(), r.floats("accuracy")[step],
+                  1e-6);
     }
     EXPECT_TRUE(batch.last);
   }

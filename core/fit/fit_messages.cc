@@ -1,0 +1,125 @@
+#include "fit_messages.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cinttypes>
+#include <cmath>
+#include <cstring>
+
+#include "../base/message.h"
+#include "../base/thread.h"
+
+namespace ringlet {
+
+void WarnOfThreads(int threads) {
+  static std::atomic<bool> warned{false};
+  const int cores = UsableCores();
+  if (threads <= cores || warned.exchange(true)) return;
+  Notice("warning: %d threads for %d usable core%s: this is slower than %d",
+         threads, cores, cores == 1 ? "" : "s", cores);
+}
+
+void FitMessages::WhereItGoesOn(const FitState& fit) const {
+  if (!shows(fit)) return;
+  const bool rejoined = fit.in_memory;
+  if (!rejoined && fit.restored_from.empty()) return;
+  const char* const from =
+      rejoined ? "the memory of the workers" : fit.restored_from.c_str();
+  if (fit.epoch >= fit.epochs) {
+    PrintTo(options_.out, "all %" PRId64 " epochs are trained (%s)", fit.epochs,
+            from);
+  } else {
+    PrintTo(options_.out, "goes on at %s, from %s", fit.NextStep().c_str(),
+            from);
+  }
+}
+
+void FitMessages::EpochBegins(const FitState& fit) const {
+  if (!shows(fit) || fit.epochs <= 1) return;
+  PrintTo(options_.out, "Epoch %" PRId64 "/%" PRId64, fit.epoch + 1,
+          fit.epochs);
+}
+
+namespace {
+
+constexpr double kLargeInput = 100;
+
+// Of the values in the data, as far as the source knows them, else of those in
+// the batch.
+double LargestInput(const Dataset& dataset, const Batch& batch,
+                    int64_t elements) {
+  double ends[2] = {};
+  double most = 0;
+  const Scale& scale = dataset.scale();
+  const Source& source = *dataset.source();
+  // Of bytes the source knows what they may be, not what they are.
+  if (source.x().dtype != DType::kUint8 && source.XRange(&ends[0], &ends[1])) {
+    for (const double end : ends) {
+      most = std::max(most, std::fabs(end * scale.factor + scale.offset));
+    }
+    return most;
+  }
+  const int64_t n = batch.count * elements;
+  for (int64_t i = 0; i < n; ++i) {
+    most = std::max(most, std::fabs(static_cast<double>(batch.x[i])));
+  }
+  return most;
+}
+
+bool HasCallback(const FitState& fit, const char* name) {
+  return std::any_of(
+      fit.callbacks->begin(), fit.callbacks->end(),
+      [&](const auto& each) { return std::strcmp(each->name(), name) == 0; });
+}
+
+}  // namespace
+
+void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
+  if (looked_at_range_) return;
+  looked_at_range_ = true;
+  if (!fit.chief || number_ > 1) return;
+  const double most =
+      LargestInput(*fit.dataset, batch, model_.input_shape().elements());
+  if (most <= kLargeInput) return;
+  const Scale& scale = fit.dataset->scale();
+  Notice(
+      "warning: the training data reach %g (each value is x * scale + "
+      "offset, with scale %g and offset %g); networks learn from values near "
+      "1. Scale multiplies: for bytes it is 1/255 = 0.00392156862745098, not "
+      "255",
+      most, scale.factor, scale.offset);
+}
+
+void FitMessages::NoteDivergence(const FitState& fit, const Logs& logs) {
+  const double* loss = logs.Find("loss");
+  if (loss == nullptr || std::isfinite(*loss)) {
+    diverged_ = 0;
+    return;
+  }
+  if (diverged_ != 0) return;
+  diverged_ = fit.epoch + 1;
+  if (!fit.chief || HasCallback(fit, "terminate_on_nan")) return;
+  Notice("warning: the loss is %s at the end of epoch %" PRId64
+         ": the training has diverged, and what follows is of no use. "
+         "Try a smaller learning rate, look at the scale of the data, "
+         "and add the callback TerminateOnNaN, which stops at once",
+         std::isnan(*loss) ? "not a number" : "infinite", diverged_);
+}
+
+void FitMessages::WarnOfDivergence(const FitState& fit) const {
+  if (!fit.chief || diverged_ == 0 || fit.epoch <= diverged_) return;
+  Notice("warning: the training has diverged in epoch %" PRId64
+         ": the model is of no use",
+         diverged_);
+}
+
+void FitMessages::RanOut(const FitState& fit) const {
+  if (!fit.chief) return;
+  Notice(
+      "warning: Your input ran out of data; interrupting training. Make "
+      "sure that the dataset can give at least `steps_per_epoch * epochs` "
+      "batches (%" PRId64 "); Repeat() lets it begin again.",
+      options_.steps_per_epoch * (fit.epochs - options_.initial_epoch));
+}
+
+}  // namespace ringlet

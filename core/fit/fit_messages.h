@@ -1,0 +1,56 @@
+// FitMessages: what a fit says to people besides its progress.
+//
+// Internal to core/. Lines of `out` are the chief's, unless verbose is kSilent;
+// warnings go to stderr, from the chief.
+
+#ifndef RINGLET_CORE_FIT_FIT_MESSAGES_H_
+#define RINGLET_CORE_FIT_FIT_MESSAGES_H_
+
+#include <cstdint>
+
+#include "../data/batch_loader.h"
+#include "../data/dataset.h"
+#include "../model/model.h"
+#include "callback.h"
+#include "fit.h"
+
+namespace ringlet {
+
+// Once a process: more threads than cores. Results are the same, and later.
+void WarnOfThreads(int threads);
+
+class FitMessages {
+ public:
+  // All outlive it. `number`: see FitPlan.
+  FitMessages(const Model* model, int64_t number, const FitOptions* options)
+      : model_(*model), number_(number), options_(*options) {}
+
+  // Whether the chief shows the progress.
+  bool shows(const FitState& fit) const {
+    return fit.chief && options_.verbose != Verbose::kSilent;
+  }
+  // After a break, of the process or of the job.
+  void WhereItGoesOn(const FitState& fit) const;
+  void EpochBegins(const FitState& fit) const;
+
+  // Once a fit: values that networks do not learn from, most often because of a
+  // scale that was meant as a divisor.
+  void NoteRange(const FitState& fit, const Batch& batch);
+  // Of an epoch's end: the hint that the training has diverged, once.
+  void NoteDivergence(const FitState& fit, const Logs& logs);
+  // At the end of the fit: what it has come to.
+  void WarnOfDivergence(const FitState& fit) const;
+  void RanOut(const FitState& fit) const;
+
+ private:
+  const Model& model_;
+  const int64_t number_;
+  const FitOptions& options_;
+  bool looked_at_range_ = false;
+  // The epoch, from 1, since which the loss is not finite; 0: it is.
+  int64_t diverged_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_FIT_MESSAGES_H_

@@ -1,0 +1,141 @@
+#include "fit_plan.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "evaluation.h"
+
+namespace ringlet {
+
+Status FitPlan::Check() const {
+  RINGLET_RETURN_IF_ERROR(model_.status());
+  if (!model_.compiled()) return InvalidArgument("Fit: call Compile first");
+  RINGLET_RETURN_IF_ERROR(dataset_.status());
+  if (options_.epochs < 0 || options_.initial_epoch < 0) {
+    return InvalidArgument("epochs and initial_epoch must be >= 0");
+  }
+  if (options_.validation_freq < 1) {
+    return InvalidArgument("validation_freq must be at least 1");
+  }
+  RINGLET_RETURN_IF_ERROR(
+      CheckEndless(dataset_, options_.steps_per_epoch, "steps_per_epoch"));
+  if (!validates()) return Status();
+  const Dataset& validation = options_.validation_data;
+  RINGLET_RETURN_IF_ERROR(validation.status().Annotate("validation_data"));
+  return CheckEndless(validation, options_.validation_steps,
+                      "validation_steps");
+}
+
+namespace {
+
+Status TryData(const Dataset& dataset, Model* model) {
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions loading;
+  loading.background = false;
+  return model->OpenLoader(dataset, loading, &loader);
+}
+
+// `of` tells the validation's fields from the training's.
+void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
+  const auto add = [&](const char* name, const auto& value) {
+    f->Add(std::string(name) + of, value);
+  };
+  add("the number of examples", dataset.size());
+  add("the first example", dataset.first());
+  add("the stride of examples", dataset.stride());
+  add("the batch size", dataset.batch_size());
+  add("drop_remainder", int64_t{dataset.drop_remainder()});
+  add("the number of passes", dataset.passes());
+  add("batches across passes", int64_t{dataset.crosses()});
+  add("the shuffle's seed", dataset.shuffle_seed());
+  add("the sharding policy", static_cast<int64_t>(dataset.policy()));
+  add("the scale's factor", dataset.scale().factor);
+  add("the scale's offset", dataset.scale().offset);
+  f->AddChecksum(std::string("the sizes of the files") + of,
+                 static_cast<uint64_t>(dataset.files_checksum()));
+}
+
+void AddValidation(const FitOptions& options, Fingerprint* f) {
+  if (options.validation_data.empty()) {
+    f->Add("validation", "none");
+    return;
+  }
+  AddDataset(options.validation_data, " of the validation data", f);
+  f->Add("validation_steps", options.validation_steps);
+  f->Add("validation_freq", options.validation_freq);
+  std::string epochs;
+  for (const int64_t epoch : options.validation_epochs) {
+    epochs += (epochs.empty() ? "" : " ") + std::to_string(epoch);
+  }
+  f->Add("validation_epochs", epochs);
+}
+
+}  // namespace
+
+Status FitPlan::TryOut(Model* model) const {
+  const int world = model_.collective()->size();
+  int64_t largest = dataset_.LargestPart(world);
+  if (validates()) {
+    largest = std::max(largest, options_.validation_data.LargestPart(world));
+  }
+  RINGLET_RETURN_IF_ERROR(model->Reserve(largest, /*training=*/true));
+  RINGLET_RETURN_IF_ERROR(TryData(dataset_, model));
+  if (!validates()) return Status();
+  return TryData(options_.validation_data, model).Annotate("validation_data");
+}
+
+Status FitPlan::Agree() const {
+  Fingerprint f;
+  f.Add("the number of this fit of the model", number_);
+  AddDataset(dataset_, "", &f);
+  f.Add("epochs", options_.epochs);
+  f.Add("initial_epoch", options_.initial_epoch);
+  f.Add("steps_per_epoch", StepsPerEpoch());
+  f.Add("steps_per_epoch as given", options_.steps_per_epoch);
+  f.Add("check_replicas_every", options_.check_replicas_every);
+  AddValidation(options_, &f);
+  f.Add("the number of callbacks",
+        static_cast<int64_t>(options_.callbacks.size()));
+  for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+    f.Add("callback " + std::to_string(i), options_.callbacks[i]->Describe());
+  }
+  return ringlet::Agree(model_.collective(), "Fit", f);
+}
+
+int64_t FitPlan::StepsPerEpoch() const {
+  return options_.steps_per_epoch > 0
+             ? options_.steps_per_epoch
+             : dataset_.steps(model_.collective()->size());
+}
+
+bool FitPlan::Validates(int64_t epoch) const {
+  if (!validates()) return false;
+  const int64_t number = epoch + 1;
+  const std::vector<int64_t>& listed = options_.validation_epochs;
+  if (!listed.empty()) {
+    return std::find(listed.begin(), listed.end(), number) != listed.end();
+  }
+  return number % options_.validation_freq == 0;
+}
+
+Validation FitPlan::ValidationOfAll() const {
+  if (!validates()) return Validation::kNever;
+  if (options_.validation_epochs.empty() && options_.validation_freq == 1) {
+    return Validation::kAfterEveryEpoch;
+  }
+  // Ends at the latest where the list does, or with the second epoch.
+  for (int64_t e = options_.initial_epoch; e < options_.epochs; ++e) {
+    if (!Validates(e)) return Validation::kAfterSomeEpochs;
+  }
+  return Validation::kAfterEveryEpoch;
+}
+
+bool FitPlan::RunsOut(int64_t epoch, int64_t step) const {
+  if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
+  const int64_t used =
+      (epoch - options_.initial_epoch) * options_.steps_per_epoch + step;
+  return used >= dataset_.steps(model_.collective()->size());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,327 @@
+// What must be known to change this file: a fit that loses a worker runs
+// TrainAll again, from the state in memory (Recovery) or a callback's backup,
+// so TrainAll sets up everything anew. fit_ names the next step from StepEnded
+// on; what a save point writes then resumes exactly there.
+
+#include "fitter.h"
+
+#include <cinttypes>
+#include <vector>
+
+#include "../base/message.h"
+#include "../model/guarded.h"
+#include "../model/model_impl.h"
+#include "evaluation.h"
+
+namespace ringlet {
+
+Fitter::Fitter(Model* model, int64_t number, const Dataset& dataset,
+               const FitOptions& options)
+    : model_(model),
+      dataset_(dataset),
+      options_(options),
+      plan_(model, number, &dataset, &options),
+      messages_(model, number, &options),
+      lines_(*model->collective(), options.verbose, options.out),
+      recovery_(model, &fit_) {}
+
+template <typename... Parameters, typename... Arguments>
+Status Fitter::Tell(Status (Callback::*method)(FitState&, Parameters...),
+                    Arguments&&... arguments) {
+  for (const auto& callback : options_.callbacks) {
+    RINGLET_RETURN_IF_ERROR(
+        Guarded<Parameters...>(callback.get(), method, fit_, arguments...)
+            .Annotate("%s", callback->name()));
+    // Of a Compile that was refused.
+    RINGLET_RETURN_IF_ERROR(model_->status());
+  }
+  return Status();
+}
+
+// --- the whole ------------------------------------------------------------
+
+Status Fitter::Run(History* history) {
+  const Status status = RunAll(history);
+  lines_.End(status, static_cast<int64_t>(history->epoch.size()),
+             model_->iterations());
+  return status;
+}
+
+Status Fitter::RunAll(History* history) {
+  const Status checked = plan_.Check();
+  AbortOthers(model_->collective(), checked);
+  RINGLET_RETURN_IF_ERROR(checked);
+  for (;;) {
+    const Status status = TrainAll(history);
+    if (!agreed_) AbortOthers(model_->collective(), status);
+    wishes_.GiveBack(&fit_);
+    const bool resumes = status.code() == Code::kPeerLost &&
+                         AnyRestoresAfterLoss(options_.callbacks);
+    if (resumes) recovery_.Keep();  // before the callbacks let go of it
+    FitReturns(status);
+    // Who is told to stop waits for nobody.
+    if (!resumes || fit_.interrupted) return status;
+    Notice(
+        "warning: %s; waiting for it to come back, to go on from "
+        "the newest state",
+        status.message());
+    RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
+  }
+}
+
+void Fitter::FitReturns(const Status& status) {
+  NoteSignal();  // in the step that was cut off
+  for (const auto& callback : options_.callbacks) {
+    const Status left = GuardedFitReturn(callback.get(), fit_, status);
+    if (left.ok()) continue;
+    Notice("warning: %s: %s", callback->name(), left.message());
+  }
+  NoteSignal();
+  signals_.reset();
+}
+
+void Fitter::NoteSignal() {
+  if (signals_ != nullptr) Interrupts::Note(&fit_);
+}
+
+void Fitter::Reset() {
+  fit_ = FitState();
+  fit_.model = model_;
+  fit_.dataset = &dataset_;
+  fit_.callbacks = &options_.callbacks;
+  fit_.epochs = options_.epochs;
+  fit_.epoch = options_.initial_epoch;
+  fit_.steps_per_epoch = plan_.StepsPerEpoch();
+  fit_.validation = plan_.ValidationOfAll();
+  fit_.chief = model_->collective()->rank() == 0;
+  fit_.step_metrics = model_->step_metrics();
+  fit_.metrics.assign(model_->num_metrics(), MetricState());
+  agreed_ = false;
+}
+
+// Up to where the first step can be trained.
+Status Fitter::SetUp() {
+  RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
+  const Status same = plan_.Agree();
+  agreed_ = same.code() == Code::kInvalidArgument;
+  RINGLET_RETURN_IF_ERROR(same);
+  lines_.Begin(fit_, dataset_);
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
+  if (fit_.takes_signals) {
+    signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
+  }
+  RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
+  if (!fit_.in_memory) wishes_.Forget();
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
+  if (fit_.lost) {
+    return Error(Code::kInternal,
+                 "the workers are together again, but nobody holds the "
+                 "state of the run: no worker's memory and no backup; start "
+                 "all of them anew");
+  }
+  recovery_.Begin();
+  return wishes_.Agree(model_->collective(), &fit_);
+}
+
+Status Fitter::TrainAll(History* history) {
+  Reset();
+  RINGLET_RETURN_IF_ERROR(SetUp());
+  messages_.WhereItGoesOn(fit_);
+  // What will be trained again is not history.
+  while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
+    history->epoch.pop_back();
+    history->logs.pop_back();
+  }
+  // An epoch that was stopped in the middle, and resumed, still ends.
+  while (fit_.epoch < fit_.epochs && (!fit_.stop_training || fit_.step > 0)) {
+    if (fit_.step == 0 && plan_.RunsOut(fit_.epoch, 0)) {
+      // No epoch of no steps.
+      messages_.RanOut(fit_);
+      fit_.stop_training = 1;
+      break;
+    }
+    RINGLET_RETURN_IF_ERROR(Epoch(history));
+  }
+  if (options_.check_replicas_every > 0) {
+    RINGLET_RETURN_IF_ERROR(CheckReplicas());
+  }
+  messages_.WarnOfDivergence(fit_);
+  // What callbacks do to the weights now, they would do a second time.
+  recovery_.HoldBorder();
+  recovery_.KeepWeights();
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
+  // Nobody has completed the fit before all have: what fails on one rank in
+  // OnTrainEnd reaches the others here.
+  return model_->collective()->Barrier();
+}
+
+Status Fitter::CheckReplicas() {
+  const Status status = model_->CheckReplicas();
+  agreed_ = status.code() == Code::kOutOfSync;
+  return status;
+}
+
+// --- an epoch -------------------------------------------------------------
+
+Status Fitter::Epoch(History* history) {
+  if (fit_.step == 0) {
+    recovery_.HoldBorder();
+    for (MetricState& state : fit_.metrics) state = MetricState();
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
+  }
+  messages_.EpochBegins(fit_);
+  Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
+                    options_.out, fit_.steps_per_epoch);
+  RINGLET_RETURN_IF_ERROR(Steps(&progress));
+  recovery_.HoldBorder();
+
+  Logs logs;
+  SetMetrics(*model_, fit_.metrics, &logs);
+  if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(&logs));
+  recovery_.KeepWeights();
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
+  NoteSignal();
+  progress.Finish(fit_.step, logs);
+  messages_.NoteDivergence(fit_, logs);
+  history->epoch.push_back(fit_.epoch);
+  history->logs.push_back(logs);
+  last_ = logs;
+  ++fit_.epoch;
+  fit_.step = 0;
+  // No border before all ranks have come here: what the chief has not done at
+  // the epoch's end, as to write a row, is done again.
+  RINGLET_RETURN_IF_ERROR(wishes_.Agree(model_->collective(), &fit_));
+  recovery_.TakeBorder();
+  recovery_.ForgetWeights();
+  return SavePoint(/*epoch_ended=*/true);
+}
+
+Status Fitter::Validate(Logs* logs) {
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestBegin));
+  Evaluation evaluation;
+  evaluation.steps = options_.validation_steps;
+  evaluation.prefetch = options_.prefetch;
+  evaluation.step_ended = [this](bool* stop) {
+    const Status told = Tell(&Callback::OnTestBatchEnd);
+    NoteSignal();
+    *stop = fit_.interrupted && alone();
+    return told;
+  };
+  Logs test;
+  int64_t done = 0;
+  RINGLET_RETURN_IF_ERROR(RunEvaluation(model_, options_.validation_data,
+                                        evaluation, &test, &done));
+  if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
+  for (const auto& entry : test.entries()) {
+    logs->Set("val_" + entry.first, entry.second);
+  }
+  return Status();
+}
+
+// --- a step ---------------------------------------------------------------
+
+// The rest of the epoch's.
+Status Fitter::Steps(Progress* progress) {
+  if (fit_.step >= fit_.steps_per_epoch) return Status();
+  std::unique_ptr<BatchLoader> loader;
+  LoaderOptions loading;
+  loading.start = fit_.position;
+  loading.background = options_.prefetch;
+  RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
+  Logs logs;
+  wishes_.EpochBegins(*model_->collective(), fit_);
+  while (fit_.step < fit_.steps_per_epoch) {
+    // Alone; several ranks agree in the next step.
+    if (alone() && fit_.stop_training) return Status();
+    if (plan_.RunsOut(fit_.epoch, fit_.step)) {
+      messages_.RanOut(fit_);
+      fit_.stop_training = 1;
+      return Status();
+    }
+    bool taken = false;
+    RINGLET_RETURN_IF_ERROR(Step(loader.get(), &logs, &taken));
+    if (!taken) return GiveUpStep();
+    progress->Update(fit_.step, logs);
+    RINGLET_RETURN_IF_ERROR(StepEnded());
+  }
+  return Status();
+}
+
+Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
+  Batch batch;
+  RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+  messages_.NoteRange(fit_, batch);
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
+  RINGLET_RETURN_IF_ERROR(Train(batch, taken)
+                              .Annotate("epoch %" PRId64 ", step %" PRId64,
+                                        fit_.epoch + 1, fit_.step + 1));
+  if (!*taken) return Status();
+  SetMetrics(*model_, fit_.metrics, logs);
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, *logs));
+  NoteSignal();
+  ++fit_.step;
+  fit_.position = batch.next;
+  return Status();
+}
+
+Status Fitter::Train(const Batch& batch, bool* taken) {
+  Model::Impl& m = *model_->impl_;
+  RINGLET_RETURN_IF_ERROR(m.Usable());
+  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, wishes_.note(), taken));
+  if (!*taken) return Status();
+  recovery_.StepTaken();
+  AddMetrics(fit_.step_metrics, &fit_.metrics);
+  return Status();
+}
+
+Status Fitter::StepEnded() {
+  recovery_.TakeBorder();
+  const int64_t every = options_.check_replicas_every;
+  if (every > 0 && model_->iterations() % every == 0) {
+    RINGLET_RETURN_IF_ERROR(CheckReplicas());
+  }
+  const bool another =
+      fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);
+  if (another) {
+    wishes_.HoldBack(*model_->collective(), &fit_);
+  } else {
+    RINGLET_RETURN_IF_ERROR(wishes_.Agree(model_->collective(), &fit_));
+  }
+  return SavePoint(/*epoch_ended=*/false);
+}
+
+// A rank wishes to stop: the fit is where it was before the step.
+Status Fitter::GiveUpStep() {
+  wishes_.Take(model_->impl_->stepper.report().notes(), &fit_);
+  return fit_.interrupted ? SavePoint(/*epoch_ended=*/false) : Status();
+}
+
+// --- save points ----------------------------------------------------------
+
+Status Fitter::SavePoint(bool epoch_ended) {
+  if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
+    fit_.interrupted = false;
+  }
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
+  recovery_.TakeBorder();
+  return fit_.interrupted ? InterruptedStatus() : Status();
+}
+
+// What an interrupted fit ends with, once everything was saved.
+Status Fitter::InterruptedStatus() {
+  agreed_ = true;
+  if (fit_.signal != 0 && !AnyRestoresAfterLoss(options_.callbacks)) {
+    return Interrupted(
+        fit_.signal, "interrupted after %s: %s", fit_.LastStep().c_str(),
+        fit_.kept.empty() ? "nothing was saved" : fit_.kept.c_str());
+  }
+  // The other ranks cannot know how the chief's save went.
+  return Error(Code::kCancelled,
+               "interrupted before epoch %" PRId64 ", step %" PRId64
+               "%s: run again to go on",
+               fit_.epoch + 1, fit_.step + 1,
+               fit_.chief ? "; the state was saved" : "");
+}
+
+}  // namespace ringlet

@@ -1,0 +1,125 @@
+// What must be known to change this file: a border is valid from its Take to
+// the next change of the weights on this rank (StepTaken), and PutBack needs
+// the callbacks set up as they were at Plan. A rank that receives another's
+// state forgets its own border first: a transfer that is cut off leaves a mix.
+
+#include "recovery.h"
+
+#include <algorithm>
+#include <new>
+#include <tuple>
+
+#include "../base/collective.h"
+#include "../base/message.h"
+
+namespace ringlet {
+
+bool Recovery::enabled() const {
+  return model_.collective()->size() > 1 &&
+         AnyRestoresAfterLoss(*fit_.callbacks);
+}
+
+// Travels as four numbers.
+struct Recovery::Offer {
+  int64_t lived;  // it has trained, and not from a start of its own now
+  int64_t whole;  // its state is
+  int64_t epoch;
+  int64_t step;
+  bool SameState(const Offer& other) const {
+    return std::tie(whole, epoch, step) ==
+           std::tie(other.whole, other.epoch, other.step);
+  }
+};
+
+// The first of the ranks that have gone furthest with a whole state; -1: none.
+int Recovery::Furthest(const std::vector<Offer>& offers) {
+  int best = -1;
+  for (size_t r = 0; r < offers.size(); ++r) {
+    if (offers[r].whole == 0) continue;
+    if (best < 0 || std::tie(offers[r].epoch, offers[r].step) >
+                        std::tie(offers[best].epoch, offers[best].step)) {
+      best = static_cast<int>(r);
+    }
+  }
+  return best;
+}
+
+Status Recovery::TakeUpState() {
+  fit_.in_memory = fit_.lost = false;
+  Collective* const collective = model_.collective();
+  if (collective->size() == 1) return Status();
+  const bool whole = border_.valid();
+  RunState state(&fit_, /*live=*/true);
+  if (whole) RINGLET_RETURN_IF_ERROR(border_.PutBack(&state));
+  const Offer mine = {begun_ ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
+  static_assert(sizeof(Offer) == 4 * sizeof(int64_t));
+  std::vector<Offer> offers(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(int64_t), 4, offers.data()));
+  const int source = Furthest(offers);
+  fit_.in_memory = source >= 0;
+  fit_.lost = source < 0 &&
+              std::any_of(offers.begin(), offers.end(),
+                          [](const Offer& offer) { return offer.lived != 0; });
+  if (source < 0) return Status();
+  begun_ = true;
+  // One's own, where it is the same, is not changed by the other's.
+  if (!offers[source].SameState(mine)) border_.Forget();
+  RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
+  Begin();
+  border_.Keep();  // callbacks may change their memory in OnTrainBegin
+  return Status();
+}
+
+void Recovery::Begin() {
+  weights_.reset();
+  if (!enabled()) return;
+  RunState state(&fit_, /*live=*/true);
+  border_.Plan(&state);
+  keeps_border_ = begun_ = true;
+  TakeBorder();
+}
+
+void Recovery::TakeBorder() {
+  if (keeps_border_) border_.Take();
+}
+
+void Recovery::HoldBorder() {
+  if (keeps_border_) border_.Hold();
+}
+
+// Callbacks may change the weights where an epoch and the training end. What
+// is done again after a loss begins with those before. Where there is no memory
+// for a copy it begins with those that there are.
+void Recovery::KeepWeights() {
+  if (!keeps_border_) return;
+  const auto n = static_cast<size_t>(model_.num_weights());
+  weights_.reset(new (std::nothrow) float[n]);
+  if (weights_ != nullptr) std::copy_n(model_.weights(), n, weights_.get());
+}
+
+void Recovery::Keep() {
+  border_.Keep();
+  if (weights_ == nullptr) return;
+  std::copy_n(weights_.get(), model_.num_weights(), model_.weights());
+  weights_.reset();
+}
+
+Status Recovery::Rejoin(int lost_rank) {
+  const int64_t iterations = model_.iterations();
+  for (;;) {
+    const Status rejoined = model_.RejoinReplicas();
+    if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
+      return PeerLost(lost_rank, "%s", rejoined.message());
+    }
+    if (rejoined.code() != Code::kPeerLost) {
+      // The border does not go with another rank's weights.
+      if (model_.iterations() != iterations) border_.Forget();
+      return rejoined;
+    }
+    Notice("warning: %s, while the workers met again; waiting on",
+           rejoined.message());
+  }
+}
+
+}  // namespace ringlet

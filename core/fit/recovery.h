@@ -1,0 +1,65 @@
+// Recovery: what a fit goes on from after a worker was lost.
+//
+// Internal to core/. In a job of several with a callback that
+// RestoresAfterLoss every rank keeps its last border in memory, and the weights
+// of before what callbacks do to them at an epoch's end. Elsewhere nothing is
+// kept.
+
+#ifndef RINGLET_CORE_FIT_RECOVERY_H_
+#define RINGLET_CORE_FIT_RECOVERY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "../base/status.h"
+#include "../model/model.h"
+#include "callback.h"
+#include "run_state.h"
+
+namespace ringlet {
+
+class Recovery {
+ public:
+  // `model` and `fit` outlive it.
+  Recovery(Model* model, FitState* fit) : model_(*model), fit_(*fit) {}
+
+  // --- a fit begins, after every callback's OnSetup
+  // All ranks take the state of the one that had gone furthest among those that
+  // were in this fit when a worker was lost. Sets fit->in_memory or fit->lost.
+  Status TakeUpState();
+  // The first border: from here on a lost worker does not cost the others what
+  // they have done.
+  void Begin();
+
+  // --- while it runs
+  void TakeBorder();  // between two steps
+  void HoldBorder();  // and where callbacks may change large states
+  void KeepWeights();
+  void ForgetWeights() { weights_.reset(); }
+  // A step has changed the weights: the last border is no more.
+  void StepTaken() { border_.Forget(); }
+
+  // --- a worker is lost
+  // Before the callbacks let go of their states.
+  void Keep();
+  // Waits until all ranks are together again, however many are lost meanwhile.
+  Status Rejoin(int lost_rank);
+
+ private:
+  // What a rank has for the others to go on from.
+  struct Offer;
+  static int Furthest(const std::vector<Offer>& offers);
+  bool enabled() const;
+
+  Model& model_;
+  FitState& fit_;
+  Border border_;
+  bool begun_ = false;  // the run has a state beyond its start
+  bool keeps_border_ = false;
+  std::unique_ptr<float[]> weights_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_RECOVERY_H_

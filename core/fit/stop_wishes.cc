@@ -1,0 +1,60 @@
+#include "stop_wishes.h"
+
+#include <algorithm>
+
+#include "../base/check.h"
+
+namespace ringlet {
+namespace {
+
+// A note: bit 0 stop_training, bit 1 interrupted, then the signal.
+constexpr unsigned kStop = 1, kInterrupted = 2, kSignalShift = 2;
+
+unsigned char NoteOf(const FitState& fit) {
+  RINGLET_CHECK(fit.signal >= 0 && fit.signal < 64);
+  const unsigned signal = static_cast<unsigned>(fit.signal) << kSignalShift;
+  return static_cast<unsigned char>((fit.stop_training != 0 ? kStop : 0) |
+                                    (fit.interrupted ? kInterrupted : 0) |
+                                    signal);
+}
+
+void AddNote(unsigned char note, FitState* fit) {
+  if ((note & kStop) != 0) fit->stop_training = 1;
+  if ((note & kInterrupted) != 0) fit->interrupted = true;
+  fit->signal = std::max(fit->signal, note >> kSignalShift);
+}
+
+}  // namespace
+
+void StopWishes::EpochBegins(const Collective& collective,
+                             const FitState& fit) {
+  if (collective.size() > 1 && fit.stop_training != 0) note_ |= kStop;
+}
+
+void StopWishes::HoldBack(const Collective& collective, FitState* fit) {
+  if (collective.size() == 1) return;
+  AddNote(note_, fit);
+  note_ = NoteOf(*fit);
+  fit->interrupted = false;
+  fit->signal = 0;
+}
+
+void StopWishes::Take(const std::vector<unsigned char>& notes, FitState* fit) {
+  note_ = static_cast<unsigned char>(NoteOf(*fit) & ~kStop);
+  fit->interrupted = false;
+  fit->signal = 0;
+  for (const unsigned char note : notes) AddNote(note, fit);
+}
+
+Status StopWishes::Agree(Collective* collective, FitState* fit) {
+  if (collective->size() == 1) return Status();
+  HoldBack(*collective, fit);
+  notes_.resize(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(collective->AllGather(&note_, 1, notes_.data()));
+  Take(notes_, fit);
+  return Status();
+}
+
+void StopWishes::GiveBack(FitState* fit) const { AddNote(note_, fit); }
+
+}  // namespace ringlet

@@ -1,0 +1,231 @@
+// A wish to end a fit that some ranks have and others have not.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+#include <vector>
+
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callbacks.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kRanks = 3;
+
+enum class Where {
+  kTrainBegin,
+  kEpochBegin,
+  kBatchBegin,
+  kBatchEnd,
+  kTestBatchEnd,
+  kEpochEnd,
+  kCount
+};
+enum class What { kStops, kInterrupts, kSetsSignal, kRaises, kCount };
+
+struct Wish {
+  Where where = Where::kBatchEnd;
+  What what = What::kStops;
+  int64_t from = 0;  // the model's steps before which it is not made
+};
+
+// Makes its wish once, if it has one, and remembers when.
+class Wishes final : public Callback {
+ public:
+  Wishes(const Wish* wish, bool takes_signals)
+      : wish_(wish), takes_signals_(takes_signals) {}
+
+  const char* name() const override { return "wishes"; }
+  Status OnSetup(FitState& fit) override {
+    fit.takes_signals = takes_signals_;
+    return Status();
+  }
+  Status OnTrainBegin(FitState& fit) override {
+    return At(Where::kTrainBegin, fit);
+  }
+  Status OnEpochBegin(FitState& fit) override {
+    return At(Where::kEpochBegin, fit);
+  }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    return At(Where::kBatchBegin, fit);
+  }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    trained_.push_back(WeightsOf(fit.model));
+    return At(Where::kBatchEnd, fit);
+  }
+  Status OnTestBatchEnd(FitState& fit) override {
+    return At(Where::kTestBatchEnd, fit);
+  }
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    return At(Where::kEpochEnd, fit);
+  }
+  // All ranks act on an interruption together, or on none.
+  Status OnSavePoint(FitState& fit, bool) override {
+    std::vector<unsigned char> all(kRanks);
+    const unsigned char mine = fit.interrupted ? 1 : 0;
+    RINGLET_RETURN_IF_ERROR(
+        fit.model->collective()->AllGather(&mine, 1, all.data()));
+    EXPECT_EQ(std::count(all.begin(), all.end(), mine), kRanks);
+    return Status();
+  }
+
+  int64_t made_at() const { return made_at_; }  // -1: it was not
+  // After each step.
+  const std::vector<std::vector<float>>& trained() const { return trained_; }
+
+ private:
+  Status At(Where where, FitState& fit) {
+    const int64_t now = fit.model->iterations();
+    if (wish_ == nullptr || made_at_ >= 0 || wish_->where != where ||
+        now < wish_->from) {
+      return Status();
+    }
+    made_at_ = now;
+    switch (wish_->what) {
+      case What::kStops:
+        fit.stop_training = 1;
+        break;
+      case What::kSetsSignal:
+        fit.signal = SIGTERM;
+        [[fallthrough]];
+      case What::kInterrupts:
+        fit.interrupted = true;
+        break;
+      default:
+        raise(SIGTERM);
+    }
+    return Status();
+  }
+
+  const Wish* const wish_;
+  const bool takes_signals_;
+  int64_t made_at_ = -1;
+  std::vector<std::vector<float>> trained_;
+};
+
+struct Ended {
+  Status status;
+  int64_t steps = 0, made_at = -1;
+  std::vector<float> weights;
+  std::vector<std::vector<float>> trained;
+};
+
+// Two epochs of five steps; where `short_data` the data end in the second.
+// `wishes` are the ranks'; null: none.
+std::vector<Ended> Play(const std::vector<const Wish*>& wishes, bool validates,
+                        bool short_data) {
+  const bool raises = std::any_of(
+      wishes.begin(), wishes.end(),
+      [](const Wish* w) { return w != nullptr && w->what == What::kRaises; });
+  std::vector<Ended> ranks(kRanks);
+  RunRanks(kRanks, [&](Collective* collective) {
+    const int rank = collective->rank();
+    auto model = TinyModel(Adam(0.01f), 0.2f, CompileOptions(collective));
+    FitOptions options = Quiet(2);
+    options.steps_per_epoch = short_data ? 3 : 0;
+    options.prefetch = false;
+    options.check_replicas_every = 2;
+    if (validates) options.validation_data = Points(20, 9).Batch(10);
+    const auto callback = std::make_shared<Wishes>(wishes[rank], raises);
+    options.callbacks = {callback};
+    Ended& ended = ranks[rank];
+    ended.status = model->Fit(Points(40).Batch(8), options).status();
+    ended.steps = model->iterations();
+    ended.made_at = callback->made_at();
+    ended.weights = WeightsOf(model.get());
+    ended.trained = callback->trained();
+  });
+  return ranks;
+}
+
+Wish Draw(std::mt19937* random, What end) {
+  const auto draw = [&](int n) { return static_cast<int>((*random)() % n); };
+  Wish wish;
+  wish.where = static_cast<Where>(draw(static_cast<int>(Where::kCount)));
+  wish.what = static_cast<What>(draw(static_cast<int>(end)));
+  wish.from = draw(10);
+  return wish;
+}
+
+// Whatever wishes to stop, on whichever ranks: all leave after one and the same
+// step, at most one behind the wish, with the bits of a run that goes on.
+TEST(StopWishesTest, AllRanksLeaveAfterOneStep) {
+  testing::internal::CaptureStderr();  // of data that run out, and of signals
+  Ended undisturbed[2][2];
+  for (const bool validates : {false, true}) {
+    for (const bool short_data : {false, true}) {
+      undisturbed[validates][short_data] =
+          Play(std::vector<const Wish*>(kRanks), validates, short_data)[0];
+    }
+  }
+  for (unsigned seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    // One wish of some ranks, or one of each; a second signal would end the
+    // process.
+    const bool same = random() % 2 == 0;
+    const Wish common = Draw(&random, What::kCount);
+    const bool one = same && common.what == What::kRaises;
+    const unsigned who =
+        one ? 1u << random() % kRanks : 1 + random() % ((1u << kRanks) - 1);
+    std::vector<Wish> wishes(kRanks, common);
+    std::vector<const Wish*> made(kRanks);
+    for (int r = 0; r < kRanks; ++r) {
+      if (!same) wishes[r] = Draw(&random, What::kRaises);
+      if (random() % 2 == 0) wishes[r].from = common.from;
+      if ((who >> r & 1) != 0) made[r] = &wishes[r];
+    }
+    const bool validates = random() % 2 == 0, short_data = random() % 3 == 0;
+    const Ended& whole = undisturbed[validates][short_data];
+    ASSERT_TRUE(whole.status.ok()) << whole.status.message();
+
+    const std::vector<Ended> ranks = Play(made, validates, short_data);
+    const int64_t steps = ranks[0].steps;
+    int64_t first = whole.steps;
+    for (const Ended& rank : ranks) {
+      EXPECT_EQ(rank.status.code(), ranks[0].status.code())
+          << rank.status.message() << "; " << ranks[0].status.message();
+      const Code code = rank.status.code();
+      EXPECT_TRUE(code == Code::kOk || code == Code::kCancelled ||
+                  code == Code::kInterrupted)
+          << rank.status.message();
+      EXPECT_EQ(rank.steps, steps);
+      EXPECT_EQ(rank.weights, ranks[0].weights);
+      if (rank.made_at >= 0) first = std::min(first, rank.made_at);
+    }
+    EXPECT_GE(steps, first);
+    // A wish before a step's update is one for after that step.
+    const bool at_end = same && common.where >= Where::kBatchEnd;
+    EXPECT_LE(steps, std::min(whole.steps, first + (at_end ? 0 : 1)));
+    if (steps == 0) continue;
+    EXPECT_EQ(ranks[0].weights, whole.trained[static_cast<size_t>(steps - 1)]);
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+// The wish rides in what a step sends anyway.
+TEST(StopWishesTest, AStepCostsNoMessageForThem) {
+  const auto calls = [](int64_t steps) {
+    int64_t made = 0;
+    RunRanks(kRanks, [&](Collective* collective) {
+      auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
+      FitOptions options = Quiet(1);
+      options.steps_per_epoch = steps;
+      options.check_replicas_every = 0;
+      EXPECT_TRUE(model->Fit(Points(40).Repeat().Batch(8), options).ok());
+      if (collective->rank() == 0) {
+        made = static_cast<ThreadCollective*>(collective)->calls();
+      }
+    });
+    return made;
+  };
+  // The model's gradients are one bucket, and the report is a gather.
+  EXPECT_EQ(calls(9) - calls(4), 5 * 2);
+}
+
+}  // namespace
+}  // namespace ringlet
