@@ -81,7 +81,17 @@ class Builder:
         self.layers.append(entry)
         return name
 
+    def freeze(self):
+        """Some layers in some of the models."""
+        if self.rng.random() < 0.7:
+            return
+        share = self.rng.random()
+        for layer in self.layers[1:]:
+            if self.rng.random() < share:
+                layer["config"]["trainable"] = False
+
     def json(self):
+        self.freeze()
         config = {"name": "model", "layers": self.layers}
         if self.functional:
             config["input_layers"] = [[self.input, 0, 0]]
@@ -535,6 +545,12 @@ class Case:
     def command(self):
         return (f"make long RUN=differential SEED={self.seed} CASE={self.number}")
 
+    def frozen(self):
+        """The names of the layers that are not trained."""
+        return {layer["config"]["name"]
+                for layer in self.run["model"]["config"]["layers"]
+                if not layer["config"].get("trainable", True)}
+
     def features(self):
         """Names for --without."""
         names = set()
@@ -724,6 +740,8 @@ def allowed(case, name, exact, disturbed):
     size = np.abs(exact)
     if name.startswith("weights/"):
         start = case.weights[name.removeprefix("weights/")]
+        if name.split("/")[1] in case.frozen():
+            return np.zeros_like(exact), False
         moved = np.abs(exact - start).max(initial=0)
         rounding = 2.0 ** -23 * math.sqrt(case.steps) * size.max(initial=0)
         scale = max(moved, 1e-30)

@@ -60,9 +60,12 @@ class Layer:
         self.shapes = {}
         self.weights = {}
         self.gradients = {}
+        self.trainable = config.get("trainable", True)
 
     def regularizer(self, weight):
-        """(l1, l2) of a weight."""
+        """(l1, l2) of a weight; Keras 3 has no penalty of what is frozen."""
+        if not self.trainable:
+            return 0.0, 0.0
         entry = self.config.get(weight + "_regularizer")
         if not entry:
             return 0.0, 0.0
@@ -379,9 +382,11 @@ class Model:
         return float(total)
 
     def whole_gradients(self):
-        """Of the loss with the penalties."""
+        """Of the loss with the penalties, by the path of each trained weight."""
         result = {}
         for path, layer, name in self.weights():
+            if not layer.trainable:
+                continue
             l1, l2 = layer.regularizer(name)
             w = layer.weights[name]
             result[path] = layer.gradients[name] + l1 * np.sign(w) + 2 * l2 * w

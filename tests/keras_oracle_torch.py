@@ -117,7 +117,7 @@ def check(case):
     whole.backward()
     pairs = [("loss", per.mean(), loss.item()),
              ("loss with penalties", per.mean() + model.penalty(), whole.item())]
-    pairs += [(path, gradients[path], w[path].grad.numpy()) for path in w]
+    pairs += [(path, gradients[path], w[path].grad.numpy()) for path in gradients]
     for name, own, other in pairs:
         error = np.abs(own - other).max(initial=0)
         if not error <= LIMIT * max(1e-3, np.abs(other).max(initial=0)):

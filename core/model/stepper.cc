@@ -52,8 +52,8 @@ void Stepper::WarnOfNothingToTrain() const {
 }
 
 Status Stepper::Train(const Batch& batch, unsigned char note, bool* taken) {
-  RINGLET_CHECK(note == 0 || exchange_->sums());
   WarnOfNothingToTrain();
+  RINGLET_CHECK(note == 0 || exchange_->sums());
   double loss_sum = 0;
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, true, true));

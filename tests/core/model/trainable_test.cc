@@ -365,7 +365,7 @@ TEST(TrainableTest, FrozenWeightsAreNotRegularized) {
     batch.x = x;
     batch.y = y;
     EXPECT_TRUE(model.TrainStep(batch).ok());
-    return model.metric_value(0);
+    return model.step_metrics()[0].Result();
   };
   EXPECT_EQ(loss(true), 40);
   EXPECT_EQ(loss(false), 0);

@@ -315,6 +315,9 @@ TEST(BackupTest, BackupOfAModelThatComputesOtherwiseIsRefused) {
   shortcut.Add(Dense(3), {shortcut.Add(Add(), {y, y})});
   expect(resume(&shortcut),
          "layer 2 add is Dense in the file, Add of layer 1, 1 here");
+  Sequential frozen({Input({2}), Dense(16, kRelu).Trainable(false), Dense(3)});
+  expect(resume(&frozen),
+         "layer 1 dense is Dense relu in the file, Dense relu frozen here");
   // What may be tuned in a run.
   Sequential same({Input({2}), Dense(16, kRelu).KernelInitializer(HeNormal()),
                    Dense(3).KernelRegularizer(L2())});
@@ -334,7 +337,7 @@ TEST(BackupTest, LayersAreDescribedAsEver) {
   const auto c = model.Add(Add(), {a, b});
   const auto d = model.Add(MaxPooling2D(2, 3).Strides(2, 1), {c});
   const auto e = model.Add(Reshape({-1, 4}), {d});
-  const auto f = model.Add(Dropout(0.3f).Seed(7), {e});
+  const auto f = model.Add(Dropout(0.3f).Seed(7).Trainable(false), {e});
   model.Add(Softmax(), {model.Add(Dense(3).KernelRegularizer(L2()), {f})});
   EXPECT_EQ(DescribeLayers(model),
             "InputLayer (8, 8, 1)\n"

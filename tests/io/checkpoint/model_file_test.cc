@@ -105,6 +105,42 @@ TEST(ModelFileTest, AFileRestoresConfigurationAndCompileArguments) {
   EXPECT_EQ(loaded->LearningRate(), 0.5f);
 }
 
+// A step of training after being loaded is the same as without.
+TEST(ModelFileTest, FrozenLayersStayFrozenAndWeightsGoBothWays) {
+  for (const bool frozen : {true, false}) {
+    TempFolder folder;
+    auto model = TinyModel(Adam(0.01f));
+    const auto freeze = [&](Model* which, bool freezes) {
+      ASSERT_TRUE(which->SetTrainable("dense", !freezes).ok());
+      which->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                     {Accuracy()});
+      ASSERT_TRUE(which->status().ok()) << which->status().message();
+    };
+    freeze(model.get(), frozen);
+    Train(model.get(), 1);
+    ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+    std::unique_ptr<Model> loaded;
+    const Status status = LoadModel(folder / "m", &loaded);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(loaded->layer(1).trainable, !frozen);
+    EXPECT_EQ(loaded->num_trained(), frozen ? 51 : 99);
+    EXPECT_EQ(StateOf(loaded->optimizer_state()),
+              StateOf(model->optimizer_state()));
+    Train(model.get(), 1);
+    Train(loaded.get(), 1);
+    EXPECT_TRUE(SameBits(model.get(), loaded.get()));
+
+    // The weights by name, into a model whose layer is the other way.
+    auto other = TinyModel();
+    freeze(other.get(), !frozen);
+    ASSERT_TRUE(SaveModel(model.get(), folder / "m").ok());
+    WeightsReport report;
+    ASSERT_TRUE(LoadWeights(other.get(), folder / "m", {}, &report).ok());
+    EXPECT_EQ(report.loaded.size(), 4u);
+    EXPECT_TRUE(SameBits(model.get(), other.get()));
+  }
+}
+
 TEST(ModelFileTest, AModelWithoutCompileArgumentsIsToBeCompiled) {
   TempFolder folder;
   auto model = TinyModel(Adam(0.01f));

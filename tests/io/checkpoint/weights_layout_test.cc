@@ -232,6 +232,23 @@ TEST(NpzWeightsTest, NumpysArchivesInKerasLayoutAreTaken) {
   }
 }
 
+// Keras 3's order of get_weights() does not depend on what is trained.
+TEST(NpzWeightsTest, ArraysWithoutNamesAreInTheOrderOfTheLayers) {
+  TempFolder folder;
+  for (const bool trainable : {true, false}) {
+    auto model =
+        Compiled({Input({3}), Dense(2).Trainable(trainable), Dense(1)});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{"arr_0", {3, 2}},
+                                                 {"arr_1", {2}},
+                                                 {"arr_2", {2, 1}},
+                                                 {"arr_3", {1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()),
+              (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
+  }
+}
+
 // --- names as Keras and TensorFlow have them ---
 
 // Two layers whose weights differ in shape, and the file's arrays, each of
