@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "../ring/resolvers.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "../../core/base/text.h"
-#include "../ring/resolvers.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

@@ -1,4 +1,4 @@
-#include "../ring/resolvers.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

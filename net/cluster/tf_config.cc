@@ -2,7 +2,7 @@
 
 #include "../../core/base/json.h"
 #include "../../core/base/message.h"
-#include "../ring/resolvers.h"
+#include "resolvers.h"
 
 namespace ringlet {
 

@@ -2,13 +2,13 @@
 //
 // Internal to net/. Texts here are from the environment: hostile.
 
-#ifndef RINGLET_NET_RING_RESOLVERS_H_
-#define RINGLET_NET_RING_RESOLVERS_H_
+#ifndef RINGLET_NET_CLUSTER_RESOLVERS_H_
+#define RINGLET_NET_CLUSTER_RESOLVERS_H_
 
 #include <string>
 #include <vector>
 
-#include "../cluster/cluster.h"
+#include "cluster.h"
 
 namespace ringlet {
 
@@ -33,4 +33,4 @@ Status ResolveTfConfig(const std::string& text, ClusterConfig* config);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_RING_RESOLVERS_H_
+#endif  // RINGLET_NET_CLUSTER_RESOLVERS_H_
