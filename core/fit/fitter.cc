@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../base/message.h"
-#include "../model/guarded.h"
+#include "../base/guarded.h"
 #include "../model/model_impl.h"
 #include "evaluation.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "../base/collective.h"
+#include "../base/guarded.h"
 #include "custom_metric.h"
-#include "guarded.h"
 
 namespace ringlet {
 namespace {
