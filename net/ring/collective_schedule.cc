@@ -18,7 +18,7 @@ CollectiveSchedule::CollectiveSchedule(int rank, int size, Algorithm algorithm,
       size_(size),
       options_{rank, size, algorithm, dtype},
       wire_(wire),
-      early_(static_cast<size_t>(size) * kSlots) {
+      early_(static_cast<size_t>(size)) {
   for (Operation& op : window_) {
     op.chunks_to.resize(size);
     op.chunks_from.resize(size);
@@ -39,10 +39,7 @@ void CollectiveSchedule::Clear() {
 }
 
 void CollectiveSchedule::Replaced(int peer) {
-  for (int slot = 0; slot < kSlots; ++slot) {
-    Early& early = early_[peer * kSlots + slot];
-    early.ready = early.frame = false;
-  }
+  for (Early& early : early_[peer]) early.ready = early.frame = false;
 }
 
 CollectiveSchedule::Operation* CollectiveSchedule::Find(uint64_t sequence) {
@@ -81,6 +78,7 @@ Status CollectiveSchedule::Activate() {
     std::fill(op->chunks_from.begin(), op->chunks_from.end(), 0u);
     SkipIdleSteps(op);
     for (int peer = 0; peer < size_; ++peer) {
+      if (early_[peer].empty()) continue;
       const Early& early = EarlyOf(peer, sequence);
       if (early.ready) {
         RINGLET_RETURN_IF_ERROR(Compare(*op, peer, early.ready_header));
@@ -150,8 +148,9 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
   Operation* op = Find(header.sequence);
   if (op != nullptr) RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
   if (ready) return Status();
-  const Early& early = EarlyOf(peer, header.sequence);
-  if (op != nullptr && !early.frame && Expects(*op, peer)) {
+  const bool early =
+      !early_[peer].empty() && EarlyOf(peer, header.sequence).frame;
+  if (op != nullptr && !early && Expects(*op, peer)) {
     RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, header));
     const Step& step = op->plan.steps[op->receive_step];
     const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
@@ -160,7 +159,7 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
     landing->data = op->call.data + part.begin * op->plan.element_bytes;
     return Status();
   }
-  if (early.frame || header.payload_bytes > kEagerBytes) {
+  if (early || header.payload_bytes > kEagerBytes) {
     return Corruption("a frame of operation %llu that nobody waits for",
                       static_cast<unsigned long long>(header.sequence));
   }
@@ -206,6 +205,7 @@ Status CollectiveSchedule::TakeEarly(Operation* op, bool* moved) {
   while (op->receive_step < op->plan.steps.size()) {
     const Step& step = op->plan.steps[op->receive_step];
     const int peer = step.receive_from;
+    if (early_[peer].empty()) return Status();
     Early& early = EarlyOf(peer, op->sequence);
     if (!early.frame || !Expects(*op, peer)) return Status();
     culprit_ = peer;
@@ -246,15 +246,14 @@ bool CollectiveSchedule::HasToSend(const Operation& op) const {
 // The rank whose kReady the next send waits for, or -1. The root of a broadcast
 // waits for everyone, so that it does not complete before all have begun.
 int CollectiveSchedule::FirstUnready(const Operation& op) const {
-  const int slot = static_cast<int>(op.sequence % kSlots);
   const bool all =
       op.call.type == FrameType::kBroadcast && op.call.root == rank_;
   if (!all) {
     const int to = op.plan.steps[op.send_step].send_to;
-    return early_[to * kSlots + slot].ready ? -1 : to;
+    return Ready(to, op.sequence) ? -1 : to;
   }
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && !early_[peer * kSlots + slot].ready) return peer;
+    if (peer != rank_ && !Ready(peer, op.sequence)) return peer;
   }
   return -1;
 }
@@ -329,8 +328,8 @@ Status CollectiveSchedule::Progress() {
     while (active_ > 0 && Done(*oldest())) {
       ++completed_;
       --active_;
-      for (int peer = 0; peer < size_; ++peer) {
-        EarlyOf(peer, completed_).ready = false;
+      for (std::vector<Early>& early : early_) {
+        if (!early.empty()) early[completed_ % kSlots].ready = false;
       }
       moved = true;
     }

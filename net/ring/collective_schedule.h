@@ -107,8 +107,13 @@ class CollectiveSchedule {
   const Operation* oldest() const {
     return &window_[(completed_ + 1) % kWindow];
   }
+  // Of a peer that has said nothing yet the first use makes the places.
   Early& EarlyOf(int peer, uint64_t sequence) {
-    return early_[peer * kSlots + sequence % kSlots];
+    if (early_[peer].empty()) early_[peer].resize(kSlots);
+    return early_[peer][sequence % kSlots];
+  }
+  bool Ready(int peer, uint64_t sequence) const {
+    return !early_[peer].empty() && early_[peer][sequence % kSlots].ready;
   }
   Status Activate();
   void SkipIdleSteps(Operation* op);
@@ -136,7 +141,7 @@ class CollectiveSchedule {
   std::vector<Call> line_;  // line_[line_begin_..] waits
   size_t line_begin_ = 0;
   Operation window_[kWindow];
-  std::vector<Early> early_;  // [peer][sequence % kSlots]
+  std::vector<std::vector<Early>> early_;  // [peer][sequence % kSlots]
   // Packed segments on their way to the right neighbour, in turns.
   std::vector<uint8_t> packed_;
   uint64_t packed_begun_ = 0;

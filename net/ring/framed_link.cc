@@ -1,7 +1,8 @@
-// The queue is a ring of kMaxFrames frames, so it never allocates; payloads of
-// control frames are copied into their place, those of operations stay with the
-// caller. `written_` counts from the front frame's first byte: a frame of which
-// the stream has taken a part can no longer be dropped or replaced.
+// The queue keeps its places and their memory: it allocates only until it has
+// been as full as it gets. Payloads of control frames are copied into their
+// place, those of operations stay with the caller. `written_` counts from the
+// front frame's first byte: a frame of which the stream has taken a part can no
+// longer be dropped or replaced.
 
 #include "framed_link.h"
 
@@ -39,9 +40,17 @@ FramedLink::Out* FramedLink::NextOut(FrameType type) {
     if (at(i).heartbeat) return &at(i);
   }
   if (count_ == kMaxFrames) return nullptr;
+  if (count_ == static_cast<int>(queue_.size())) GrowQueue();
   Out* out = &at(count_++);
   out->heartbeat = heartbeat;
   return out;
+}
+
+// A payload's memory moves with its vector, so pointers to it stay right.
+void FramedLink::GrowQueue() {
+  std::rotate(queue_.begin(), queue_.begin() + first_, queue_.end());
+  first_ = 0;
+  queue_.resize(std::min<size_t>(kMaxFrames, queue_.empty() ? 4 : 2 * count_));
 }
 
 void FramedLink::Enqueue(FrameHeader* header, const uint8_t* payload,
@@ -111,7 +120,7 @@ void FramedLink::Advance(size_t bytes) {
     written_ -= kFrameHeaderBytes + at(0).payload_bytes;
     const bool borrowed = at(0).borrowed;
     const uint64_t sequence = at(0).sequence;
-    first_ = (first_ + 1) % kMaxFrames;
+    first_ = (first_ + 1) % static_cast<int>(queue_.size());
     --count_;
     if (!borrowed) continue;
     --borrowed_;

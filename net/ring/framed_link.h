@@ -122,11 +122,14 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
 
   void Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed);
   Out* NextOut(FrameType type);
+  void GrowQueue();
   int Gather(ByteStream::Piece* pieces);
   void Pump();
   void Advance(size_t bytes);
   void StopWriting();
-  Out& at(int i) { return queue_[(first_ + i) % kMaxFrames]; }
+  Out& at(int i) {
+    return queue_[static_cast<size_t>(first_ + i) % queue_.size()];
+  }
 
   Owner* const owner_;
   StreamPtr stream_;  // null: closed
@@ -135,7 +138,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   bool overflowed_ = false;
   bool pumping_ = false;
 
-  Out queue_[kMaxFrames];
+  std::vector<Out> queue_;  // a ring that grows to kMaxFrames
   int first_ = 0;
   int count_ = 0;
   int borrowed_ = 0;

@@ -234,7 +234,7 @@ class Session final : private FramedLink::Owner,
   bool left_ = false;     // OnLeft was called
 
   std::vector<Peer> peers_;  // by rank; this rank's own stays empty
-  // No handshake yet; the oldest first, at most kMostUnauthenticated.
+  // No handshake yet; the oldest first.
   std::vector<std::unique_ptr<FramedLink>> unauthenticated_;
   // Closed; deleted at the next event, when no call of theirs is on the stack.
   std::vector<std::unique_ptr<FramedLink>> dropped_;

@@ -13,6 +13,7 @@
 namespace ringlet {
 namespace {
 
+// In a large ring all others may come at once.
 constexpr size_t kMostUnauthenticated = 16;
 // A kWelcome's header has a bit for each of these ranks.
 constexpr int kMostToldRanks = 64;
@@ -71,7 +72,8 @@ void Session::OnAccepted(StreamPtr stream, int64_t now) {
   now_ = now;
   dropped_.clear();
   if (!live() && !meets()) return;
-  if (unauthenticated_.size() >= kMostUnauthenticated) {
+  const size_t most = std::max(kMostUnauthenticated, peers_.size());
+  if (unauthenticated_.size() >= most) {
     DropUnauthenticated(unauthenticated_.front().get());  // it had its chance
   }
   FramedLink::Owner* owner = this;

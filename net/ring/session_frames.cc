@@ -143,7 +143,8 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   // Without the first operation, the barrier of the start, its ring has never
   // formed. It may come back and wait for this rank, which therefore cannot
   // stay in a ring with the one that it was.
-  if (state_ == State::kRunning && (completed == 0 || !link->drained())) {
+  const bool needed = !schedule_.idle() && !link->drained();
+  if (state_ == State::kRunning && (completed == 0 || needed)) {
     UpdateActivity();
     return Fail(detector_.Lost({peer, Cause::kLeft, 0}, ""));
   }

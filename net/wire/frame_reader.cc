@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
@@ -23,17 +24,27 @@ size_t FrameReader::number_bytes() const {
   return bytes ? 1 : WireBytes(landing_.dtype);
 }
 
+void FrameReader::Grow(size_t capacity) {
+  std::unique_ptr<uint8_t[], FreeAligned> bigger(new (kAlignment)
+                                                     uint8_t[capacity]);
+  if (end_ > 0) std::memcpy(bigger.get(), buffer_.get(), end_);
+  buffer_ = std::move(bigger);
+  capacity_ = capacity;
+}
+
 FrameReader::Space FrameReader::NextSpace() {
   if (direct()) {
     return {landing_.data + received_, header_.payload_bytes - received_};
   }
   if (begin_ > 0) {  // less than a header, or less than a float
-    std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
+    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
   const size_t limit = in_payload_ ? kBufferBytes : kShortRead;
-  return {buffer_ + end_, limit - end_};
+  if (filled_ && capacity_ < limit) Grow(std::min(limit, 2 * capacity_));
+  filled_ = false;
+  return {buffer_.get() + end_, std::min(limit, capacity_) - end_};
 }
 
 Status FrameReader::Read(size_t bytes) {
@@ -43,6 +54,7 @@ Status FrameReader::Read(size_t bytes) {
     return received_ == header_.payload_bytes ? EndFrame() : Status();
   }
   end_ += bytes;
+  filled_ = end_ == capacity_;
   return Parse();
 }
 
@@ -51,13 +63,17 @@ Status FrameReader::Parse() {
     const size_t have = end_ - begin_;
     if (!in_payload_) {
       if (have < kFrameHeaderBytes) return Status();
-      RINGLET_RETURN_IF_ERROR(DecodeHeader(buffer_ + begin_, &header_));
+      RINGLET_RETURN_IF_ERROR(DecodeHeader(buffer_.get() + begin_, &header_));
       begin_ += kFrameHeaderBytes;
       landing_ = Landing();
       RINGLET_RETURN_IF_ERROR(sink_->OnHeader(header_, &landing_));
       RINGLET_CHECK(landing_.mode != Landing::kKeep ||
                     header_.payload_bytes <= kEagerBytes);
       RINGLET_CHECK(header_.payload_bytes % number_bytes() == 0);
+      if (landing_.mode == Landing::kKeep &&
+          kept_.size() < header_.payload_bytes) {
+        kept_.resize(header_.payload_bytes);
+      }
       in_payload_ = true;
       received_ = 0;
       crc_ = 0;
@@ -67,7 +83,7 @@ Status FrameReader::Parse() {
     size_t take = std::min<size_t>(have, header_.payload_bytes - received_);
     take -= take % number_bytes();
     if (take == 0) return Status();
-    RINGLET_RETURN_IF_ERROR(Take(buffer_ + begin_, take));
+    RINGLET_RETURN_IF_ERROR(Take(buffer_.get() + begin_, take));
     begin_ += take;
     if (received_ == header_.payload_bytes) {
       RINGLET_RETURN_IF_ERROR(EndFrame());
@@ -82,7 +98,7 @@ Status FrameReader::Take(const uint8_t* data, size_t bytes) {
       landing_.data + received_ / WireBytes(landing_.dtype) * sizeof(float);
   switch (landing_.mode) {
     case Landing::kKeep:
-      std::memcpy(kept_ + received_, data, bytes);
+      std::memcpy(kept_.data() + received_, data, bytes);
       break;
     case Landing::kLand:
       if (number_bytes() == 1) {
@@ -107,8 +123,8 @@ Status FrameReader::EndFrame() {
     return Corruption("the checksum of a %s frame's payload does not fit",
                       FrameTypeName(header_.type));
   }
-  return sink_->OnFrame(header_,
-                        landing_.mode == Landing::kKeep ? kept_ : nullptr);
+  return sink_->OnFrame(
+      header_, landing_.mode == Landing::kKeep ? kept_.data() : nullptr);
 }
 
 }  // namespace ringlet

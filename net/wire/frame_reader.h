@@ -10,6 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <vector>
 
 #include "frame.h"
 #include "packed_floats.h"
@@ -46,7 +49,7 @@ class FrameReader {
     ~Sink() = default;
   };
 
-  explicit FrameReader(Sink* sink) : sink_(sink) {}
+  explicit FrameReader(Sink* sink) : sink_(sink) { Grow(kFirstBytes); }
 
   // Where the next bytes may be read to, without a copy: never empty. Call
   // Read with what arrived there before asking again.
@@ -69,6 +72,15 @@ class FrameReader {
   static constexpr size_t kShortRead = kFrameHeaderBytes + kEagerBytes;
   static constexpr size_t kBufferBytes = kFrameHeaderBytes + kSegmentBytes;
 
+  struct FreeAligned {
+    void operator()(uint8_t* data) const {
+      operator delete[](data, kAlignment);
+    }
+  };
+  static constexpr std::align_val_t kAlignment{64};
+  static constexpr size_t kFirstBytes = 1024;
+
+  void Grow(size_t capacity);
   bool direct() const;
   size_t number_bytes() const;
   Status Parse();
@@ -83,8 +95,12 @@ class FrameReader {
   uint32_t crc_ = 0;
   size_t begin_ = 0;  // buffer_[begin_..end_) is not yet consumed
   size_t end_ = 0;
-  uint8_t kept_[kEagerBytes];
-  alignas(64) uint8_t buffer_[kBufferBytes];
+  std::vector<uint8_t> kept_ = std::vector<uint8_t>(64);  // never empty
+  // Grows from kFirstBytes to kBufferBytes while reads fill it: most links of a
+  // large ring carry little more than heartbeats.
+  size_t capacity_ = 0;
+  bool filled_ = false;  // by the last read
+  std::unique_ptr<uint8_t[], FreeAligned> buffer_;
 };
 
 }  // namespace ringlet

@@ -34,7 +34,8 @@ struct Options {
   uint64_t seed = 0;
   Scenario scenario = Scenario::kCalm;
   int size = 3;
-  bool trace = false;  // to stdout
+  bool at_once = false;  // all start within a few milliseconds
+  bool trace = false;    // to stdout
 };
 // All of it drawn from the seed.
 Options OptionsOfSeed(uint64_t seed);
@@ -43,6 +44,7 @@ struct Report {
   std::string violation;  // "": all properties held
   int64_t events = 0;
   int64_t virtual_nanos = 0;
+  int64_t formed_nanos = 0;  // when the last rank was in its last ring
   int faults = 0;
   int failures = 0;  // calls that ended with an error, as they should
   int reforms = 0;

@@ -42,5 +42,18 @@ TEST(SimulatorTest, WhateverHappensHoldsOnEverySeed) {
       all.failures, all.reforms);
 }
 
+// RINGLET_SIM_WORKERS says how many: 1,000 take some gigabytes.
+TEST(SimulatorTest, ManyWorkersMeetAtOnce) {
+  const char* many = std::getenv("RINGLET_SIM_WORKERS");
+  sim::Options options;
+  options.size = many != nullptr ? std::atoi(many) : 40;
+  options.at_once = true;
+  const sim::Report report = sim::Simulate(options);
+  EXPECT_EQ(report.violation, "");
+  std::printf("%d workers: %lld events, met after %lld ms of virtual time\n",
+              options.size, static_cast<long long>(report.events),
+              static_cast<long long>(report.formed_nanos / sim::kMs));
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -1,0 +1,180 @@
+// One session against a peer of bytes: what a test says, frame by frame.
+
+#include "net/ring/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/crc32c.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kSecond = 1000000000;
+
+// Takes what is written, unless it is full, and forgets it.
+class Stream final : public ByteStream {
+ public:
+  void Start(Owner* to) override { owner = to; }
+  bool open() const override { return true; }
+  int64_t Write(const Piece* pieces, int count) override {
+    blocked_ = full;
+    int64_t all = 0;
+    for (int i = 0; i < count; ++i) {
+      all += static_cast<int64_t>(pieces[i].bytes);
+    }
+    return full ? 0 : all;
+  }
+  bool blocked() const override { return blocked_; }
+  void StopReading() override {}
+  void Close() override { closed = true; }
+  bool is_local() const override { return false; }
+  const std::string& remote() const override { return remote_; }
+  const sockaddr_storage& remote_address() const override { return address_; }
+
+  Owner* owner = nullptr;
+  bool full = false;
+  bool closed = false;
+
+ private:
+  bool blocked_ = false;
+  const std::string remote_ = "10.0.0.2:1234";
+  sockaddr_storage address_ = {};
+};
+
+// Rank 0 of two; rank 1 has greeted it.
+class SessionTest : public testing::Test,
+                    public Transport,
+                    public Session::Owner {
+ protected:
+  SessionTest() : session_(OptionsOf(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+    session_.OnAccepted(StreamPtr(&stream_), now_);
+    Identity peer;
+    peer.job = OptionsOf().job;
+    peer.rank = 1;
+    peer.size = 2;
+    peer.incarnation = 43;
+    peer.cluster_hash = ClusterHash(OptionsOf().addresses);
+    peer.timeout_ms = 1000;
+    peer.bytes_per_pack = static_cast<uint64_t>(OptionsOf().bytes_per_pack);
+    Hear(FrameType::kHello, 0, 1, EncodeIdentity(peer));
+  }
+
+  static RingOptions OptionsOf() {
+    RingOptions options;
+    options.addresses = {"10.0.0.1:1", "10.0.0.2:1"};
+    options.timeout_seconds = 1;
+    return options;
+  }
+
+  // A frame comes from rank 1.
+  void Hear(FrameType type, uint64_t sequence, uint32_t generation = 1,
+            const std::vector<uint8_t>& payload = {}) {
+    FrameHeader header;
+    header.type = type;
+    header.sequence = sequence;
+    header.generation = generation;
+    header.source = 1;
+    header.payload_bytes = static_cast<uint32_t>(payload.size());
+    header.payload_crc = Crc32c(payload.data(), payload.size());
+    std::vector<uint8_t> frame(kFrameHeaderBytes);
+    EncodeHeader(header, frame.data());
+    frame.insert(frame.end(), payload.begin(), payload.end());
+    for (size_t at = 0; at < frame.size();) {
+      const ByteStream::Space space = stream_.owner->NextSpace();
+      const size_t n = std::min(space.bytes, frame.size() - at);
+      std::memcpy(space.data, frame.data() + at, n);
+      stream_.owner->OnRead(n, now_);
+      at += n;
+    }
+  }
+  void StartBarrier() {
+    const Call barrier;
+    session_.Start(&barrier, 1, now_);
+  }
+  // A heartbeat waits for the stream from now on.
+  void BeatInVain() {
+    stream_.full = true;
+    now_ += kSecond / 2;
+    Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+    session_.Tick(now_);
+  }
+
+  Status Listen() override { return Status(); }
+  void StopListening() override {}
+  Status Resolve(int, bool* done, std::vector<Endpoint>*) override {
+    *done = true;
+    return Error(Code::kNotFound, "nobody");
+  }
+  Status Connect(const Endpoint&, StreamPtr*) override {
+    return Error(Code::kUnavailable, "nobody");
+  }
+  void TickEvery(int64_t) override {}
+  void AwaitTurn() override {}
+  void OnLeft() override { left_ = true; }
+  void OnRunning() override { running_ = true; }
+  void OnCompleted(uint64_t sequence) override { completed_ = sequence; }
+  void OnFailed(const Status& status) override { failure_ = status; }
+  void OnTold() override {}
+  void OnNotice(const std::string&) override {}
+
+  int64_t now_ = 5 * kSecond;
+  bool running_ = false;
+  bool left_ = false;
+  uint64_t completed_ = 0;
+  Status failure_;
+  Stream stream_;
+  Session session_;
+};
+
+TEST_F(SessionTest, FramesOfAnotherGenerationAreDropped) {
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1, 7);
+  EXPECT_EQ(completed_, 0u);
+  Hear(FrameType::kBarrier, 1, 0);  // of none: it is an operation
+  EXPECT_EQ(completed_, 0u);
+  Hear(FrameType::kBarrier, 1, 1);
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok());
+}
+
+TEST_F(SessionTest, AGoodbyeAfterTheLastOperationIsNoLoss) {
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1);
+  BeatInVain();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  session_.Leave(now_);
+  EXPECT_TRUE(left_);
+  EXPECT_TRUE(stream_.closed);
+}
+
+TEST_F(SessionTest, AGoodbyeAmidAnOperationIsALoss) {
+  StartBarrier();
+  Hear(FrameType::kBarrier, 1);
+  stream_.full = true;
+  StartBarrier();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+TEST_F(SessionTest, SilenceIsALoss) {
+  StartBarrier();
+  for (int i = 0; i < 10 && failure_.ok(); ++i) {
+    now_ += kSecond / 8;
+    session_.Tick(now_);
+  }
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+}  // namespace
+}  // namespace ringlet
