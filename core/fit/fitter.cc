@@ -8,8 +8,8 @@
 #include <cinttypes>
 #include <vector>
 
-#include "../base/message.h"
 #include "../base/guarded.h"
+#include "../base/message.h"
 #include "../model/model_impl.h"
 #include "evaluation.h"
 
