@@ -71,7 +71,7 @@ struct Case {
     std::string s = "kind " + std::to_string(kind) + ", batch " +
                     std::to_string(batch) + " of " + std::to_string(examples) +
                     ", threads " + std::to_string(threads) + ", workers " +
-                    std::to_string(workers) + ", " + optimizer.name +
+                    std::to_string(workers) + ", " + optimizer.name() +
                     ", frozen";
     for (const std::string& name : frozen) s += " " + name;
     return s;
