@@ -1,6 +1,8 @@
 #include "layer_table.h"
 
+#include <array>
 #include <charconv>
+#include <utility>
 
 #include "../base/check.h"
 #include "custom_layer.h"
@@ -12,6 +14,19 @@ OpMaker MakeActivation, MakeConv2D, MakeCustom, MakeDense, MakeDropout,
     MakeGlobalAveragePooling2D, MakeMerge, MakePooling2D, MakeReshape;
 
 namespace {
+
+template <size_t n, size_t m, size_t... i, size_t... j>
+constexpr auto JoinAt(const std::array<LayerField, n>& a,
+                      const std::array<LayerField, m>& b,
+                      std::index_sequence<i...>, std::index_sequence<j...>) {
+  return std::array{a[i]..., b[j]...};
+}
+template <size_t n, size_t m>
+constexpr auto Join(const std::array<LayerField, n>& a,
+                    const std::array<LayerField, m>& b) {
+  return JoinAt(a, b, std::make_index_sequence<n>(),
+                std::make_index_sequence<m>());
+}
 
 // --- fields that several layers have ----------------------------------------
 
@@ -62,22 +77,16 @@ constexpr LayerField kReshapeFields[] = {
     LayerField("target_shape", &Layer::shape).Required().Saved(""),
 };
 constexpr LayerField kFlattenFields[] = {kChannelsLast};
-constexpr LayerField kDenseFields[] = {
-    LayerField("units", &Layer::units).Required(),
-    kActivation,
-    kUseBias,
-    kKernelInitializer,
-    kBiasInitializer,
-    kKernelRegularizer,
-    kBiasRegularizer,
-    kKernelConstraint,
-    kBiasConstraint,
-    kLoraRank,
-    kLoraAlpha,
-    kQuantizationMode,
-    kQuantizationConfig,
+// Of a product of inputs and a kernel.
+constexpr std::array kWeightedFields = {
+    kActivation,       kUseBias,           kKernelInitializer,
+    kBiasInitializer,  kKernelRegularizer, kBiasRegularizer,
+    kKernelConstraint, kBiasConstraint,    kLoraRank,
+    kLoraAlpha,        kQuantizationMode,  kQuantizationConfig,
 };
-constexpr LayerField kConv2DFields[] = {
+constexpr auto kDenseFields = Join(
+    std::array{LayerField("units", &Layer::units).Required()}, kWeightedFields);
+constexpr std::array kOwnConv2DFields = {
     LayerField("filters", &Layer::units).Required(),
     LayerField("kernel_size", &Layer::window)
         .Required()
@@ -88,21 +97,11 @@ constexpr LayerField kConv2DFields[] = {
     kChannelsLast,
     LayerField("dilation_rate", OnlyNumber{1, /*pair=*/true}),
     LayerField("groups", OnlyNumber{1}),
-    kActivation,
-    kUseBias,
-    kKernelInitializer,
-    kBiasInitializer,
-    kKernelRegularizer,
-    kBiasRegularizer,
-    kKernelConstraint,
-    kBiasConstraint,
-    kLoraRank,
-    kLoraAlpha,
-    kQuantizationMode,
-    kQuantizationConfig,
-    // All layers take it; of this one Keras writes it.
-    LayerField("activity_regularizer", OnlyNull()),
 };
+// All layers take activity_regularizer; of this one Keras writes it.
+constexpr auto kConv2DFields =
+    Join(Join(kOwnConv2DFields, kWeightedFields),
+         std::array{LayerField("activity_regularizer", OnlyNull())});
 constexpr LayerField kActivationFields[] = {kActivation.Required()};
 constexpr LayerField kReLUFields[] = {
     LayerField("max_value", OnlyNull()),

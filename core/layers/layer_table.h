@@ -10,6 +10,7 @@
 #ifndef RINGLET_CORE_LAYERS_LAYER_TABLE_H_
 #define RINGLET_CORE_LAYERS_LAYER_TABLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -117,6 +118,9 @@ struct LayerFields {
   template <size_t n>
   constexpr LayerFields(const LayerField (&fields)[n])  // NOLINT: implicit
       : first(fields), count(n) {}
+  template <size_t n>
+  constexpr LayerFields(const std::array<LayerField, n>& fields)  // NOLINT
+      : first(fields.data()), count(n) {}
   constexpr LayerFields() = default;
   const LayerField* begin() const { return first; }
   const LayerField* end() const { return first + count; }
