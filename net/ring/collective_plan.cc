@@ -26,50 +26,56 @@ FrameType TypeOf(const FrameHeader& header) {
                                           : header.type;
 }
 
+void PlanAllReduce(const PlanOptions& options, uint64_t bytes,
+                   CollectivePlan* plan) {
+  plan->element_bytes = sizeof(float);
+  const int64_t count = static_cast<int64_t>(bytes / sizeof(float));
+  const bool ring =
+      count > 0 &&
+      (options.algorithm == Algorithm::kRing ||
+       (options.algorithm == Algorithm::kAuto && bytes > kEagerBytes));
+  plan->needs_ready = ring;
+  if (!ring) {
+    return DoublingAllReduce(options.rank, options.size, count,
+                             kEagerBytes / sizeof(float), &plan->steps);
+  }
+  RingAllReduce(options.rank, options.size, count, &plan->steps);
+  if (bytes > kEagerBytes) plan->dtype = options.dtype;
+}
+
+void PlanAllGather(const PlanOptions& options, uint64_t bytes,
+                   CollectivePlan* plan) {
+  const int64_t length = static_cast<int64_t>(bytes);
+  plan->needs_ready = bytes > kEagerBytes;
+  if (plan->needs_ready) {
+    RingAllGather(options.rank, options.size, length, &plan->steps);
+  } else {
+    DirectAllGather(options.rank, options.size, length, &plan->steps);
+  }
+}
+
 }  // namespace
 
 void MakePlan(const PlanOptions& options, const Call& call,
               CollectivePlan* plan) {
-  const int rank = options.rank;
-  const int size = options.size;
-  std::vector<Step>* const steps = &plan->steps;
-  steps->clear();
+  plan->steps.clear();
   plan->element_bytes = 1;
   plan->needs_ready = false;
   plan->dtype = WireDtype::kFloat32;
   switch (call.type) {
-    case FrameType::kAllReduce: {
-      plan->element_bytes = sizeof(float);
-      const int64_t count = static_cast<int64_t>(call.bytes / sizeof(float));
-      const bool ring =
-          count > 0 &&
-          (options.algorithm == Algorithm::kRing ||
-           (options.algorithm == Algorithm::kAuto && call.bytes > kEagerBytes));
-      if (ring) {
-        RingAllReduce(rank, size, count, steps);
-        if (call.bytes > kEagerBytes) plan->dtype = options.dtype;
-      } else {
-        DoublingAllReduce(rank, size, count, kEagerBytes / sizeof(float),
-                          steps);
-      }
-      plan->needs_ready = ring;
+    case FrameType::kAllReduce:
+      PlanAllReduce(options, call.bytes, plan);
       break;
-    }
     case FrameType::kAllGather:
-      if (call.bytes > kEagerBytes) {
-        RingAllGather(rank, size, static_cast<int64_t>(call.bytes), steps);
-        plan->needs_ready = true;
-      } else {
-        DirectAllGather(rank, size, static_cast<int64_t>(call.bytes), steps);
-      }
+      PlanAllGather(options, call.bytes, plan);
       break;
     case FrameType::kBroadcast:
-      TreeBroadcast(rank, size, call.root, static_cast<int64_t>(call.bytes),
-                    steps);
+      TreeBroadcast(options.rank, options.size, call.root,
+                    static_cast<int64_t>(call.bytes), &plan->steps);
       plan->needs_ready = true;
       break;
     default:
-      DoublingAllReduce(rank, size, 0, 1, steps);
+      DoublingAllReduce(options.rank, options.size, 0, 1, &plan->steps);
   }
   plan->after.clear();
   int last = -1;

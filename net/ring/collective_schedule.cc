@@ -77,32 +77,42 @@ Status CollectiveSchedule::Activate() {
     std::fill(op->chunks_to.begin(), op->chunks_to.end(), 0u);
     std::fill(op->chunks_from.begin(), op->chunks_from.end(), 0u);
     SkipIdleSteps(op);
-    for (int peer = 0; peer < size_; ++peer) {
-      if (early_[peer].empty()) continue;
-      const Early& early = EarlyOf(peer, sequence);
-      if (early.ready) {
-        RINGLET_RETURN_IF_ERROR(Compare(*op, peer, early.ready_header));
-      }
-      if (early.frame) {
-        RINGLET_RETURN_IF_ERROR(Compare(*op, peer, early.frame_header));
-      }
+    RINGLET_RETURN_IF_ERROR(CompareEarly(*op));
+    if (op->plan.needs_ready) SendReady(*op);
+  }
+  return Status();
+}
+
+// With what peers have said of this operation before this rank was there.
+Status CollectiveSchedule::CompareEarly(const Operation& op) {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (early_[peer].empty()) continue;
+    const Early& early = EarlyOf(peer, op.sequence);
+    if (early.ready) {
+      RINGLET_RETURN_IF_ERROR(Compare(op, peer, early.ready_header));
     }
-    if (!op->plan.needs_ready) continue;
-    FrameHeader ready;
-    ready.type = FrameType::kReady;
-    ready.flags = static_cast<uint16_t>(op->call.root);
-    ready.sequence = sequence;
-    ready.total = op->call.bytes;
-    ready.chunk = static_cast<uint32_t>(op->call.type);
-    const bool all = op->call.type == FrameType::kBroadcast;
-    const int left = (rank_ + size_ - 1) % size_;  // both others are rings
-    for (int peer = 0; peer < size_; ++peer) {
-      if (peer != rank_ && (all || peer == left)) {
-        wire_->Send(peer, ready, nullptr, false);
-      }
+    if (early.frame) {
+      RINGLET_RETURN_IF_ERROR(Compare(op, peer, early.frame_header));
     }
   }
   return Status();
+}
+
+// To those whose data needs it: of a broadcast all, else, in rings, the left.
+void CollectiveSchedule::SendReady(const Operation& op) {
+  FrameHeader ready;
+  ready.type = FrameType::kReady;
+  ready.flags = static_cast<uint16_t>(op.call.root);
+  ready.sequence = op.sequence;
+  ready.total = op.call.bytes;
+  ready.chunk = static_cast<uint32_t>(op.call.type);
+  const bool all = op.call.type == FrameType::kBroadcast;
+  const int left = (rank_ + size_ - 1) % size_;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && (all || peer == left)) {
+      wire_->Send(peer, ready, nullptr, false);
+    }
+  }
 }
 
 // Whether the next frame this operation takes is one from `peer`.

@@ -116,6 +116,8 @@ class CollectiveSchedule {
     return !early_[peer].empty() && early_[peer][sequence % kSlots].ready;
   }
   Status Activate();
+  Status CompareEarly(const Operation& op);
+  void SendReady(const Operation& op);
   void SkipIdleSteps(Operation* op);
   Status Compare(const Operation& op, int peer,
                  const FrameHeader& theirs) const {

@@ -54,6 +54,10 @@ class FailureDetector {
   void Beat(int peer, const Activity& activity, int64_t now);
   void Gone(int peer);  // no longer watched: it left or was lost
   bool joined(int peer) const { return peers_[peer].joined; }
+  // It is watched, and was heard within the timeout.
+  bool Hears(int peer, int64_t now) const {
+    return joined(peer) && now - peers_[peer].heard <= options_.timeout_nanos;
+  }
 
   // What this worker does. `moved` counts the bytes its operations have moved;
   // any change of it, or of the activity, is progress.

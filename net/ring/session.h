@@ -146,6 +146,7 @@ class Session final : private FramedLink::Owner,
                    const uint8_t* payload);
   Status OnWithdraw(FramedLink* link, const FrameHeader& header,
                     const uint8_t* payload);
+  Status Withdrawn(FramedLink* link, int peer, const Status& reason);
   Status OnReject(FramedLink* link, const FrameHeader& header,
                   const uint8_t* payload);
   Status HeardOfWithdrawal(FramedLink* link, const FrameHeader& header,

@@ -255,29 +255,36 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
   const bool known = member.ok() && peer != rank_ && peer < size_ &&
                      (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
-  if (!known || !meets() || !Missing(peer)) {
-    const Status why =
-        member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
-                    : member;
-    Reject(link, why, /*final=*/false);
-    return Status();
+  if (known && meets() && Missing(peer)) {
+    const Status why = Withdrawn(link, peer, withdraw.reason);
+    return asked ? why : Status();
   }
+  const Status why =
+      member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
+                  : member;
+  Reject(link, why, /*final=*/false);
+  return Status();
+}
+
+// Answers; then this worker's wait ends too, where it is the first. An error is
+// that of a rank that is still waited for.
+Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
   uint64_t told = 0;  // by Fail
-  for (int r = 0; r < std::min(size_, kMostToldRanks); ++r) {
+  for (int r = 0; first_time() && r < std::min(size_, kMostToldRanks); ++r) {
     if (r != rank_ && !Missing(r)) told |= uint64_t{1} << r;
   }
-  SendIdentity(link, FrameType::kWelcome, first_time() ? told : 0);
+  SendIdentity(link, FrameType::kWelcome, told);
   if (state_ == State::kWithdrawing) {
     peers_[peer].told = true;
     return Status();
   }
-  const Status why = withdraw.reason.Annotate("rank %d (%s) cannot take part",
-                                              peer, address(peer));
+  const Status why =
+      reason.Annotate("rank %d (%s) cannot take part", peer, address(peer));
   if (!first_time()) {
-    roll_.Trouble(
-        peer, std::string("it cannot take part: ") + withdraw.reason.message());
+    roll_.Trouble(peer,
+                  std::string("it cannot take part: ") + reason.message());
     Say(roll_.Refused(link->stream().remote(), why.message(), now_));
-    return asked ? why : Status();
+    return why;
   }
   told_by_other_ = true;
   Fail(why);

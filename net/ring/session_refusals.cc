@@ -80,7 +80,8 @@ void Session::JudgeRefusal() {
 
 // The place is taken; by one that died unnoticed just now, or by a second
 // worker of that index, which is still here when the first would have been
-// missed.
+// missed. Only where the first is still heard are there two: this worker may
+// have stood still itself, or have lost the first and not formed a ring since.
 void Session::RefuseRival(FramedLink* link, const Identity& peer) {
   Peer& p = peers_[peer.rank];
   if (p.rival != peer.incarnation) {
@@ -88,7 +89,8 @@ void Session::RefuseRival(FramedLink* link, const Identity& peer) {
     p.rival_since = now_;
   }
   const bool both_live = static_cast<double>(now_ - p.rival_since) >
-                         2e9 * options_.timeout_seconds;
+                             2e9 * options_.timeout_seconds &&
+                         detector_.Hears(peer.rank, now_);
   Reject(link,
          Error(Code::kAlreadyExists,
                "rank %d is already part of the running job \"%s\": two workers "

@@ -292,6 +292,7 @@ TEST_F(RingProcessTest, ASecondLossWhileTheRingReformsIsSurvived) {
           std::chrono::microseconds(random() % (most * 1000)));
     };
     const auto replace = [&](int rank) {
+      workers_[rank]->Wait(60);  // its port is free once it has ended
       workers_[rank] =
           std::make_unique<Child>(Arguments(rank, joined, more),
                                   folder_ / ("again" + std::to_string(seed) +

@@ -17,18 +17,19 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-// Takes what is written, unless it is full, and forgets it.
+// Takes what is written, unless it is full, and keeps the last of it.
 class Stream final : public ByteStream {
  public:
   void Start(Owner* to) override { owner = to; }
   bool open() const override { return true; }
   int64_t Write(const Piece* pieces, int count) override {
     blocked_ = full;
-    int64_t all = 0;
-    for (int i = 0; i < count; ++i) {
-      all += static_cast<int64_t>(pieces[i].bytes);
+    written.clear();
+    for (int i = 0; i < count && !full; ++i) {
+      written.insert(written.end(), pieces[i].data,
+                     pieces[i].data + pieces[i].bytes);
     }
-    return full ? 0 : all;
+    return static_cast<int64_t>(written.size());
   }
   bool blocked() const override { return blocked_; }
   void StopReading() override {}
@@ -40,6 +41,7 @@ class Stream final : public ByteStream {
   Owner* owner = nullptr;
   bool full = false;
   bool closed = false;
+  std::vector<uint8_t> written;
 
  private:
   bool blocked_ = false;
@@ -55,15 +57,7 @@ class SessionTest : public testing::Test,
   SessionTest() : session_(OptionsOf(), 1, 42, this, this, now_) {
     session_.Begin(now_);
     session_.OnAccepted(StreamPtr(&stream_), now_);
-    Identity peer;
-    peer.job = OptionsOf().job;
-    peer.rank = 1;
-    peer.size = 2;
-    peer.incarnation = 43;
-    peer.cluster_hash = ClusterHash(OptionsOf().addresses);
-    peer.timeout_ms = 1000;
-    peer.bytes_per_pack = static_cast<uint64_t>(OptionsOf().bytes_per_pack);
-    Hear(FrameType::kHello, 0, 1, EncodeIdentity(peer));
+    Hear(&stream_, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(43)));
   }
 
   static RingOptions OptionsOf() {
@@ -73,9 +67,25 @@ class SessionTest : public testing::Test,
     return options;
   }
 
+  static Identity Rank1(uint64_t incarnation) {
+    Identity peer;
+    peer.job = OptionsOf().job;
+    peer.rank = 1;
+    peer.size = 2;
+    peer.incarnation = incarnation;
+    peer.cluster_hash = ClusterHash(OptionsOf().addresses);
+    peer.timeout_ms = 1000;
+    peer.bytes_per_pack = static_cast<uint64_t>(OptionsOf().bytes_per_pack);
+    return peer;
+  }
+
   // A frame comes from rank 1.
   void Hear(FrameType type, uint64_t sequence, uint32_t generation = 1,
             const std::vector<uint8_t>& payload = {}) {
+    Hear(&stream_, type, sequence, generation, payload);
+  }
+  void Hear(Stream* stream, FrameType type, uint64_t sequence,
+            uint32_t generation, const std::vector<uint8_t>& payload) {
     FrameHeader header;
     header.type = type;
     header.sequence = sequence;
@@ -87,16 +97,27 @@ class SessionTest : public testing::Test,
     EncodeHeader(header, frame.data());
     frame.insert(frame.end(), payload.begin(), payload.end());
     for (size_t at = 0; at < frame.size();) {
-      const ByteStream::Space space = stream_.owner->NextSpace();
+      const ByteStream::Space space = stream->owner->NextSpace();
       const size_t n = std::min(space.bytes, frame.size() - at);
       std::memcpy(space.data, frame.data() + at, n);
-      stream_.owner->OnRead(n, now_);
+      stream->owner->OnRead(n, now_);
       at += n;
     }
   }
   void StartBarrier() {
     const Call barrier;
     session_.Start(&barrier, 1, now_);
+  }
+  // Another worker of rank 1 comes; whether it is told to try no more.
+  bool RefusesForGood() {
+    Stream rival;
+    session_.OnAccepted(StreamPtr(&rival), now_);
+    Hear(&rival, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(44)));
+    FrameHeader answer;
+    EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
+    EXPECT_EQ(answer.type, FrameType::kReject);
+    EXPECT_TRUE(rival.closed);
+    return answer.sequence != 0;
   }
   // A heartbeat waits for the stream from now on.
   void BeatInVain() {
@@ -174,6 +195,20 @@ TEST_F(SessionTest, SilenceIsALoss) {
   }
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
+}
+
+TEST_F(SessionTest, TwoOfOneRankAreTwoWhereBothAreHeard) {
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  EXPECT_TRUE(RefusesForGood());
+}
+
+// It stood still itself for that time, and has not missed the first yet.
+TEST_F(SessionTest, OneThatCameBackIsNotRefusedForGood) {
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  EXPECT_FALSE(RefusesForGood());
 }
 
 }  // namespace
