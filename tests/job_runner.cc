@@ -50,6 +50,10 @@ class FullDisk final : public FileSystem {
   Status Open(const std::string& path, std::unique_ptr<File>* file) override {
     return disk_->Open(path, file);
   }
+  Status OpenLog(const std::string& path, bool append,
+                 std::unique_ptr<File>* file) override {
+    return disk_->OpenLog(path, append, file);
+  }
   Status Rename(const std::string& from, const std::string& to) override {
     return disk_->Rename(from, to);
   }

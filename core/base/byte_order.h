@@ -1,6 +1,6 @@
-// The order of bytes in which numbers travel between ranks.
+// The order of bytes in files and on the wire: little-endian, on any processor.
 //
-// Internal.
+// Internal. None of the memory need be aligned.
 
 #ifndef RINGLET_CORE_BASE_BYTE_ORDER_H_
 #define RINGLET_CORE_BASE_BYTE_ORDER_H_
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace ringlet {
 
@@ -17,14 +18,44 @@ constexpr bool kBigEndian = true;
 constexpr bool kBigEndian = false;
 #endif
 
-// `count` numbers of `element_bytes` each, between the host's order and
-// little-endian, either way. Nothing to do where they are the same.
-inline void SwapToLittle(void* data, size_t element_bytes, size_t count) {
-  if (!kBigEndian || element_bytes == 1) return;
-  auto* bytes = static_cast<uint8_t*>(data);
+// Of unsigned integers, sizeof(T) bytes each.
+template <typename T>
+inline void StoreLittle(T value, unsigned char* out) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out[i] = static_cast<unsigned char>(value >> (8 * i));
+  }
+}
+template <typename T>
+inline T LoadLittle(const unsigned char* in) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
+  }
+  return value;
+}
+template <typename T>
+inline void AppendLittle(T value, std::string* out) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out->push_back(static_cast<char>(value >> (8 * i) & 0xFF));
+  }
+}
+
+// The bytes of each of `count` elements the other way round.
+inline void ReverseElements(void* data, size_t element_bytes, size_t count) {
+  if (element_bytes == 1) return;
+  auto* bytes = static_cast<unsigned char*>(data);
   for (size_t i = 0; i < count; ++i, bytes += element_bytes) {
     std::reverse(bytes, bytes + element_bytes);
   }
+}
+
+// `count` numbers of `element_bytes` each, between the host's order and
+// little- or big-endian, either way. Nothing to do where they are the same.
+inline void SwapToLittle(void* data, size_t element_bytes, size_t count) {
+  if (kBigEndian) ReverseElements(data, element_bytes, count);
+}
+inline void SwapToBig(void* data, size_t element_bytes, size_t count) {
+  if (!kBigEndian) ReverseElements(data, element_bytes, count);
 }
 
 }  // namespace ringlet

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "same_file.h"
+
 namespace ringlet {
 namespace {
 
@@ -17,10 +19,10 @@ enum : int { kOpen = 1, kOnStdout = 2, kOnStderr = 4 };
 std::atomic<int> g_open{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-bool SameFile(FILE* a, FILE* b) {
+bool SameStream(FILE* a, FILE* b) {
   struct stat of_a, of_b;
   return fstat(fileno(a), &of_a) == 0 && fstat(fileno(b), &of_b) == 0 &&
-         of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+         SameFile(of_a, of_b);
 }
 
 // Whether a line that the message would stand on was open.
@@ -85,8 +87,8 @@ OpenLine::~OpenLine() {
 void OpenLine::Write(const std::string& text, bool ends) {
   open_ = !ends;
   g_open = ends ? 0
-                : kOpen | (SameFile(out_, stdout) ? kOnStdout : 0) |
-                      (SameFile(out_, stderr) ? kOnStderr : 0);
+                : kOpen | (SameStream(out_, stdout) ? kOnStdout : 0) |
+                      (SameStream(out_, stderr) ? kOnStderr : 0);
   std::fwrite(text.data(), 1, text.size(), out_);
   std::fflush(out_);
 }

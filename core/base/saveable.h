@@ -18,6 +18,11 @@ namespace ringlet {
 
 class Collective;
 
+// How names of state begin; part of the checkpoints' format.
+constexpr char kWeightsPrefix[] = "model/";  // "model/dense/kernel"
+constexpr char kOptimizerPrefix[] = "optimizer/";
+constexpr char kLearningRateName[] = "optimizer/learning_rate";
+
 // One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
 // bytes, native byte order, valid until the owner changes shape or dies.
 struct StateSpan {

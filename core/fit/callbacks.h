@@ -53,12 +53,6 @@ std::shared_ptr<Callback> LearningRateScheduler(
     std::function<float(int64_t epoch, float learning_rate)> schedule,
     int verbose = 0);
 
-// A row an epoch: "epoch" (from 0), then the logs by name. Written by the chief
-// and flushed; a resumed fit goes on behind the rows of its backup. `append`
-// keeps what the file holds.
-std::shared_ptr<Callback> CSVLogger(const std::string& filename,
-                                    char separator = ',', bool append = false);
-
 // Stops at a loss that is not a number; with raise_error Fit returns an error.
 std::shared_ptr<Callback> TerminateOnNaN(bool raise_error = false);
 
@@ -72,26 +66,6 @@ struct LambdaCallbackOptions {
   std::function<void(int64_t batch, const Logs&)> on_train_batch_end;
 };
 std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
-
-// Keras's rule of "is it better?", shared by the callbacks that watch a value.
-class Monitor {
- public:
-  // Resolves kAuto against the metrics of `model`.
-  Status Setup(const Model& model, const std::string& name, MonitorMode mode,
-               double min_delta);
-  // value better than best by more than min_delta; anything beats NaN, which
-  // stands for "none yet".
-  bool Improves(double value, double best) const;
-  bool decreases() const { return decreases_; }
-  // The watched value, or null with a warning on stderr that names what there
-  // is.
-  const double* Find(const Logs& logs, const char* callback) const;
-
- private:
-  std::string name_;
-  double min_delta_ = 0;
-  bool decreases_ = true;
-};
 
 }  // namespace ringlet
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "../base/text.h"
 #include "../model/model.h"
 
 namespace ringlet {
@@ -26,10 +27,10 @@ void RunState::AppendState(std::vector<StateSpan>* spans) {
       (*fit_->callbacks)[p - before_callbacks]->AppendLiveState(spans);
     }
     if (spans->size() == first) continue;
-    const std::string prefix = "callback/";
+    constexpr std::string_view kPrefix = "callback/";
     const std::string& name = (*spans)[first].name;
-    if (name.compare(0, prefix.size(), prefix) != 0) continue;
-    const std::string kind = name.substr(0, name.find('/', prefix.size()));
+    if (!StartsWith(name, kPrefix)) continue;
+    const std::string kind = name.substr(0, name.find('/', kPrefix.size()));
     const int number = seen[kind]++;
     if (number == 0) continue;
     for (size_t i = first; i < spans->size(); ++i) {
@@ -49,10 +50,8 @@ namespace {
 
 // The weights and the slots, but not the optimizer's iterations and rate.
 bool IsModels(const StateSpan& span) {
-  const auto begins = [&](const char* prefix) {
-    return span.name.compare(0, std::strlen(prefix), prefix) == 0;
-  };
-  return begins("model/") || (begins("optimizer/") && span.shape.rank() > 0);
+  return StartsWith(span.name, kWeightsPrefix) ||
+         (StartsWith(span.name, kOptimizerPrefix) && span.shape.rank() > 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "../base/crc32c.h"
+#include "../base/text.h"
 #include "../layers/custom_layer.h"
 #include "custom_loss.h"
 #include "custom_metric.h"
@@ -72,7 +73,7 @@ Status Difference(const char* what, int rank, const std::string& chiefs,
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i < a.size() && i < b.size() && a[i].name == b[i].name) {
       if (a[i].value == b[i].value) continue;
-      if (a[i].value.compare(0, sizeof(kChecksum) - 1, kChecksum) == 0) {
+      if (StartsWith(a[i].value, kChecksum)) {
         return InvalidArgument(
             "%s: rank %d has other %s than rank 0; run the same program with "
             "the same options on every worker",

@@ -287,7 +287,7 @@ void Model::Impl::Compile() {
 
 void Model::Impl::WeightsState::AppendState(std::vector<StateSpan>* spans) {
   for (const Variable& v : impl->variables) {
-    spans->push_back({"model/" + v.path, DType::kFloat32, v.shape,
+    spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
                       impl->kept.weights + v.offset});
   }
 }
@@ -295,7 +295,7 @@ void Model::Impl::WeightsState::AppendState(std::vector<StateSpan>* spans) {
 void Model::Impl::OptimizerState::AppendState(std::vector<StateSpan>* spans) {
   for (int s = 0; s < impl->optimizer.num_slots(); ++s) {
     for (const Variable& v : impl->variables) {
-      spans->push_back({std::string("optimizer/") +
+      spans->push_back({std::string(kOptimizerPrefix) +
                             impl->optimizer.slot_name(s) + "/" + v.path,
                         DType::kFloat32, v.shape,
                         impl->kept.slots[s] + v.offset});
@@ -304,7 +304,7 @@ void Model::Impl::OptimizerState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back(
       {"optimizer/iterations", DType::kInt64, {}, &impl->iterations});
   spans->push_back(
-      {"optimizer/learning_rate", DType::kFloat32, {}, &impl->learning_rate});
+      {kLearningRateName, DType::kFloat32, {}, &impl->learning_rate});
   if (!impl->optimizer.accumulates()) return;
   impl->saved_accumulation = impl->optimizer.gradient_accumulation_steps;
   spans->push_back({"optimizer/gradient_accumulation_steps",

@@ -4,11 +4,12 @@
 #include <vector>
 
 #include "../../core/base/collective.h"
+#include "../../core/base/json.h"
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
 #include "../../core/model/model.h"
-#include "../keras/json.h"
 #include "background_saver.h"
 #include "checkpoint_directory.h"
 #include "run_description.h"

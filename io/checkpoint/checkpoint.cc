@@ -2,7 +2,8 @@
 
 #include <set>
 
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 

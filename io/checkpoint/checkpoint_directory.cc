@@ -1,167 +1,17 @@
 #include "checkpoint_directory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
-#include <cstdio>
 #include <utility>
 
 #include "../../core/base/message.h"
+#include "checkpoint_list.h"
 
 namespace ringlet {
 
 namespace {
 
-constexpr char kSuffix[] = ".safetensors";
-constexpr char kBadSuffix[] = ".bad";
-constexpr char kStateName[] = "checkpoint";
 constexpr int64_t kMostStateBytes = 16 << 20;
-constexpr int64_t kMostNumber = int64_t{1} << 53;
-
-std::string FileName(const std::string& name, int64_t number) {
-  return name + "-" + std::to_string(number) + kSuffix;
-}
-
-// 7 of "ckpt-7.safetensors"; 0 of any other name.
-int64_t NumberOf(const std::string& file_name, const std::string& name) {
-  if (file_name.compare(0, name.size() + 1, name + "-") != 0) return 0;
-  int64_t number = 0;
-  std::from_chars(file_name.data() + name.size() + 1,
-                  file_name.data() + file_name.size(), number);
-  // One number has one name, and there is always a next one.
-  const bool valid =
-      number > 0 && number < kMostNumber && FileName(name, number) == file_name;
-  return valid ? number : 0;
-}
-
-struct Listing {
-  std::vector<int64_t> numbers;   // ascending
-  std::vector<std::string> bad;   // names of files set aside
-  std::vector<std::string> left;  // names of temporary files
-  int64_t highest = 0;            // of numbers and bad
-};
-
-Status ListDirectory(FileSystem* files, const std::string& directory,
-                     const std::string& name, Listing* listing) {
-  std::vector<std::string> names;
-  RINGLET_RETURN_IF_ERROR(files->List(directory, &names));
-  const size_t bad_bytes = sizeof(kBadSuffix) - 1;
-  for (const std::string& entry : names) {
-    const std::string target = AtomicFile::TargetOf(entry);
-    const int64_t number = NumberOf(entry, name);
-    if (number > 0) {
-      listing->numbers.push_back(number);
-    } else if (target == kStateName || NumberOf(target, name) > 0) {
-      listing->left.push_back(entry);
-    } else if (entry.size() > bad_bytes) {
-      const size_t stem = entry.size() - bad_bytes;
-      const int64_t bad = NumberOf(entry.substr(0, stem), name);
-      if (bad == 0 || entry.compare(stem, bad_bytes, kBadSuffix) != 0) continue;
-      listing->bad.push_back(entry);
-      listing->highest = std::max(listing->highest, bad);
-    }
-  }
-  std::sort(listing->numbers.begin(), listing->numbers.end());
-  if (!listing->numbers.empty()) {
-    listing->highest = std::max(listing->highest, listing->numbers.back());
-  }
-  return Status();
-}
-
-// What says something about the file, not about this machine at this moment.
-bool IsFilesFault(const Status& status) {
-  return status.code() == Code::kCorruption || status.code() == Code::kIo ||
-         status.code() == Code::kInvalidArgument;
-}
-
-Status VerifyPatiently(FileSystem* files, const std::string& path) {
-  const Status first = VerifyCheckpoint(path, files);
-  if (first.ok() || !IsFilesFault(first)) return first;
-  // A disk that failed once may answer now.
-  return VerifyCheckpoint(path, files);
-}
-
-struct Newest {
-  int64_t number = 0;
-  std::vector<std::pair<int64_t, Status>> bad;  // the newer ones
-};
-
-// The newest of `listing` that verifies, or an error that names what is wrong
-// with the newest.
-Status FindNewest(FileSystem* files, const std::string& directory,
-                  const std::string& name, const Listing& listing,
-                  Newest* newest) {
-  const std::vector<int64_t>& numbers = listing.numbers;
-  for (auto n = numbers.rbegin(); n != numbers.rend(); ++n) {
-    const Status status =
-        VerifyPatiently(files, directory + "/" + FileName(name, *n));
-    if (status.ok()) {
-      newest->number = *n;
-      return Status();
-    }
-    if (!IsFilesFault(status)) return status;
-    newest->bad.emplace_back(*n, status);
-  }
-  constexpr char kAdvice[] =
-      "Bring one back from a copy, or empty the directory to start anew";
-  if (!newest->bad.empty()) {
-    return Corruption(
-        "%s: has %zu checkpoints, none of which can be used: %s. "
-        "%s",
-        directory.c_str(), newest->bad.size(),
-        newest->bad.front().second.message(), kAdvice);
-  }
-  if (!listing.bad.empty()) {
-    return Corruption("%s: has only a damaged checkpoint, %s. %s",
-                      directory.c_str(), listing.bad.front().c_str(), kAdvice);
-  }
-  return Status();
-}
-
-// The text form of TensorFlow's CheckpointState.
-struct StateFile {
-  std::vector<std::string> paths;  // relative, oldest first
-  std::vector<double> seconds;
-  double last_preserved = 0;
-};
-
-std::string SecondsText(double seconds) {
-  char text[64];
-  return std::string(text,
-                     std::to_chars(text, text + sizeof(text), seconds).ptr);
-}
-
-bool ParseSeconds(const std::string& text, double* seconds) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, *seconds);
-  return result.ec == std::errc() && result.ptr == end;
-}
-
-// Unknown keys pass; false where a line is none of the format.
-bool ParseState(const std::string& text, StateFile* state) {
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    const size_t colon = line.find(": ");
-    if (colon == std::string::npos) return false;
-    const std::string key = line.substr(0, colon);
-    const std::string value = line.substr(colon + 2);
-    double seconds = 0;
-    if (key == "all_model_checkpoint_paths") {
-      if (value.size() < 2 || value.front() != '"' || value.back() != '"') {
-        return false;
-      }
-      state->paths.push_back(value.substr(1, value.size() - 2));
-    } else if (key == "all_model_checkpoint_timestamps") {
-      if (!ParseSeconds(value, &seconds)) return false;
-      state->seconds.push_back(seconds);
-    } else if (key == "last_preserved_timestamp") {
-      if (!ParseSeconds(value, &state->last_preserved)) return false;
-    }
-  }
-  return state->seconds.size() == state->paths.size();
-}
 
 Status CheckName(const std::string& name) {
   for (const char c : name) {
@@ -176,29 +26,6 @@ Status CheckName(const std::string& name) {
 }
 
 }  // namespace
-
-Status LatestCheckpoint(const std::string& directory, std::string* path,
-                        const std::string& checkpoint_name, FileSystem* files) {
-  path->clear();
-  constexpr int kTries = 100;
-  Status status;
-  for (int i = 0; i < kTries; ++i) {
-    Listing listing;
-    Newest newest;
-    status = ListDirectory(files, directory, checkpoint_name, &listing);
-    if (status.code() == Code::kNotFound) return Status();
-    RINGLET_RETURN_IF_ERROR(status);
-    status = FindNewest(files, directory, checkpoint_name, listing, &newest);
-    // A writer removed it behind the listing; then there is a newer one.
-    if (status.code() == Code::kNotFound) continue;
-    RINGLET_RETURN_IF_ERROR(status);
-    if (newest.number > 0) {
-      *path = directory + "/" + FileName(checkpoint_name, newest.number);
-    }
-    return Status();
-  }
-  return status;
-}
 
 CheckpointDirectory::CheckpointDirectory(
     const std::string& directory, const CheckpointDirectoryOptions& options)
@@ -229,21 +56,21 @@ Status CheckpointDirectory::Open(const std::string& directory,
 
 Status CheckpointDirectory::Recover() {
   FileSystem* const files = options_.files;
-  Listing listing;
-  Newest newest;
+  CheckpointListing listing;
+  NewestCheckpoint newest;
   RINGLET_RETURN_IF_ERROR(
-      ListDirectory(files, directory_, options_.checkpoint_name, &listing));
+      ListCheckpoints(files, directory_, options_.checkpoint_name, &listing));
   for (const std::string& name : listing.left) {
     const Status status = files->Remove(directory_ + "/" + name);
     if (!status.ok()) Warn(status.message());
   }
-  RINGLET_RETURN_IF_ERROR(FindNewest(
+  RINGLET_RETURN_IF_ERROR(FindNewestCheckpoint(
       files, directory_, options_.checkpoint_name, listing, &newest));
   for (const auto& [number, why] : newest.bad) {
     const std::string path = PathOf(number);
-    const Status status = files->Rename(path, path + kBadSuffix);
+    const Status status = files->Rename(path, path + kBadCheckpointSuffix);
     Warn(std::string(why.message()) + ". Using an older checkpoint; " +
-         (status.ok() ? "this one is now " + path + kBadSuffix
+         (status.ok() ? "this one is now " + path + kBadCheckpointSuffix
                       : std::string(status.message())));
   }
   latest_ = newest.number;
@@ -258,25 +85,28 @@ Status CheckpointDirectory::Recover() {
 // keep_checkpoint_every_n_hours, where that is asked for.
 void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
   const double now = Now();
-  StateFile state;
+  CheckpointState state;
   std::string text;
-  const Status read = ReadWholeFile(
-      options_.files, directory_ + "/" + kStateName, kMostStateBytes, &text);
-  const bool parsed = read.ok() && ParseState(text, &state);
+  const Status read =
+      ReadWholeFile(options_.files, directory_ + "/" + kCheckpointStateName,
+                    kMostStateBytes, &text);
+  const bool parsed = read.ok() && CheckpointState::Parse(text, &state);
   if (!parsed && read.code() != Code::kNotFound) {
-    Warn(directory_ + "/" + kStateName +
+    Warn(directory_ + "/" + kCheckpointStateName +
          ": cannot be used; going by the files that are there");
-    state = StateFile();
+    state = CheckpointState();
   }
   last_preserved_ = parsed ? state.last_preserved : now - 1;
   if (last_preserved_ > now) {
     Warn(directory_ + ": the clock was set back by " +
-         SecondsText(last_preserved_ - now) + " s since the last checkpoint");
+         CheckpointState::SecondsText(last_preserved_ - now) +
+         " s since the last checkpoint");
     last_preserved_ = now;
   }
   int64_t newest_listed = 0;
   for (size_t i = 0; i < state.paths.size(); ++i) {
-    const int64_t number = NumberOf(state.paths[i], options_.checkpoint_name);
+    const int64_t number =
+        CheckpointNumber(state.paths[i], options_.checkpoint_name);
     newest_listed = std::max(newest_listed, number);
     if (std::binary_search(found.begin(), found.end(), number)) {
       kept_.push_back({number, std::min(state.seconds[i], now)});
@@ -302,7 +132,8 @@ void CheckpointDirectory::AdoptState(const std::vector<int64_t>& found) {
 Status CheckpointDirectory::Save(const Saveables& state,
                                  const Metadata& metadata, int64_t number) {
   if (number == 0) number = last_number_ + 1;
-  if (number < std::max<int64_t>(latest_, 1) || number >= kMostNumber) {
+  if (number < std::max<int64_t>(latest_, 1) ||
+      number >= kMostCheckpointNumber) {
     return InvalidArgument("%s: checkpoint number %" PRId64
                            " is below the latest, %" PRId64 ", or too large",
                            directory_.c_str(), number, latest_);
@@ -353,9 +184,9 @@ void CheckpointDirectory::Prune() {
 
 Status CheckpointDirectory::Clear() {
   FileSystem* const files = options_.files;
-  Listing listing;
+  CheckpointListing listing;
   RINGLET_RETURN_IF_ERROR(
-      ListDirectory(files, directory_, options_.checkpoint_name, &listing));
+      ListCheckpoints(files, directory_, options_.checkpoint_name, &listing));
   for (const std::string& name : listing.bad) {
     const Status removed = files->Remove(directory_ + "/" + name);
     if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
@@ -371,27 +202,24 @@ Status CheckpointDirectory::Clear() {
     kept_.erase(kept_.begin());
   }
   latest_ = 0;
-  const Status removed = files->Remove(directory_ + "/" + kStateName);
+  const Status removed = files->Remove(directory_ + "/" + kCheckpointStateName);
   if (!removed.ok() && removed.code() != Code::kNotFound) return removed;
   return files->SyncDirectory(directory_);
 }
 
 Status CheckpointDirectory::WriteState() {
-  const auto quoted = [this](int64_t number) {
-    return ": \"" + FileName(options_.checkpoint_name, number) + "\"\n";
-  };
-  std::string text = "model_checkpoint_path" + quoted(latest_);
+  CheckpointState state;
+  state.latest = CheckpointFileName(options_.checkpoint_name, latest_);
   for (const Kept& kept : kept_) {
-    text += "all_model_checkpoint_paths" + quoted(kept.number);
+    state.paths.push_back(
+        CheckpointFileName(options_.checkpoint_name, kept.number));
+    state.seconds.push_back(kept.seconds);
   }
-  for (const Kept& kept : kept_) {
-    text +=
-        "all_model_checkpoint_timestamps: " + SecondsText(kept.seconds) + "\n";
-  }
-  text += "last_preserved_timestamp: " + SecondsText(last_preserved_) + "\n";
+  state.last_preserved = last_preserved_;
+  const std::string text = state.ToText();
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(options_.files,
-                                    directory_ + "/" + kStateName,
+                                    directory_ + "/" + kCheckpointStateName,
                                     static_cast<int64_t>(text.size())));
   RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
   return file.Commit();
@@ -408,7 +236,8 @@ std::vector<std::string> CheckpointDirectory::checkpoints() const {
 }
 
 std::string CheckpointDirectory::PathOf(int64_t number) const {
-  return directory_ + "/" + FileName(options_.checkpoint_name, number);
+  return directory_ + "/" +
+         CheckpointFileName(options_.checkpoint_name, number);
 }
 
 double CheckpointDirectory::Now() const {

@@ -5,12 +5,11 @@
 #include <set>
 #include <string>
 
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
-
-constexpr char kModelPrefix[] = "model/";
 
 // "dense/kernel" of "dense/kernel:0", as TensorFlow numbers a variable.
 std::string WithoutNumber(const std::string& name) {
@@ -24,7 +23,7 @@ std::string WithoutNumber(const std::string& name) {
 
 bool IsOptimizers(const std::string& name) {
   for (const char* prefix : {"optimizer/", "optimizer_weights/", "training/"}) {
-    if (name.compare(0, std::string(prefix).size(), prefix) == 0) return true;
+    if (StartsWith(name, prefix)) return true;
   }
   return false;
 }
@@ -48,7 +47,7 @@ class Finder {
   void FindByWholeNames() {
     for (size_t v = 0; v < variables_.size(); ++v) {
       const std::string& path = variables_[v].path;
-      found_[v] = file_.Find(kModelPrefix + path);
+      found_[v] = file_.Find(kWeightsPrefix + path);
       if (found_[v] == nullptr && !file_.is_ringlets()) {
         found_[v] = file_.Find(path);
       }

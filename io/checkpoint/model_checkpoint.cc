@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
+#include "../../core/fit/monitor.h"
 #include "../../core/model/model.h"
 #include "../files/format_path.h"
 #include "model_file.h"
@@ -14,11 +16,6 @@ namespace ringlet {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 class ModelCheckpointCallback final : public Callback {
  public:

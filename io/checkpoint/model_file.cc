@@ -1,33 +1,15 @@
 #include "model_file.h"
 
-#include <cfloat>
 #include <charconv>
-#include <cinttypes>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <set>
-#include <type_traits>
 
-#include "../../core/base/message.h"
-#include "../data/element_types.h"
+#include "../../core/base/text.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
-#include "../keras/json.h"
 #include "../keras/model_json.h"
-#include "keras_layout.h"
-#include "torch_layout.h"
-#include "weights_file.h"
+#include "model_metadata.h"
 
 namespace ringlet {
 namespace {
-
-constexpr char kModelKey[] = "model";
-constexpr char kCompileKey[] = "compile";
-constexpr char kSeedKey[] = "seed";
-constexpr char kWeightsPrefix[] = "model/";
-
-// --- whole models -----------------------------------------------------------
 
 Status SeedFromText(const std::string& text, uint64_t* seed) {
   const char* end = text.data() + text.size();
@@ -37,13 +19,6 @@ Status SeedFromText(const std::string& text, uint64_t* seed) {
   }
   return InvalidArgument("'%s' is no number from 0 to 2^64 - 1",
                          Printable(text).c_str());
-}
-
-Status CheckCompiled(const Model* model) {
-  RINGLET_RETURN_IF_ERROR(model->status());
-  if (model->compiled()) return Status();
-  return InvalidArgument("model '%s' has no weights yet: call Compile first",
-                         model->name().c_str());
 }
 
 // A configuration may speak of any sizes; those the file holds are bounded by
@@ -114,229 +89,14 @@ Status RestoreCompiled(const std::string& path, const Metadata& metadata,
   return model->CheckReplicas();
 }
 
-// --- weights by name --------------------------------------------------------
-
-// What the file has for one weight of the model.
-struct Match {
-  const Variable* variable;
-  TorchWeight stored;  // of a file in Keras's layout as it is here
-  bool fits = false;
-};
-
-std::string LayerOf(const Variable& variable) {
-  return variable.path.substr(0, variable.path.rfind('/'));
-}
-
-std::string Describe(const Match& match) {
-  const StoredTensor& tensor = *match.stored.tensor;
-  const bool renamed = tensor.name != match.variable->path &&
-                       tensor.name != kWeightsPrefix + match.variable->path;
-  return match.variable->path + ": " + NameOf(tensor.storage) + " " +
-         tensor.shape.ToString() + " in the file" +
-         (renamed ? " (" + tensor.name + ")" : "") + ", F32 " +
-         match.stored.shape.ToString() +
-         (match.stored.shape != match.variable->shape ? " expected" : " here");
-}
-
-Status MatchWeights(const WeightsFile& file, const Model& model,
-                    const LoadWeightsOptions& options,
-                    std::vector<Match>* matches) {
-  std::vector<TorchWeight> weights;
-  if (options.layout == WeightsLayout::kTorch) {
-    RINGLET_RETURN_IF_ERROR(FindTorchWeights(
-        file, model, /*names_only=*/options.by_name, &weights));
-  } else {
-    std::vector<const StoredTensor*> tensors;
-    RINGLET_RETURN_IF_ERROR(FindKerasWeights(file, model, &tensors));
-    for (size_t v = 0; v < tensors.size(); ++v) {
-      TorchWeight weight;
-      weight.tensor = tensors[v];
-      weight.shape = model.variables()[v].shape;
-      weights.push_back(weight);
-    }
-  }
-  for (const Variable& v : model.variables()) {
-    Match match;
-    match.variable = &v;
-    match.stored = weights[matches->size()];
-    const StoredTensor* tensor = match.stored.tensor;
-    match.fits = tensor != nullptr && tensor->shape == match.stored.shape;
-    matches->push_back(match);
-  }
-  return Status();
-}
-
-// The file's weights that no weight of the model took.
-std::vector<std::string> Unexpected(const WeightsFile& file,
-                                    const std::vector<Match>& matches) {
-  std::set<const StoredTensor*> taken;
-  for (const Match& match : matches) {
-    taken.insert(match.stored.tensor);
-  }
-  const std::string prefix = kWeightsPrefix;
-  std::vector<std::string> names;
-  for (const StoredTensor& tensor : file.tensors()) {
-    if (taken.count(&tensor) != 0) continue;
-    const bool prefixed = tensor.name.compare(0, prefix.size(), prefix) == 0;
-    if (prefixed) {
-      names.push_back(tensor.name.substr(prefix.size()));
-    } else if (!file.is_ringlets()) {
-      names.push_back(tensor.name);
-    }
-  }
-  return names;
-}
-
-// The matches to load, and the report but for `loaded` and `verified`.
-std::vector<Match> Compare(const WeightsFile& file,
-                           const std::vector<Match>& matches,
-                           WeightsReport* report) {
-  report->unexpected = Unexpected(file, matches);
-  std::set<std::string> left;  // layers
-  for (const Match& match : matches) {
-    if (match.fits) continue;
-    left.insert(LayerOf(*match.variable));
-    if (match.stored.tensor == nullptr) {
-      report->missing.push_back(match.variable->path);
-    } else {
-      report->mismatched.push_back(Describe(match));
-    }
-  }
-  std::vector<Match> fitting;
-  for (const Match& match : matches) {
-    if (!match.fits) continue;
-    if (left.count(LayerOf(*match.variable)) == 0) {
-      fitting.push_back(match);
-    } else {
-      report->skipped.push_back(match.variable->path);
-    }
-  }
-  return fitting;
-}
-
-// "'a', 'b', 'c' and 4 more"
-std::string Listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 3;
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < kMost; ++i) {
-    text += (i > 0 ? ", '" : "'") + Printable(names[i]) + "'";
-  }
-  if (names.size() <= kMost) return text;
-  return text + " and " + std::to_string(names.size() - kMost) + " more";
-}
-
-std::string Differences(const WeightsReport& report) {
-  std::string text;
-  const auto add = [&text](const char* what,
-                           const std::vector<std::string>& names) {
-    if (names.empty()) return;
-    text += (text.empty() ? "" : "; ") + (what + Listed(names));
-  };
-  add("differing ", report.mismatched);
-  add("missing in the file ", report.missing);
-  add("in the file only ", report.unexpected);
-  return text;
-}
-
-bool IsTorchs(const std::vector<std::string>& names) {
-  const std::string end = ".weight";
-  for (const std::string& name : names) {
-    if (name.size() > end.size() &&
-        name.compare(name.size() - end.size(), end.size(), end) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
-Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
-                   const WeightsReport& report) {
-  const bool others = options.by_name || options.skip_mismatch;
-  WeightsReport bad;
-  if (!options.skip_mismatch) bad.mismatched = report.mismatched;
-  if (!others) bad.unexpected = report.unexpected;
-  // A layer of which only a part is there is one that differs.
-  if (!others || (!options.skip_mismatch && !report.skipped.empty())) {
-    bad.missing = report.missing;
-  }
-  const std::string text = Differences(bad);
-  if (text.empty()) return Status();
-  const char* advice =
-      "by_name (--by-name) takes the layers that both have, skip_mismatch "
-      "(--skip-mismatch) passes over those that differ";
-  if (options.layout == WeightsLayout::kTorch) {
-    advice =
-        "Give the layers the modules' names; or save with numpy.savez, which "
-        "keeps their order";
-  } else if (IsTorchs(report.unexpected)) {
-    advice =
-        "These are PyTorch's names: ask for its layout (--init-layout torch, "
-        "WeightsLayout::kTorch)";
-  }
-  return InvalidArgument("%s: the weights are not this model's: %s. %s",
-                         path.c_str(), text.c_str(), advice);
-}
-
-// The elements as float32.
-Status ReadFloats(const WeightsFile& file, const StoredTensor& tensor,
-                  std::vector<float>* floats) {
-  const size_t count = static_cast<size_t>(tensor.shape.elements());
-  floats->resize(count);
-  const DType dtype = DTypeOf(tensor.storage);
-  if (dtype == DType::kFloat32) return file.Read(tensor, floats->data());
-  std::vector<unsigned char> elements(count * SizeOf(dtype));
-  RINGLET_RETURN_IF_ERROR(file.Read(tensor, elements.data()));
-  bool fit = true;
-  WithType(dtype, [&](auto* type) {
-    std::remove_const_t<std::remove_pointer_t<decltype(type)>> value;
-    for (size_t i = 0; i < count; ++i) {
-      std::memcpy(&value, elements.data() + i * sizeof(value), sizeof(value));
-      const double wide = static_cast<double>(value);
-      const bool fits = !std::isfinite(wide) || std::fabs(wide) <= FLT_MAX;
-      fit = fit && fits;
-      (*floats)[i] = fits ? static_cast<float>(value) : 0;
-    }
-  });
-  if (fit) return Status();
-  return InvalidArgument("%s: '%s': holds a number beyond float32",
-                         file.path().c_str(), Printable(tensor.name).c_str());
-}
-
-// Whether all that is not float32 can be made so, before anything is.
-Status CheckFloats(const WeightsFile& file, const std::vector<Match>& matches) {
-  std::vector<float> floats;
-  for (const Match& match : matches) {
-    const StoredTensor& tensor = *match.stored.tensor;
-    if (DTypeOf(tensor.storage) == DType::kFloat32) continue;
-    RINGLET_RETURN_IF_ERROR(ReadFloats(file, tensor, &floats));
-  }
-  return Status();
-}
-
-Status ReadWeights(const WeightsFile& file, const std::vector<Match>& matches,
-                   float* weights, WeightsReport* report) {
-  std::vector<float> stored;
-  for (const Match& match : matches) {
-    float* weight = weights + match.variable->offset;
-    RINGLET_RETURN_IF_ERROR(
-        ReadFloats(file, *match.stored.tensor, &stored)
-            .Annotate("the weights in memory are now partly overwritten and "
-                      "must not be used"));
-    FromTorch(match.stored, stored.data(), weight);
-    report->loaded.push_back(match.variable->path);
-  }
-  return Status();
-}
-
-void Warn(const LoadWeightsOptions& options, const std::string& message) {
-  if (options.warn) {
-    options.warn(message);
-  } else {
-    Notice("warning: %s", message.c_str());
-  }
-}
-
 }  // namespace
+
+Status CheckCompiled(const Model* model) {
+  RINGLET_RETURN_IF_ERROR(model->status());
+  if (model->compiled()) return Status();
+  return InvalidArgument("model '%s' has no weights yet: call Compile first",
+                         model->name().c_str());
+}
 
 Status CheckSaveModel(const Model& model, bool include_optimizer) {
   for (int node = 0; node < model.num_nodes(); ++node) {
@@ -428,40 +188,6 @@ Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
           ? RestoreUncompiled(path, files, made.get())
           : RestoreCompiled(path, metadata, options, files, made.get()));
   *model = std::move(made);
-  return Status();
-}
-
-Status SaveWeights(Model* model, const std::string& path,
-                   const SaveOptions& options) {
-  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
-  return SaveCheckpoint(path, {model->weights_state()}, {}, options);
-}
-
-Status LoadWeights(Model* model, const std::string& path,
-                   const LoadWeightsOptions& options, WeightsReport* report) {
-  WeightsReport own;
-  if (report == nullptr) report = &own;
-  *report = WeightsReport();
-  RINGLET_RETURN_IF_ERROR(CheckCompiled(model).Annotate("%s", path.c_str()));
-  WeightsFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
-  std::vector<Match> matches;
-  RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
-  const std::vector<Match> fitting = Compare(file, matches, report);
-  RINGLET_RETURN_IF_ERROR(CheckReport(path, options, *report));
-  if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
-  RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
-  RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
-  report->verified = file.verifiable();
-  if (!report->verified) {
-    Warn(options, path +
-                      ": a file without checksums; its weights are not "
-                      "verified");
-  }
-  const std::string passed_over = Differences(*report);
-  if (!passed_over.empty()) {
-    Warn(options, path + ": passed over: " + passed_over);
-  }
   return Status();
 }
 

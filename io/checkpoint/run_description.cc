@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../../core/model/model.h"
-#include "../keras/json.h"
 
 namespace ringlet {
 namespace {

@@ -19,35 +19,12 @@
 #include "../../core/base/saveable.h"
 #include "../../core/base/shape.h"
 #include "../../core/base/status.h"
+#include "../data/storage.h"
 #include "../files/file_system.h"
 
 namespace ringlet {
 
 using Metadata = std::map<std::string, std::string>;
-
-// How elements stand in a file. kF16 and kBF16 are float32 in memory.
-enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
-
-const char* NameOf(Storage storage);  // "F32"
-size_t SizeOf(Storage storage);
-Storage StorageOf(DType dtype);  // the exact one
-DType DTypeOf(Storage storage);  // in memory
-
-// Between memory and a file, on a host of either byte order. `bytes` is of
-// count * SizeOf(storage) bytes.
-void EncodeElements(Storage storage, const void* elements, size_t count,
-                    unsigned char* bytes);
-void DecodeElements(Storage storage, const unsigned char* bytes, size_t count,
-                    void* elements);
-
-struct StoredTensor {
-  std::string name;
-  Storage storage = Storage::kF32;
-  Shape shape;
-  int64_t offset = 0;  // in the file
-  int64_t bytes = 0;
-  uint32_t crc = 0;  // CRC32C as the footer has it; 0 in a plain file
-};
 
 struct SafetensorsLimits {
   static constexpr int64_t kHeaderBytes = 1 << 20;

@@ -1,6 +1,7 @@
 #include "save_when_trained.h"
 
 #include "../../core/base/collective.h"
+#include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/model/model.h"
 #include "model_file.h"
@@ -14,12 +15,9 @@ constexpr char kExtension[] = ".safetensors";
 
 // Before the extension, where it has ours.
 std::string WithSuffix(const std::string& path, const std::string& suffix) {
-  const std::string extension = kExtension;
-  const size_t at = path.size() - extension.size();
-  if (path.size() <= extension.size() || path.substr(at) != extension) {
-    return path + suffix;
-  }
-  return path.substr(0, at) + suffix + extension;
+  const std::string stem = WithoutSuffix(path, kExtension);
+  if (stem.empty() || stem == path) return path + suffix;
+  return stem + suffix + kExtension;
 }
 
 bool IsThere(FileSystem* files, const std::string& path) {

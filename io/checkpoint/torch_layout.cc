@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {

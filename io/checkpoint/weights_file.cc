@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <limits>
+#include <new>
 
+#include "../../core/base/text.h"
 #include "../files/file_kind.h"
 
 namespace ringlet {
@@ -37,8 +40,8 @@ Status FindFormat(FileSystem* files, const std::string& path,
   };
   *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
                 ? WeightsFile::Format::kNpz
-            : begins("\x93NUMPY", 6) ? WeightsFile::Format::kNpy
-                                     : WeightsFile::Format::kSafetensors;
+            : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
+                                   : WeightsFile::Format::kSafetensors;
   return Status();
 }
 
@@ -122,6 +125,21 @@ Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
   if (format_ == Format::kNpy) return ReadNpy(elements);
   return is_npz() ? npz_.Read(tensor, elements)
                   : safetensors_.Read(tensor, elements);
+}
+
+Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
+  const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
+                         SizeOf(DTypeOf(tensor.storage));
+  if (bytes < std::numeric_limits<size_t>::max()) {
+    elements->reset(
+        new (std::nothrow) unsigned char[static_cast<size_t>(bytes) + 1]);
+  }
+  if (*elements == nullptr) {
+    return ResourceExhausted(
+        "%s: no memory for the %" PRIu64 " bytes of tensor '%s'", path_.c_str(),
+        bytes, Printable(tensor.name).c_str());
+  }
+  return Read(tensor, elements->get());
 }
 
 }  // namespace ringlet

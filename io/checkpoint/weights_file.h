@@ -39,6 +39,9 @@ class WeightsFile {
   // As the readers have them.
   Status Verify() const;
   Status Read(const StoredTensor& tensor, void* elements) const;
+  // Into memory of its own; kResourceExhausted where there is not as much.
+  using Elements = std::unique_ptr<unsigned char[]>;
+  Status Read(const StoredTensor& tensor, Elements* elements) const;
 
  private:
   Status OpenNpy(FileSystem* files);

@@ -2,8 +2,9 @@
 
 #include <cstdio>
 
+#include "../../core/base/json.h"
 #include "../../core/base/message.h"
-#include "../keras/json.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 

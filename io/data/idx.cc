@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <cstring>
 
+#include "../../core/base/byte_order.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
 #include "array_source.h"
@@ -57,7 +58,8 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
   for (int i = 0; i < magic[3]; ++i) {
     unsigned char b[4];
     RINGLET_RETURN_IF_ERROR(file->Read(b, 4, "the IDX dimensions"));
-    const int64_t dim = int64_t{b[0]} << 24 | b[1] << 16 | b[2] << 8 | b[3];
+    ReverseElements(b, 4, 1);  // big-endian
+    const int64_t dim = LoadLittle<uint32_t>(b);
     if (dim == 0) {
       return Corruption("%s: offset %" PRId64
                         ": dimension %d is 0; the file "
@@ -79,14 +81,7 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
 
 // Big-endian to native, in place.
 void ToNative(DType dtype, std::vector<unsigned char>* data) {
-  const size_t size = SizeOf(dtype);
-  const uint16_t probe = 1;
-  unsigned char first;
-  std::memcpy(&first, &probe, 1);
-  if (size == 1 || first == 0) return;
-  for (size_t i = 0; i + size <= data->size(); i += size) {
-    std::reverse(data->begin() + i, data->begin() + i + size);
-  }
+  SwapToBig(data->data(), SizeOf(dtype), data->size() / SizeOf(dtype));
 }
 
 // Images are read when they are asked for; labels are in memory.

@@ -18,12 +18,6 @@
 namespace ringlet {
 namespace {
 
-void ReverseElements(size_t size, std::vector<unsigned char>* data) {
-  for (size_t i = 0; i + size <= data->size(); i += size) {
-    std::reverse(data->begin() + i, data->begin() + i + size);
-  }
-}
-
 Status ReadHeader(InputFile* file, NpyLayout* layout) {
   const std::string& path = file->path();
   unsigned char start[8];
@@ -126,9 +120,10 @@ std::string NpyHeader(DType dtype, const Shape& shape) {
   // 64.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
-  const size_t n = header.size();
-  return std::string("\x93NUMPY") + std::string("\1\0", 2) +
-         static_cast<char>(n & 255) + static_cast<char>(n >> 8) + header;
+  std::string bytes = kNpyMagic;
+  AppendLittle(uint16_t{1}, &bytes);  // the version, 1.0
+  AppendLittle(static_cast<uint16_t>(header.size()), &bytes);
+  return bytes + header;
 }
 
 Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
@@ -138,7 +133,8 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
       static_cast<const unsigned char*>(data),
       static_cast<const unsigned char*>(data) +
           SizeOf(dtype) * static_cast<size_t>(shape.elements()));
-  if (kBigEndian) ReverseElements(SizeOf(dtype), &bytes);
+  SwapToLittle(bytes.data(), SizeOf(dtype),
+               static_cast<size_t>(shape.elements()));
   FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return OsError(errno, "%s", path.c_str());
   const bool written =

@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
-#include "../keras/json.h"
+#include "../../core/base/float16.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
+#include "../files/file_kind.h"
 #include "class_names.h"
-#include "float16.h"
 
 namespace ringlet {
 namespace {
@@ -222,7 +224,7 @@ bool NpyLayout::native() const {
 // Checks the first 8 bytes. The length of the header takes *length_bytes more.
 Status CheckNpyStart(const std::string& where, const unsigned char* start,
                      size_t* length_bytes) {
-  if (std::memcmp(start, "\x93NUMPY", 6) != 0) {
+  if (std::memcmp(start, kNpyMagic, sizeof(kNpyMagic) - 1) != 0) {
     return Corruption("%s: offset 0: not the magic number of an NPY file",
                       where.c_str());
   }
@@ -236,10 +238,8 @@ Status CheckNpyStart(const std::string& where, const unsigned char* start,
 
 Status NpyHeaderLength(const std::string& where, const unsigned char* bytes,
                        size_t length_bytes, size_t* length) {
-  *length = 0;
-  for (size_t i = 0; i < length_bytes; ++i) {
-    *length |= static_cast<size_t>(bytes[i]) << (8 * i);
-  }
+  *length = length_bytes == 2 ? LoadLittle<uint16_t>(bytes)
+                              : LoadLittle<uint32_t>(bytes);
   if (*length <= kMostHeader) return Status();
   return Corruption(
       "%s: offset 8: a header of %zu bytes is more than an "

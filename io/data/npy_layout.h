@@ -15,7 +15,7 @@
 
 #include "../../core/base/shape.h"
 #include "../../core/base/status.h"
-#include "../checkpoint/safetensors.h"
+#include "storage.h"
 
 namespace ringlet {
 

@@ -4,9 +4,10 @@
 #include <cinttypes>
 #include <cstring>
 
-#include "../checkpoint/safetensors.h"
+#include "../../core/base/byte_order.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../files/input_file.h"
-#include "../keras/json.h"
 #include "npy.h"
 
 namespace ringlet {
@@ -17,36 +18,27 @@ constexpr int64_t kMostArrays = 0xffff;
 constexpr uint64_t kVersion = 20;
 constexpr uint64_t kDate = 0x21;  // 1980-01-01: of equal arrays equal files
 
-// `bytes` bytes of `value`, the lowest first.
-void Append(std::string* text, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) {
-    *text += static_cast<char>(value >> (8 * i) & 255);
-  }
+void Put16(uint64_t value, std::string* out) {
+  AppendLittle(static_cast<uint16_t>(value), out);
+}
+void Put32(uint64_t value, std::string* out) {
+  AppendLittle(static_cast<uint32_t>(value), out);
 }
 
 // What the header before a file and its entry in the directory share.
 std::string FileFields(uint32_t crc, size_t size, const std::string& name) {
   std::string fields;
-  Append(&fields, kVersion, 2);
-  Append(&fields, 0, 2);  // flags
-  Append(&fields, 0, 2);  // stored
-  Append(&fields, 0, 2);  // time
-  Append(&fields, kDate, 2);
-  Append(&fields, crc, 4);
-  Append(&fields, size, 4);  // compressed
-  Append(&fields, size, 4);
-  Append(&fields, name.size(), 2);
-  Append(&fields, 0, 2);  // extra field
+  Put16(kVersion, &fields);
+  Put16(0, &fields);  // flags
+  Put16(0, &fields);  // stored
+  Put16(0, &fields);  // time
+  Put16(kDate, &fields);
+  Put32(crc, &fields);
+  Put32(size, &fields);  // compressed
+  Put32(size, &fields);
+  Put16(name.size(), &fields);
+  Put16(0, &fields);  // extra field
   return fields;
-}
-
-// The other way round.
-int64_t Number(const unsigned char* bytes, int count) {
-  int64_t value = 0;
-  for (int i = 0; i < count; ++i) {
-    value |= static_cast<int64_t>(bytes[i]) << (8 * i);
-  }
-  return value;
 }
 
 constexpr int64_t kEndBytes = 22;        // the record at the file's end
@@ -65,20 +57,21 @@ Status NpzReader::FindDirectory(int64_t file_bytes, int64_t* begin,
       file_->Read(file_bytes - tail_bytes, tail.data(), tail.size()));
   for (int64_t at = tail_bytes - kEndBytes; at >= 0; --at) {
     const unsigned char* end = tail.data() + at;
-    if (Number(end, 4) != 0x06054b50 ||
-        Number(end + 20, 2) != tail_bytes - at - kEndBytes) {
+    if (LoadLittle<uint32_t>(end) != 0x06054b50 ||
+        LoadLittle<uint16_t>(end + 20) != tail_bytes - at - kEndBytes) {
       continue;
     }
-    *count = Number(end + 10, 2);
-    *bytes = Number(end + 12, 4);
-    *begin = Number(end + 16, 4);
+    *count = LoadLittle<uint16_t>(end + 10);
+    *bytes = LoadLittle<uint32_t>(end + 12);
+    *begin = LoadLittle<uint32_t>(end + 16);
     if (*count == kMostArrays || *bytes == kMostBytes || *begin == kMostBytes) {
       return Error(
           Code::kUnimplemented,
           "%s: is a Zip64 archive; save safetensors, or less than 4 GiB",
           path_.c_str());
     }
-    if (Number(end + 4, 2) == 0 && Number(end + 8, 2) == *count &&
+    if (LoadLittle<uint16_t>(end + 4) == 0 &&
+        LoadLittle<uint16_t>(end + 8) == *count &&
         *begin + *bytes <= file_bytes - tail_bytes + at) {
       return Status();
     }
@@ -131,11 +124,12 @@ Status NpzReader::FindData(const std::string& where,
                       where.c_str(), at);
   }
   RINGLET_RETURN_IF_ERROR(file_->Read(at, local, sizeof(local)));
-  const size_t name_bytes = static_cast<size_t>(Number(local + 26, 2));
+  const size_t name_bytes =
+      static_cast<size_t>(LoadLittle<uint16_t>(local + 26));
   tensor->offset = at + kLocalBytes + static_cast<int64_t>(name_bytes) +
-                   Number(local + 28, 2);
-  if (Number(local, 4) != 0x04034b50 || name_bytes != file_name.size() ||
-      tensor->offset > end - tensor->bytes) {
+                   LoadLittle<uint16_t>(local + 28);
+  if (LoadLittle<uint32_t>(local) != 0x04034b50 ||
+      name_bytes != file_name.size() || tensor->offset > end - tensor->bytes) {
     return Corruption("%s: offset %" PRId64 ": is not where its data are",
                       where.c_str(), at);
   }
@@ -181,19 +175,19 @@ Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
   int64_t stored = 0;  // entries that share their data could be endless
   for (int64_t i = 0, at = 0; i < count; ++i) {
     const unsigned char* fields = directory.data() + at;
-    if (at > bytes - kDirectoryBytes || Number(fields, 4) != 0x02014b50 ||
-        at + kDirectoryBytes + Number(fields + 28, 2) > bytes) {
+    if (at > bytes - kDirectoryBytes ||
+        LoadLittle<uint32_t>(fields) != 0x02014b50 ||
+        at + kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) > bytes) {
       return Corruption("%s: offset %" PRId64 ": no entry of a zip directory",
                         path_.c_str(), begin + at);
     }
     const std::string file_name(
         reinterpret_cast<const char*>(fields) + kDirectoryBytes,
-        static_cast<size_t>(Number(fields + 28, 2)));
-    at += kDirectoryBytes + Number(fields + 28, 2) + Number(fields + 30, 2) +
-          Number(fields + 32, 2);
+        static_cast<size_t>(LoadLittle<uint16_t>(fields + 28)));
+    at += kDirectoryBytes + LoadLittle<uint16_t>(fields + 28) +
+          LoadLittle<uint16_t>(fields + 30) + LoadLittle<uint16_t>(fields + 32);
     const std::string where = path_ + ": '" + Printable(file_name) + "'";
-    if (file_name.size() < 4 ||
-        file_name.compare(file_name.size() - 4, 4, ".npy") != 0) {
+    if (!EndsWith(file_name, ".npy")) {
       return InvalidArgument(
           "%s: is not an .npy file, so this is no npz archive; of PyTorch's "
           "own files save the state_dict with numpy.savez or as safetensors",
@@ -202,18 +196,18 @@ Status NpzReader::ReadDirectory(const std::vector<unsigned char>& directory,
     StoredTensor tensor;
     Entry entry;
     tensor.name = file_name.substr(0, file_name.size() - 4);
-    tensor.crc = static_cast<uint32_t>(Number(fields + 16, 4));
-    tensor.bytes = Number(fields + 20, 4);
-    tensor.offset = Number(fields + 42, 4);
-    entry.size = Number(fields + 24, 4);
-    const int method = static_cast<int>(Number(fields + 10, 2));
+    tensor.crc = LoadLittle<uint32_t>(fields + 16);
+    tensor.bytes = LoadLittle<uint32_t>(fields + 20);
+    tensor.offset = LoadLittle<uint32_t>(fields + 42);
+    entry.size = LoadLittle<uint32_t>(fields + 24);
+    const int method = LoadLittle<uint16_t>(fields + 10);
     entry.deflated = method == 8;
     stored += tensor.bytes;
     if (stored > begin) {
       return Corruption("%s: more data than the file has", where.c_str());
     }
     RINGLET_RETURN_IF_ERROR(CheckEntry(
-        where, tensor, entry, static_cast<int>(Number(fields + 8, 2)), method));
+        where, tensor, entry, LoadLittle<uint16_t>(fields + 8), method));
     RINGLET_RETURN_IF_ERROR(FindData(where, file_name, begin, &tensor));
     RINGLET_RETURN_IF_ERROR(ReadNpyHeader(where, &tensor, &entry));
     if (!by_name_.emplace(tensor.name, tensors_.size()).second) {
@@ -303,12 +297,7 @@ Status NpzReader::Read(const StoredTensor& tensor, void* elements) const {
 }
 
 Status NpzWriter::Write(const std::string& bytes) {
-  for (size_t done = 0; done < bytes.size();) {
-    size_t written = 0;
-    RINGLET_RETURN_IF_ERROR(file_.file()->WriteSome(
-        bytes.data() + done, bytes.size() - done, &written));
-    done += written;
-  }
+  RINGLET_RETURN_IF_ERROR(file_.file()->Write(bytes.data(), bytes.size()));
   offset_ += static_cast<int64_t>(bytes.size());
   return Status();
 }
@@ -342,32 +331,32 @@ Status NpzWriter::Add(const std::string& name, DType dtype, const Shape& shape,
   const std::string fields = FileFields(crc, content.size(), file_name);
 
   std::string* entry = &directory_;
-  Append(entry, 0x02014b50, 4);
-  Append(entry, kVersion, 2);  // made by
+  Put32(0x02014b50, entry);
+  Put16(kVersion, entry);  // made by
   *entry += fields;
-  Append(entry, 0, 2);  // comment
-  Append(entry, 0, 2);  // disk
-  Append(entry, 0, 2);  // internal attributes
-  Append(entry, 0, 4);  // external attributes
-  Append(entry, static_cast<uint64_t>(offset_), 4);
+  Put16(0, entry);  // comment
+  Put16(0, entry);  // disk
+  Put16(0, entry);  // internal attributes
+  Put32(0, entry);  // external attributes
+  Put32(static_cast<uint64_t>(offset_), entry);
   *entry += file_name;
   ++count_;
 
   std::string start;
-  Append(&start, 0x04034b50, 4);
+  Put32(0x04034b50, &start);
   RINGLET_RETURN_IF_ERROR(Write(start + fields + file_name));
   return Write(content);
 }
 
 Status NpzWriter::Finish() {
   std::string end;
-  Append(&end, 0x06054b50, 4);
-  Append(&end, 0, 4);  // disks
-  Append(&end, static_cast<uint64_t>(count_), 2);
-  Append(&end, static_cast<uint64_t>(count_), 2);
-  Append(&end, directory_.size(), 4);
-  Append(&end, static_cast<uint64_t>(offset_), 4);
-  Append(&end, 0, 2);  // comment
+  Put32(0x06054b50, &end);
+  Put32(0, &end);  // disks
+  Put16(static_cast<uint64_t>(count_), &end);
+  Put16(static_cast<uint64_t>(count_), &end);
+  Put32(directory_.size(), &end);
+  Put32(static_cast<uint64_t>(offset_), &end);
+  Put16(0, &end);  // comment
   RINGLET_RETURN_IF_ERROR(Write(directory_ + end));
   return file_.Commit();
 }

@@ -15,9 +15,9 @@
 
 #include "../../core/base/shape.h"
 #include "../../core/base/status.h"
-#include "../checkpoint/safetensors.h"
 #include "../files/file_system.h"
 #include "npy_layout.h"
+#include "storage.h"
 
 namespace ringlet {
 

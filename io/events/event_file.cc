@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
+#include "../../core/base/float16.h"
 
 namespace ringlet {
 namespace {
@@ -18,13 +20,6 @@ namespace {
 // --- protobuf's encoding ----------------------------------------------------
 
 constexpr int kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
-
-template <typename T>
-void PutLittleEndian(std::string* out, T value) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out->push_back(static_cast<char>(value >> (8 * i) & 0xFF));
-  }
-}
 
 void PutVarint(std::string* out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) {
@@ -48,14 +43,12 @@ uint64_t BitsOf(double value) {
 void PutDouble(std::string* out, int field, double value) {
   if (BitsOf(value) == 0) return;
   PutKey(out, field, kFixed64);
-  PutLittleEndian(out, BitsOf(value));
+  AppendLittle(BitsOf(value), out);
 }
 
 void PutFloat(std::string* out, int field, float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
   PutKey(out, field, kFixed32);
-  PutLittleEndian(out, bits);
+  AppendLittle(BitsOfFloat(value), out);
 }
 
 void PutInt64(std::string* out, int field, int64_t value) {
@@ -74,7 +67,7 @@ void PutDoubles(std::string* out, int field, const double* values, int count) {
   if (count == 0) return;
   PutKey(out, field, kBytes);
   PutVarint(out, sizeof(double) * static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) PutLittleEndian(out, BitsOf(values[i]));
+  for (int i = 0; i < count; ++i) AppendLittle(BitsOf(values[i]), out);
 }
 
 // Event
@@ -221,10 +214,10 @@ Status EventFile::AddRecord() {
   }
   std::string& out = pending_;
   const size_t start = out.size();
-  PutLittleEndian(&out, uint64_t{event_.size()});
-  PutLittleEndian(&out, MaskCrc32c(Crc32c(out.data() + start, 8)));
+  AppendLittle(uint64_t{event_.size()}, &out);
+  AppendLittle(MaskCrc32c(Crc32c(out.data() + start, 8)), &out);
   out.append(event_);
-  PutLittleEndian(&out, MaskCrc32c(Crc32c(event_.data(), event_.size())));
+  AppendLittle(MaskCrc32c(Crc32c(event_.data(), event_.size())), &out);
   return Status();
 }
 

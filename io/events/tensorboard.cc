@@ -5,15 +5,12 @@
 #include <cstdio>
 
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 #include "../../core/model/model.h"
 #include "event_file.h"
 
 namespace ringlet {
 namespace {
-
-bool StartsWith(const std::string& text, const char* prefix) {
-  return text.rfind(prefix, 0) == 0;
-}
 
 bool IsFullDisk(const Status& status) {
   const int error = status.os_error();

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "../../core/base/crc32c.h"
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../keras/keras_json.h"
 #include "input_file.h"
 
@@ -155,7 +156,7 @@ Format FormatOf(const std::string& head) {
     size_t count, at;
     Format format;
   } kMagic[] = {
-      {"\x93NUMPY", 6, 0, Format::kNpy},
+      {kNpyMagic, 6, 0, Format::kNpy},
       {"\x89HDF\r\n\x1a\n", 8, 0, Format::kHdf5},
       {"PK\3\4", 4, 0, Format::kZip},
       {"PK\5\6", 4, 0, Format::kZip},

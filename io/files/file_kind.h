@@ -14,6 +14,9 @@
 
 namespace ringlet {
 
+// The first bytes of an NPY file.
+constexpr char kNpyMagic[] = "\x93NUMPY";
+
 struct FileKind {
   enum class Format : uint8_t {
     kUnknown,

@@ -7,16 +7,13 @@
 #include <cinttypes>
 #include <climits>
 
+#include "../../core/base/text.h"
+
 namespace ringlet {
 
 namespace {
 
 constexpr char kTemporarySuffix[] = ".tmp";
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 // "<name>.<process>-<count>.tmp": no two writers share one.
 std::string TemporaryName(const std::string& path) {

@@ -41,7 +41,11 @@ class File {
   // Until what was written is on the disk. After an error nothing is known
   // about it, and to ask again proves nothing: write a new file.
   virtual Status Sync() = 0;
+  // An error of a pipe or a terminal, which has none.
   virtual Status Size(int64_t* bytes) = 0;
+  // The file's first `bytes` stay, and what is written next follows them. Of
+  // what OpenLog opened.
+  virtual Status Truncate(int64_t bytes) = 0;
   // Reports what the destructor could not; no other call may follow.
   virtual Status Close() = 0;
   virtual const std::string& path() const = 0;
@@ -63,6 +67,12 @@ class FileSystem {
                         std::unique_ptr<File>* file) = 0;
   // To read. kNotFound where it is not there.
   virtual Status Open(const std::string& path, std::unique_ptr<File>* file) = 0;
+  // To write at the end and to read: made where it is not there, and emptied
+  // where not `append`. kInvalidArgument for a link to a file: what it leads to
+  // may not be a log. A link to a terminal or a pipe, as /dev/stdout is,
+  // passes.
+  virtual Status OpenLog(const std::string& path, bool append,
+                         std::unique_ptr<File>* file) = 0;
   // Takes the place of a file `to` that is there.
   virtual Status Rename(const std::string& from, const std::string& to) = 0;
   // As Rename, but kAlreadyExists where `to` is there. This one looks before it

@@ -3,7 +3,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "../keras/json.h"
+#include "../../core/base/json.h"
+#include "../../core/base/text.h"
 #include "../keras/keras_json.h"
 
 namespace ringlet {

@@ -10,6 +10,7 @@
 #include <cinttypes>
 #include <cstdlib>
 
+#include "../../core/base/byte_order.h"
 #include "file_system.h"
 
 namespace ringlet {
@@ -25,7 +26,7 @@ uint32_t LastLength(const std::string& path, int64_t file_bytes) {
   const ssize_t n = pread(file, b, 4, static_cast<off_t>(file_bytes - 4));
   close(file);
   if (n != 4) return 0;
-  return b[0] | b[1] << 8 | b[2] << 16 | uint32_t{b[3]} << 24;
+  return LoadLittle<uint32_t>(b);
 }
 
 }  // namespace

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
+#include "../../core/base/same_file.h"
 #include "file_system.h"
 
 namespace ringlet {
@@ -37,8 +40,11 @@ class Descriptor {
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&& other) {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   int get() const { return fd_; }
   int Release() {
     const int fd = fd_;
@@ -93,8 +99,15 @@ class PosixFile final : public File {
   Status Size(int64_t* bytes) override {
     struct stat info;
     if (fstat(fd_.get(), &info) != 0) return Failed(errno, "asking its size");
+    if (!S_ISREG(info.st_mode)) return Failed(ESPIPE, "asking its size");
     *bytes = static_cast<int64_t>(info.st_size);
     return Status();
+  }
+
+  Status Truncate(int64_t bytes) override {
+    if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0) return Status();
+    return OsError(errno, "%s: going back to offset %" PRId64, path_.c_str(),
+                   bytes);
   }
 
   Status Close() override {
@@ -145,10 +158,10 @@ Status HeldByAnother(const std::string& folder, long holder) {
 
 // True where `path` still names the file that is open: who removed a folder
 // took the lock's file with it.
-bool SameFile(int fd, const std::string& path) {
+bool IsStillAt(int fd, const std::string& path) {
   struct stat opened, named;
   return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+         SameFile(opened, named);
 }
 
 class PosixFileSystem final : public FileSystem {
@@ -167,6 +180,26 @@ class PosixFileSystem final : public FileSystem {
       file->reset();
       return InvalidArgument("%s: not a regular file", path.c_str());
     }
+    return Status();
+  }
+
+  Status OpenLog(const std::string& path, bool append,
+                 std::unique_ptr<File>* file) override {
+    const int flags = O_RDWR | O_CREAT | O_APPEND | (append ? 0 : O_TRUNC);
+    Descriptor fd(OpenDescriptor(path, flags | O_NOFOLLOW));
+    const bool is_link = fd.get() < 0 && errno == ELOOP;
+    if (is_link) fd = Descriptor(OpenDescriptor(path, O_RDWR | O_APPEND));
+    struct stat about;
+    if (is_link && fd.get() >= 0 &&
+        (fstat(fd.get(), &about) != 0 || S_ISREG(about.st_mode))) {
+      return InvalidArgument(
+          "%s: is a symbolic link, through which nothing is written; remove "
+          "it, or name the file that it leads to",
+          path.c_str());
+    }
+    if (fd.get() < 0)
+      return OsError(errno, "%s: cannot be written", path.c_str());
+    *file = std::make_unique<PosixFile>(path, fd.Release());
     return Status();
   }
 
@@ -263,7 +296,7 @@ class PosixFileSystem final : public FileSystem {
         return HeldByAnother(path, HolderOf(fd.get()));
       }
       if (!locked) return OsError(errno, "%s: locking", name.c_str());
-      if (!SameFile(fd.get(), name)) continue;
+      if (!IsStillAt(fd.get(), name)) continue;
       WriteHolder(fd.get());
       *lock = std::make_unique<PosixLock>(fd.Release());
       return Status();
@@ -282,7 +315,7 @@ class PosixFileSystem final : public FileSystem {
       if (errno != EWOULDBLOCK) return Status();
       return Error(Code::kAlreadyExists, "%s: in use", path.c_str());
     }
-    if (!SameFile(fd.get(), path)) {
+    if (!IsStillAt(fd.get(), path)) {
       return OsError(ENOENT, "%s: locking", path.c_str());
     }
     *lock = std::make_unique<PosixLock>(fd.Release());

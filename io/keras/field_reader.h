@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/json.h"
 #include "../../core/base/status.h"
 #include "field_log.h"
-#include "json.h"
 #include "name_table.h"
 
 namespace ringlet {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "../../core/base/text.h"
+
 namespace ringlet {
 namespace {
 

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/json.h"
 #include "../../core/model/losses.h"
 #include "../../core/model/metrics.h"
 #include "../../core/model/model.h"
 #include "../../core/model/optimizers.h"
 #include "field_reader.h"
-#include "json.h"
 #include "name_table.h"
 
 namespace ringlet {

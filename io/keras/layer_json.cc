@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "../../core/base/text.h"
 #include "initializer_json.h"
 #include "regularizer_json.h"
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "../../core/base/text.h"
 #include "resolvers.h"
 #include "variables.h"
 
@@ -23,8 +24,7 @@ class ProcessEnvironment final : public Environment {
 };
 
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" ||
-         host.compare(0, 4, "127.") == 0;
+  return host == "localhost" || host == "::1" || StartsWith(host, "127.");
 }
 
 Status ResolveTorchrun(const Environment& environment, ClusterConfig* config) {

@@ -1,7 +1,7 @@
 #include <cstdio>
 
+#include "../../core/base/json.h"
 #include "../../core/base/message.h"
-#include "json.h"
 #include "resolvers.h"
 
 namespace ringlet {
@@ -9,7 +9,6 @@ namespace ringlet {
 namespace {
 
 constexpr size_t kMaxBytes = 1 << 20;
-constexpr int kMaxDepth = 16;
 
 // What "cluster" holds.
 struct Jobs {
@@ -35,26 +34,20 @@ Status CheckTaskType(const std::string& type) {
       Quoted(type).c_str());
 }
 
-Status CheckNoDuplicates(Json object) {
-  const char* key = object.DuplicateKey();
-  if (key == nullptr) return Status();
-  return InvalidArgument("%s is there twice: keep one", Quoted(key).c_str());
-}
-
-Status ReadAddress(Json item, Address* address) {
+Status ReadAddress(const Json& item, Address* address) {
   if (!item.is_string()) {
     return InvalidArgument("is %s, must be a string \"host:port\"",
                            item.type_name());
   }
-  return ParseAddress(item.string(), address);
+  return ParseAddress(item.text(), address);
 }
 
 Status TooMany() {
   return InvalidArgument("more than %d tasks", kMaxWorldSize);
 }
 
-Status ReadList(Json list, std::vector<Address>* addresses) {
-  for (Json item = list.first(); item.exists(); item = item.next()) {
+Status ReadList(const Json& list, std::vector<Address>* addresses) {
+  for (Json item = list.first(); item; item = item.next()) {
     if (addresses->size() == kMaxWorldSize) return TooMany();
     addresses->emplace_back();
     RINGLET_RETURN_IF_ERROR(ReadAddress(item, &addresses->back())
@@ -64,10 +57,9 @@ Status ReadList(Json list, std::vector<Address>* addresses) {
 }
 
 // {"0": "a:1", "1": "b:1"}, in any order.
-Status ReadSparse(Json object, std::vector<Address>* addresses) {
-  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(object));
+Status ReadSparse(const Json& object, std::vector<Address>* addresses) {
   int last = -1;
-  for (Json item = object.first(); item.exists(); item = item.next()) {
+  for (Json item = object.first(); item; item = item.next()) {
     const int index = ParseDigits(item.key(), kMaxWorldSize - 1);
     if (index < 0) {
       return InvalidArgument("key %s is not an index from 0 to %d",
@@ -94,9 +86,8 @@ Status ReadSparse(Json object, std::vector<Address>* addresses) {
   return Status();
 }
 
-Status ReadJobs(Json cluster, Jobs* jobs) {
-  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(cluster));
-  for (Json job = cluster.first(); job.exists(); job = job.next()) {
+Status ReadJobs(const Json& cluster, Jobs* jobs) {
+  for (Json job = cluster.first(); job; job = job.next()) {
     const std::string type = job.key();
     RINGLET_RETURN_IF_ERROR(CheckTaskType(type));
     std::vector<Address>* addresses = jobs->of(type);
@@ -135,40 +126,39 @@ Status ReadJobs(Json cluster, Jobs* jobs) {
 }
 
 // Leaves *type empty and *index -1 where they are not given.
-Status ReadTask(Json task, std::string* type, int* index) {
-  if (!task.exists()) return Status();
+Status ReadTask(const Json& task, std::string* type, int* index) {
+  if (!task) return Status();
   if (!task.is_object()) {
     return InvalidArgument(
         "is %s, must be an object {\"type\": \"worker\", \"index\": 0}",
         task.type_name());
   }
-  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(task));
-  const Json type_json = task.Find("type");
-  if (type_json.exists()) {
+  const Json type_json = task["type"];
+  if (type_json) {
     if (!type_json.is_string()) {
       return InvalidArgument("type is %s, must be a string such as \"worker\"",
                              type_json.type_name());
     }
-    *type = type_json.string();
+    *type = type_json.text();
     RINGLET_RETURN_IF_ERROR(CheckTaskType(*type).Annotate("type"));
   }
-  const Json index_json = task.Find("index");
-  if (!index_json.exists()) return Status();
+  const Json index_json = task["index"];
+  if (!index_json) return Status();
   // Above every possible count, so that any number gets the message of one
   // that is too large.
   constexpr int kMost = 2000000000;
   if (index_json.is_string()) {
-    *index = ParseDigits(index_json.string(), kMost);
+    *index = ParseDigits(index_json.text(), kMost);
   } else {
     int64_t number = -1;
-    if (index_json.Integer(&number) && number >= 0 && number <= kMost) {
+    if (index_json.ToInt64(&number) && number >= 0 && number <= kMost) {
       *index = static_cast<int>(number);
     }
   }
   if (*index >= 0) return Status();
   return InvalidArgument(
       "index is %s, must be a whole number from 0 (or a string of its digits)",
-      index_json.is_string() ? Quoted(index_json.string()).c_str()
+      index_json.is_string() ? Quoted(index_json.text()).c_str()
       : index_json.is_number()
           ? "a number that is negative, broken or too large"
           : index_json.type_name());
@@ -231,9 +221,9 @@ Status Place(const std::string& type, int index, Jobs* jobs,
 
 // TensorFlow ignores what it does not know. A misspelt "cluster" would leave
 // every worker alone, writing the files of the others.
-void WarnWithoutCluster(Json root) {
-  if (root.Find("cluster").exists()) return;
-  for (Json item = root.first(); item.exists(); item = item.next()) {
+void WarnWithoutCluster(const Json& root) {
+  if (root["cluster"]) return;
+  for (Json item = root.first(); item; item = item.next()) {
     const std::string key = item.key();
     if (key == "task" || key == "environment" || key == "rpc_layer" ||
         key == "job") {
@@ -247,22 +237,28 @@ void WarnWithoutCluster(Json root) {
   }
 }
 
-Status Resolve(const std::string& text, ClusterConfig* config) {
+Status ParseText(const std::string& text, Json* root) {
   if (text.empty()) {
     return InvalidArgument(
-        "is set but empty: unset it, or set it to {} for one worker alone");
+        "TF_CONFIG: is set but empty: unset it, or set it to {} for one worker "
+        "alone");
   }
-  JsonDocument document;
-  RINGLET_RETURN_IF_ERROR(document.Parse(text, kMaxBytes, kMaxDepth));
-  const Json root = document.root();
+  if (text.size() > kMaxBytes) {
+    return InvalidArgument("TF_CONFIG: %zu bytes, more than the %zu allowed",
+                           text.size(), kMaxBytes);
+  }
+  const Status parsed = Json::Parse(text, "TF_CONFIG", root);
+  return parsed.ok() ? parsed : InvalidArgument("%s", parsed.message());
+}
+
+Status Resolve(const Json& root, ClusterConfig* config) {
   if (!root.is_object()) {
     return InvalidArgument(
         "is %s, must be an object {\"cluster\": ..., \"task\": ...}",
         root.type_name());
   }
-  RINGLET_RETURN_IF_ERROR(CheckNoDuplicates(root));
-  const Json cluster = root.Find("cluster");
-  if (cluster.exists() && !cluster.is_object()) {
+  const Json cluster = root["cluster"];
+  if (cluster && !cluster.is_object()) {
     return InvalidArgument(
         "cluster: is %s, must be an object {\"worker\": [\"host:port\", "
         "...]}",
@@ -273,16 +269,18 @@ Status Resolve(const std::string& text, ClusterConfig* config) {
   std::string type;
   int index = -1;
   RINGLET_RETURN_IF_ERROR(
-      ReadTask(root.Find("task"), &type, &index).Annotate("task"));
+      ReadTask(root["task"], &type, &index).Annotate("task"));
   WarnWithoutCluster(root);
-  if (!cluster.first().exists()) return Alone(type, index, config);
+  if (!cluster.first()) return Alone(type, index, config);
   return Place(type, index, &jobs, config);
 }
 
 }  // namespace
 
 Status ResolveTfConfig(const std::string& text, ClusterConfig* config) {
-  return Resolve(text, config).Annotate("TF_CONFIG");
+  Json root;
+  RINGLET_RETURN_IF_ERROR(ParseText(text, &root));
+  return Resolve(root, config).Annotate("TF_CONFIG");
 }
 
 }  // namespace ringlet

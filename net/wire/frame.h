@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../../core/base/byte_order.h"
 #include "../../core/base/status.h"
 
 namespace ringlet {
@@ -83,22 +84,6 @@ void EncodeHeader(const FrameHeader& header, uint8_t* out);
 // kUnimplemented is another version of the wire. Every header it accepts
 // encodes to the same bytes again.
 Status DecodeHeader(const uint8_t* in, FrameHeader* header);
-
-// Little-endian, byte by byte, on any processor.
-template <typename T>
-inline void StoreLittle(T value, uint8_t* out) {
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    out[i] = static_cast<uint8_t>(value >> (8 * i));
-  }
-}
-template <typename T>
-inline T LoadLittle(const uint8_t* in) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(in[i]) << (8 * i));
-  }
-  return value;
-}
 
 }  // namespace ringlet
 

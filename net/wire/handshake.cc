@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../core/base/fnv1a.h"
 #include "wire_dtype.h"
 
 namespace ringlet {
@@ -19,14 +20,9 @@ const char* ImplementationName(uint8_t implementation) {
 }  // namespace
 
 uint64_t ClusterHash(const std::vector<std::string>& addresses) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::string& address : addresses) {
-    for (size_t i = 0; i <= address.size(); ++i) {
-      hash ^= static_cast<uint8_t>(address.c_str()[i]);
-      hash *= 0x100000001b3u;
-    }
-  }
-  return hash;
+  Fnv1a hash;
+  for (const std::string& address : addresses) hash.Add(address);
+  return hash.value();
 }
 
 std::vector<uint8_t> EncodeIdentity(const Identity& identity) {

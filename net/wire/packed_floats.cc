@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/float16.h"
 
 namespace ringlet {
 namespace {
@@ -21,57 +22,14 @@ void StoreAt(T value, uint8_t* to, size_t index) {
   std::memcpy(to + index * sizeof(T), &value, sizeof(T));
 }
 
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
 struct Bfloat16 {
-  static uint16_t Round(float value) {
-    const uint32_t bits = BitsOf(value);
-    const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
-    const bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    return static_cast<uint16_t>(nan ? bits >> 16 | 0x40 : rounded >> 16);
-  }
-  static float Widen(uint16_t half) {
-    return FloatOf(static_cast<uint32_t>(half) << 16);
-  }
+  static uint16_t Round(float value) { return BFloat16OfFloat(value); }
+  static float Widen(uint16_t half) { return FloatOfBFloat16(half); }
 };
 
 struct Float16 {
-  static constexpr uint32_t kBias = (127 - 15) << 23;
-
-  static uint16_t Round(float value) {
-    const uint32_t sign = BitsOf(value) & 0x80000000;
-    const uint32_t bits = BitsOf(value) ^ sign;
-    // Below 2^-14: adding 0.5 has the processor round at the last place of a
-    // subnormal number.
-    const uint32_t small = BitsOf(FloatOf(bits) + 0.5f) - BitsOf(0.5f);
-    const uint32_t normal = (bits - kBias + 0xfff + (bits >> 13 & 1)) >> 13;
-    const uint32_t large = bits > 0x7f800000 ? 0x7e00 : 0x7c00;  // NaN or inf
-    const uint32_t half = bits < (113u << 23)   ? small
-                          : bits < (143u << 23) ? normal
-                                                : large;
-    return static_cast<uint16_t>(half | sign >> 16);
-  }
-  static float Widen(uint16_t half) {
-    const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
-    const uint32_t shifted = static_cast<uint32_t>(half & 0x7fff) << 13;
-    const uint32_t exponent = shifted & 0x0f800000;
-    const uint32_t small =
-        BitsOf(FloatOf(shifted + (113u << 23)) - FloatOf(113u << 23));
-    const uint32_t bits = exponent == 0            ? small
-                          : exponent == 0x0f800000 ? shifted + 2 * kBias
-                                                   : shifted + kBias;
-    return FloatOf(bits | sign);
-  }
+  static uint16_t Round(float value) { return Float16OfFloat(value); }
+  static float Widen(uint16_t half) { return FloatOfFloat16(half); }
 };
 
 template <typename Half>

@@ -220,7 +220,7 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
       {"\"callbacks\": []",
        "\"callbacks\": [",
        2,
-       {"run.json: line 20, column 1: "}},
+       {"run.json: line 20, near column 1: "}},
       {"\"fit\"", "\"fit\": {}, \"fit\"", 2, {"the key \"fit\" stands twice"}},
       {"{\n  \"model\"", "[{\"model\"", 2, {"run.json: line "}},
       // Names.
@@ -440,7 +440,8 @@ TEST_F(ProgramTest, AModelMayBeAStringOfJson) {
   run(Replaced(quoted, "Dense", "Dens"));
   ExpectError({"plan", "run.json"}, 2, {"run.json: ", "model", "'Dens'"});
   run("\"{x\"");
-  ExpectError({"plan", "run.json"}, 2, {"run.json: model: line 1, column 2"});
+  ExpectError({"plan", "run.json"}, 2,
+              {"run.json: model: line 1, near column 3"});
 }
 
 TEST_F(ProgramTest, ConfigurationsWrittenByKerasAreTaken) {
@@ -1240,7 +1241,7 @@ TEST_F(ProgramTest, AByteOrderMarkIsSkipped) {
   WriteWhole(folder_ / "run.json", mark + ReadWhole(folder_ / "run.json"));
   ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
   WriteWhole(folder_ / "run.json", mark + "{\"fit\" 1}");
-  ExpectError({"plan", "run.json"}, 2, {"run.json: line 1, column 8"});
+  ExpectError({"plan", "run.json"}, 2, {"run.json: line 1, near column 8"});
 }
 
 TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {

@@ -4,7 +4,6 @@
 #ifndef RINGLET_TESTS_SUPPORT_REFERENCE_H_
 #define RINGLET_TESTS_SUPPORT_REFERENCE_H_
 
-#include <cjson/cJSON.h>
 #include <dirent.h>
 
 #include <algorithm>
@@ -14,10 +13,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/check.h"
+#include "core/base/json.h"
 #include "core/base/shape.h"
 
 namespace ringlet {
@@ -28,34 +28,43 @@ struct ReferenceTensor {
   std::vector<int32_t> ints;
 };
 
-struct Json {
-  std::shared_ptr<cJSON> root;
-  const cJSON* at = nullptr;
+// Of a list, counted from 0; a negative index or one behind its end: no value.
+inline Json At(const Json& list, int index) {
+  Json item = list.first();
+  for (; index > 0 && item; --index) item = item.next();
+  return index == 0 ? item : Json();
+}
 
-  static Json Parse(const std::string& text) {
-    Json j;
-    j.root.reset(cJSON_Parse(text.c_str()), cJSON_Delete);
-    j.at = j.root.get();
-    return j;
+// `value` as text again.
+inline void WriteJson(const Json& value, JsonWriter* out) {
+  switch (value.kind()) {
+    case Json::Kind::kNone:
+    case Json::Kind::kNull:
+      out->Null();
+      return;
+    case Json::Kind::kBool:
+      out->Bool(value.truth());
+      return;
+    case Json::Kind::kNumber:
+      out->Number(value.number());
+      return;
+    case Json::Kind::kString:
+      out->String(value.text());
+      return;
+    case Json::Kind::kArray:
+      out->BeginArray();
+      for (Json m = value.first(); m; m = m.next()) WriteJson(m, out);
+      out->EndArray();
+      return;
+    case Json::Kind::kObject:
+      out->BeginObject();
+      for (Json m = value.first(); m; m = m.next()) {
+        WriteJson(m, &out->Key(m.key()));
+      }
+      out->EndObject();
+      return;
   }
-  Json operator[](const char* key) const {
-    return {root, cJSON_GetObjectItemCaseSensitive(at, key)};
-  }
-  Json operator[](int i) const { return {root, cJSON_GetArrayItem(at, i)}; }
-  int size() const { return cJSON_GetArraySize(at); }
-  bool has(const char* key) const {
-    return cJSON_GetObjectItemCaseSensitive(at, key) != nullptr;
-  }
-  double number() const { return at->valuedouble; }
-  std::string text() const { return at->valuestring; }
-  std::string json() const {
-    char* const printed = cJSON_PrintUnformatted(at);
-    const std::string copy = printed;
-    cJSON_free(printed);
-    return copy;
-  }
-  bool truth() const { return cJSON_IsTrue(at); }
-};
+}
 
 struct Reference {
   std::map<std::string, ReferenceTensor> tensors;
@@ -99,20 +108,22 @@ inline Reference LoadReference(const std::string& path) {
   for (int i = 7; i >= 0; --i) {
     header = header << 8 | static_cast<unsigned char>(all[i]);
   }
-  const Json json = Json::Parse(all.substr(8, header));
+  Json json;
+  RINGLET_CHECK(Json::Parse(all.substr(8, header), path, &json).ok());
   Reference reference;
-  for (const cJSON* item = json.at->child; item != nullptr; item = item->next) {
-    const Json entry = {json.root, item};
-    if (std::string(item->string) == "__metadata__") {
-      reference.about = Json::Parse(entry["case"].text());
+  for (Json entry = json.first(); entry; entry = entry.next()) {
+    if (entry.key() == "__metadata__") {
+      const Json about = entry["case"];
+      RINGLET_CHECK(Json::Parse(about.text(), path, &reference.about).ok());
       continue;
     }
     ReferenceTensor tensor;
-    for (int i = 0; i < entry["shape"].size(); ++i) {
-      tensor.shape.Append(static_cast<int64_t>(entry["shape"][i].number()));
+    for (Json dim = entry["shape"].first(); dim; dim = dim.next()) {
+      tensor.shape.Append(static_cast<int64_t>(dim.number()));
     }
     const size_t begin =
-        8 + header + static_cast<size_t>(entry["data_offsets"][0].number());
+        8 + header +
+        static_cast<size_t>(entry["data_offsets"].first().number());
     const size_t n = static_cast<size_t>(tensor.shape.elements());
     const bool is_int = entry["dtype"].text() == "I32";
     for (size_t i = 0; i < n; ++i) {
@@ -128,7 +139,7 @@ inline Reference LoadReference(const std::string& path) {
         tensor.floats.push_back(value);
       }
     }
-    reference.tensors[item->string] = tensor;
+    reference.tensors[entry.key()] = tensor;
   }
   return reference;
 }

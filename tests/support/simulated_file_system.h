@@ -96,6 +96,22 @@ class SimulatedFileSystem : public FileSystem {
     return Status();
   }
 
+  Status OpenLog(const std::string& path, bool append,
+                 std::unique_ptr<File>* file) override {
+    RINGLET_RETURN_IF_ERROR(Operate("open", path));
+    if (folders_.count(FolderOf(path)) == 0) return Failed(ENOENT, path);
+    auto& inode = names_[path];
+    if (inode == nullptr) {
+      inode = std::make_shared<Inode>();
+      pending_.push_back({path, "", inode});
+    }
+    if (!append) inode->data.clear();
+    auto log = std::make_unique<SimulatedFile>(this, path, inode);
+    log->GoToEnd();
+    *file = std::move(log);
+    return Status();
+  }
+
   Status Rename(const std::string& from, const std::string& to) override {
     RINGLET_RETURN_IF_ERROR(Operate("rename", from));
     const auto found = names_.find(from);
@@ -248,7 +264,15 @@ class SimulatedFileSystem : public FileSystem {
       return Status();
     }
 
+    Status Truncate(int64_t bytes) override {
+      RINGLET_RETURN_IF_ERROR(Operate("truncate"));
+      inode_->data.resize(static_cast<size_t>(bytes));
+      GoToEnd();
+      return Status();
+    }
+
     Status Close() override { return Operate("close"); }
+    void GoToEnd() { position_ = inode_->data.size(); }
     const std::string& path() const override { return path_; }
 
    private:

@@ -6,6 +6,7 @@
 #include "core/fit/callbacks.h"
 #include "io/checkpoint/backup_and_restore.h"
 #include "io/checkpoint/model_checkpoint.h"
+#include "io/events/csv_logger.h"
 #include "io/events/tensorboard.h"
 #include "io/keras/keras_json.h"
 #include "run_config.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/json.h"
 #include "core/fit/callback.h"
 #include "io/keras/field_log.h"
-#include "io/keras/json.h"
 
 namespace ringlet {
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/text.h"
 #include "io/keras/keras_json.h"
 
 namespace ringlet {

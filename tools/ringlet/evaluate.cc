@@ -4,8 +4,8 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/base/json.h"
 #include "core/fit/fit.h"
-#include "io/keras/json.h"
 #include "use.h"
 
 namespace ringlet {

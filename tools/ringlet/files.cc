@@ -4,6 +4,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/base/text.h"
 #include "io/checkpoint/inspect.h"
 #include "io/checkpoint/safetensors.h"
 #include "io/data/npz.h"
@@ -25,23 +26,17 @@ Status Inspect(const std::string& path, bool json) {
                     info.damage.c_str());
 }
 
-constexpr char kModelPrefix[] = "model/";
-
 // Weights by the names that a layer has: "dense/kernel".
 std::string ExportedName(const std::string& name, bool all) {
-  const std::string prefix = kModelPrefix;
-  return !all && name.compare(0, prefix.size(), prefix) == 0
-             ? name.substr(prefix.size())
-             : name;
+  return all ? name : WithoutPrefix(name, kWeightsPrefix);
 }
 
 bool IsExported(const SafetensorsReader& reader, const StoredTensor& tensor,
                 bool all) {
   if (all) return true;
   for (const StoredTensor& other : reader.tensors()) {
-    if (other.name.compare(0, sizeof(kModelPrefix) - 1, kModelPrefix) == 0) {
-      return tensor.name.compare(0, sizeof(kModelPrefix) - 1, kModelPrefix) ==
-             0;
+    if (StartsWith(other.name, kWeightsPrefix)) {
+      return StartsWith(tensor.name, kWeightsPrefix);
     }
   }
   return true;  // a plain file

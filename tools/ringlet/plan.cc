@@ -8,7 +8,7 @@
 
 #include "command_line.h"
 #include "commands.h"
-#include "io/keras/json.h"
+#include "core/base/json.h"
 #include "net/wire/wire_dtype.h"
 #include "run.h"
 #include "run_config.h"

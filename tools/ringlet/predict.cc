@@ -7,6 +7,7 @@
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/base/text.h"
 #include "io/data/npy.h"
 #include "run.h"
 #include "use.h"
@@ -42,11 +43,6 @@ Status WriteCsvFile(const std::vector<float>& values, int64_t width,
   const Status status = WriteCsv(values, width, file, path);
   if (std::fclose(file) == 0 || !status.ok()) return status;
   return OsError(errno, "%s: writing", path.c_str());
-}
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() &&
-         text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 Status Predict(const std::string& path, const UseFlags& use,

@@ -7,9 +7,11 @@
 #include <cinttypes>
 #include <cmath>
 
+#include "core/base/json.h"
+#include "core/base/same_file.h"
+#include "core/base/text.h"
 #include "io/checkpoint/model_file.h"
 #include "io/files/file_system.h"
-#include "io/keras/json.h"
 
 namespace ringlet {
 
@@ -198,7 +200,7 @@ Status OpenRunData(const RunConfig& config, int world, RunData* data) {
 bool IsSameFile(const std::string& a, const std::string& b) {
   struct stat of_a, of_b;
   return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
-         of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+         SameFile(of_a, of_b);
 }
 
 Status CheckNotData(const char* flag, const std::string& path,

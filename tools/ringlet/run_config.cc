@@ -3,6 +3,7 @@
 #include <cfloat>
 
 #include "callback_config.h"
+#include "core/base/text.h"
 #include "io/data/csv.h"
 #include "io/data/idx.h"
 #include "io/data/npy.h"
@@ -54,7 +55,7 @@ Status ReadModel(const Json& json, const std::string& folder,
     return ModelFromJson(parsed, "model", &config->model);
   }
   const std::string path = PathIn(folder, json.text());
-  if (path.size() < 5 || path.compare(path.size() - 5, 5, ".json") != 0) {
+  if (!EndsWith(path, ".json")) {
     config->saved_model = path;
     return Status();
   }

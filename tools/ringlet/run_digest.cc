@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/crc32c.h"
+#include "core/base/fnv1a.h"
 #include "core/data/source.h"
 #include "io/checkpoint/safetensors.h"
 #include "io/keras/compile_arguments.h"
@@ -15,17 +16,10 @@ namespace {
 
 constexpr size_t kBlockBytes = 64 << 10;  // of examples read at once
 
-// FNV-1a of 64 bits, of little-endian bytes on every machine.
+// Of what a run is made of; a field's end is part of it.
 class Digest {
  public:
-  void AddBytes(const void* data, size_t bytes) {
-    const auto* at = static_cast<const unsigned char*>(data);
-    for (size_t i = 0; i < bytes; ++i) {
-      value_ = (value_ ^ at[i]) * UINT64_C(0x100000001b3);
-    }
-  }
-  // A field's end is part of it.
-  void Add(const std::string& text) { AddBytes(text.c_str(), text.size() + 1); }
+  void Add(const std::string& text) { hash_.Add(text); }
   void Add(int64_t number) { Add(std::to_string(number)); }
   void Add(double number) {
     char text[40];
@@ -46,13 +40,13 @@ class Digest {
   }
   std::string text() const {
     char text[17];
-    std::snprintf(text, sizeof(text), "%016" PRIx64, value_);
+    std::snprintf(text, sizeof(text), "%016" PRIx64, hash_.value());
     return text;
   }
 
  private:
   static constexpr int64_t kPiece = 4096;  // elements: part of the value
-  uint64_t value_ = UINT64_C(0xcbf29ce484222325);
+  Fnv1a hash_;
   std::vector<unsigned char> little_ =
       std::vector<unsigned char>(kPiece * sizeof(int64_t));
 };

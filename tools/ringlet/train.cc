@@ -6,10 +6,11 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/message.h"
+#include "core/base/text.h"
 #include "core/fit/fit.h"
-#include "core/fit/step_logger.h"
 #include "io/checkpoint/model_file.h"
 #include "io/checkpoint/save_when_trained.h"
+#include "io/events/csv_logger.h"
 #include "io/files/file_system.h"
 #include "net/cluster/cluster.h"
 #include "net/cluster/strategy.h"
@@ -66,11 +67,9 @@ struct Keeping {
 
 // "run" of "a/run.json".
 std::string NameOfRun(const std::string& path) {
-  const std::string name = FileNameOf(path), end = ".json";
-  const bool ends =
-      name.size() > end.size() &&
-      name.compare(name.size() - end.size(), end.size(), end) == 0;
-  return ends ? name.substr(0, name.size() - end.size()) : name;
+  const std::string name = FileNameOf(path);
+  const std::string stem = WithoutSuffix(name, ".json");
+  return stem.empty() ? name : stem;
 }
 
 std::string Folder(const char* variable, const char* otherwise) {

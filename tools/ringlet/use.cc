@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/message.h"
+#include "core/base/text.h"
 #include "io/data/idx.h"
 #include "io/data/npy.h"
 
@@ -84,9 +85,7 @@ Status CheckClassNames(const Model& model, const Dataset& data) {
       data.source()->y_name().c_str(), names, classes);
 }
 
-bool IsRun(const std::string& path) {
-  return path.size() > 5 && path.compare(path.size() - 5, 5, ".json") == 0;
-}
+bool IsRun(const std::string& path) { return EndsWith(path, ".json"); }
 
 }  // namespace
 

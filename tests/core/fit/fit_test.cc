@@ -9,7 +9,7 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/callbacks.h"
-#include "core/fit/step_logger.h"
+#include "io/events/csv_logger.h"
 
 namespace ringlet {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/base/crc32c.h"
 #include "core/fit/callbacks.h"
 #include "io/checkpoint/backup_and_restore.h"
+#include "io/events/csv_logger.h"
 
 namespace ringlet {
 namespace {

@@ -36,8 +36,8 @@ Layer LayerOf(const Json& about) {
   EXPECT_EQ(kind, "Conv2D");
   const Json size = about["kernel_size"];
   return Conv2D(static_cast<int64_t>(about["filters"].number()),
-                static_cast<int64_t>(size[0].number()),
-                static_cast<int64_t>(size[1].number()), activation)
+                static_cast<int64_t>(At(size, 0).number()),
+                static_cast<int64_t>(At(size, 1).number()), activation)
       .Strides(static_cast<int64_t>(about["strides"].number()))
       .Padding(about["padding"].text() == "same" ? kSame : kValid);
 }
@@ -173,8 +173,8 @@ TEST(ReferenceTest, TrajectoriesOfTraining) {
 
 // As generate.py's hashed().
 void FillHashed(const Json& about, const Variable& v, float* weights) {
-  const uint64_t seed = static_cast<uint64_t>(about[0].number()) << 32;
-  const float limit = static_cast<float>(about[1].number());
+  const uint64_t seed = static_cast<uint64_t>(At(about, 0).number()) << 32;
+  const float limit = static_cast<float>(At(about, 1).number());
   for (uint64_t i = 0; i < static_cast<uint64_t>(v.size()); ++i) {
     uint64_t h = seed + i;
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -201,7 +201,9 @@ void CheckFit(const std::string& path, int threads) {
     return static_cast<int64_t>(r.about[key].number());
   };
   std::unique_ptr<Model> model;
-  const Status made = ModelFromJson(r.about["model"].json(), &model);
+  JsonWriter json;
+  WriteJson(r.about["model"], &json);
+  const Status made = ModelFromJson(json.text(), &model);
   ASSERT_TRUE(made.ok()) << made.message();
   CompileOptions options;
   options.threads = threads;

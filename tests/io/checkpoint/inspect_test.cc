@@ -8,11 +8,11 @@
 #include "../../support/simulated_file_system.h"
 #include "../../support/some_state.h"
 #include "../../support/tiny_model.h"
+#include "core/base/json.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/model_file.h"
 #include "io/data/npy.h"
 #include "io/data/npz.h"
-#include "io/keras/json.h"
 
 namespace ringlet {
 namespace {

@@ -12,7 +12,7 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "core/base/crc32c.h"
-#include "io/data/float16.h"
+#include "core/base/float16.h"
 
 namespace ringlet {
 namespace {

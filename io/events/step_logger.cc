@@ -1,9 +1,8 @@
-#include "step_logger.h"
-
 #include <charconv>
 #include <cmath>
 
-#include "../model/model.h"
+#include "../../core/model/model.h"
+#include "csv_logger.h"
 #include "row_file.h"
 
 namespace ringlet {

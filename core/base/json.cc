@@ -5,79 +5,119 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
-#include "../../core/base/cjson_lock.h"
+#include "text.h"
 
 namespace ringlet {
-inline namespace io_json {
 
 namespace {
 
+// cJSON keeps the place of each parse, failed or not, in one global variable of
+// the process, which nothing here reads: one parser at a time.
+std::mutex& ParserMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// cJSON reports some places one byte too late: `near` is then "near ".
 Status ErrorAt(const std::string& text, size_t offset, const std::string& where,
-               const char* what) {
-  int line = 1, column = 1;
+               const std::string& what, const char* near = "") {
+  int line = 1;
+  size_t column = 1;
   for (size_t i = 0; i < std::min(offset, text.size()); ++i) {
     column = text[i] == '\n' ? 1 : column + 1;
     line += text[i] == '\n';
   }
-  return Corruption("%s: line %d, column %d: %s", where.c_str(), line, column,
-                    what);
+  return Corruption("%s: line %d, %scolumn %zu: %s", where.c_str(), line, near,
+                    column, what.c_str());
 }
 
-// What cJSON takes but must not: deep nesting, and bytes that end a C string.
+// Refuses what cJSON accepts or recurses into without a bound: nesting, control
+// characters (a NUL would end a C string) and "\u0000".
 Status CheckLexically(const std::string& text, const std::string& where,
                       int max_depth) {
   int depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    if (c < 0x20 && (in_string || !std::strchr("\t\n\r", c) || c == 0)) {
-      return ErrorAt(text, i, where, "a control character");
-    }
+    const char c = text[i];
+    const bool control = static_cast<unsigned char>(c) < 0x20;
     if (in_string) {
-      if (c == '\\') {
-        if (text.compare(i, 6, "\\u0000") == 0) {
-          return ErrorAt(text, i, where, "a character zero in a string");
-        }
-        ++i;
+      if (control) {
+        return ErrorAt(text, i, where,
+                       "a control character inside a string: is its closing "
+                       "quote missing?");
       }
+      if (c == '\\' && text.compare(i, 6, "\\u0000") == 0) {
+        return ErrorAt(text, i, where, "\\u0000 is not allowed in a string");
+      }
+      if (c == '\\') ++i;
       in_string = c != '"';
     } else if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
       if (++depth > max_depth) {
-        const std::string what =
-            "nested too deeply (more than " + std::to_string(max_depth) + ")";
-        return ErrorAt(text, i, where, what.c_str());
+        return ErrorAt(
+            text, i, where,
+            "nested too deeply (more than " + std::to_string(max_depth) + ")");
       }
     } else if (c == '}' || c == ']') {
       --depth;
+    } else if (control && c != '\t' && c != '\n' && c != '\r') {
+      return ErrorAt(text, i, where, "a control character");
     }
   }
-  return Status();
+  if (!in_string) return Status();
+  return ErrorAt(text, text.size(), where,
+                 "the text ends inside a string: is its closing quote "
+                 "missing?");
 }
 
-// The first key that an object holds twice, or null.
-const char* FindDuplicate(const cJSON* value) {
+Status SyntaxError(const std::string& text, size_t offset,
+                   const std::string& where) {
+  return ErrorAt(text, offset, where,
+                 offset >= text.size()
+                     ? "the text ends too early: is a bracket missing?"
+                     : "not JSON from here on: look for a missing or extra "
+                       "comma, bracket or quote (strings take \"\")",
+                 "near ");
+}
+
+// The first object in `value` that holds a key twice, which *key then is; null
+// where there is none.
+const cJSON* FindDuplicate(const cJSON* value, const char** key) {
   std::vector<std::string_view> keys;
   for (const cJSON* m = value->child; m != nullptr; m = m->next) {
     if (m->string != nullptr) keys.emplace_back(m->string);
-    const char* within = FindDuplicate(m);
+    const cJSON* within = FindDuplicate(m, key);
     if (within != nullptr) return within;
   }
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
-  return twice == keys.end() ? nullptr : twice->data();
+  if (twice == keys.end()) return nullptr;
+  *key = twice->data();
+  return value;
+}
+
+Status CheckKeys(const cJSON* root, const std::string& where) {
+  const char* key = nullptr;
+  const cJSON* const object = FindDuplicate(root, &key);
+  if (object == nullptr) return Status();
+  const std::string name = object->string == nullptr
+                               ? "one object"
+                               : '"' + Printable(object->string) + '"';
+  return Corruption("%s: the key \"%s\" stands twice in %s: keep one",
+                    where.c_str(), Printable(key).c_str(), name.c_str());
 }
 
 }  // namespace
 
 Status Json::Parse(const std::string& text, const std::string& where,
                    Json* json, int max_depth) {
-  const bool marked = text.compare(0, 3, "\xEF\xBB\xBF") == 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const bool marked = StartsWith(text, kByteOrderMark);
   return marked ? ParseUnmarked(text.substr(3), where, json, max_depth)
                 : ParseUnmarked(text, where, json, max_depth);
 }
@@ -87,25 +127,21 @@ Status Json::ParseUnmarked(const std::string& text, const std::string& where,
   const size_t utf8 = EndOfUtf8(text);
   if (utf8 != text.size()) return ErrorAt(text, utf8, where, "not UTF-8");
   RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth));
-  const char* end = nullptr;
+  const char* end = text.c_str();
   cJSON* root;
   {
-    const std::lock_guard<std::mutex> lock(CJsonMutex());
-    root = cJSON_ParseWithLengthOpts(text.data(), text.size(), &end, false);
+    const std::lock_guard<std::mutex> lock(ParserMutex());
+    // With the NUL behind the text, so that its end is a place too.
+    root = cJSON_ParseWithLengthOpts(end, text.size() + 1, &end, false);
   }
-  const size_t at = end == nullptr ? 0 : static_cast<size_t>(end - text.data());
-  if (root == nullptr) return ErrorAt(text, at, where, "not JSON");
+  const size_t at = static_cast<size_t>(end - text.c_str());
+  if (root == nullptr) return SyntaxError(text, at, where);
   *json = Json(std::shared_ptr<cJSON>(root, cJSON_Delete), root);
   const size_t rest = text.find_first_not_of(" \t\r\n", at);
   if (rest != std::string::npos) {
     return ErrorAt(text, rest, where, "more after the end of the JSON value");
   }
-  const char* twice = FindDuplicate(root);
-  if (twice != nullptr) {
-    return Corruption("%s: the key \"%s\" stands twice in one object",
-                      where.c_str(), Printable(twice).c_str());
-  }
-  return Status();
+  return CheckKeys(root, where);
 }
 
 Json::Kind Json::kind() const {
@@ -125,6 +161,26 @@ Json::Kind Json::kind() const {
     default:
       return Kind::kNull;
   }
+}
+
+const char* Json::type_name() const {
+  switch (kind()) {
+    case Kind::kNone:
+      return "missing";
+    case Kind::kNull:
+      return "null";
+    case Kind::kBool:
+      return "a boolean";
+    case Kind::kNumber:
+      return "a number";
+    case Kind::kString:
+      return "a string";
+    case Kind::kArray:
+      return "a list";
+    case Kind::kObject:
+      return "an object";
+  }
+  return "";
 }
 
 bool Json::truth() const { return at_ != nullptr && cJSON_IsTrue(at_); }
@@ -258,45 +314,4 @@ JsonWriter& JsonWriter::Null() {
   return *this;
 }
 
-size_t EndOfUtf8(const std::string& text) {
-  const size_t size = text.size();
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(i < size ? text[i] : 0);
-  };
-  for (size_t at = 0; at < size;) {
-    const unsigned char first = byte(at);
-    const size_t more = first < 0x80                    ? 0
-                        : first >= 0xC2 && first < 0xE0 ? 1
-                        : first >= 0xE0 && first < 0xF0 ? 2
-                        : first >= 0xF0 && first < 0xF5 ? 3
-                                                        : 4;
-    // The second byte's range leaves out long forms, surrogates, and what is
-    // beyond U+10FFFF.
-    const unsigned char low = first == 0xE0   ? 0xA0
-                              : first == 0xF0 ? 0x90
-                                              : 0x80;
-    const unsigned char high = first == 0xED   ? 0x9F
-                               : first == 0xF4 ? 0x8F
-                                               : 0xBF;
-    if (more > 3) return at;
-    if (more > 0 && (byte(at + 1) < low || byte(at + 1) > high)) return at;
-    for (size_t i = 2; i <= more; ++i) {
-      if ((byte(at + i) & 0xC0) != 0x80) return at;
-    }
-    at += more + 1;
-  }
-  return size;
-}
-
-std::string Printable(const std::string& text) {
-  constexpr size_t kMost = 100;
-  std::string shown = text.substr(0, kMost);
-  for (char& c : shown) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = '?';
-  }
-  return text.size() > kMost ? shown + "..." : shown;
-}
-
-}  // namespace io_json
 }  // namespace ringlet

@@ -1,4 +1,5 @@
-#include "io/keras/json.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -42,12 +43,22 @@ TEST(JsonTest, ValuesAreRead) {
 
 TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
   EXPECT_EQ(ErrorOf("{\"a\": 1,\n \"b\": }"),
-            "file: line 2, column 7: not JSON");
+            "file: line 2, near column 7: not JSON from here on: look for a "
+            "missing or extra comma, bracket or quote (strings take \"\")");
+  EXPECT_EQ(
+      ErrorOf("[1,\n2"),
+      "file: line 2, near column 2: the text ends too early: is a bracket "
+      "missing?");
+  EXPECT_EQ(ErrorOf("[\"a\", \"b]"),
+            "file: line 1, column 10: the text ends inside a string: is its "
+            "closing quote missing?");
+  EXPECT_EQ(ErrorOf("[\"a\nb\"]"),
+            "file: line 1, column 4: a control character inside a string: is "
+            "its closing quote missing?");
   EXPECT_EQ(ErrorOf("[1] 2"),
             "file: line 1, column 5: more after the end of the JSON value");
   EXPECT_NE(ErrorOf(""), "");
   EXPECT_NE(ErrorOf("{"), "");
-  EXPECT_NE(ErrorOf("[\"a\nb\"]"), "");
 }
 
 TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
@@ -63,6 +74,18 @@ TEST(JsonTest, AByteOrderMarkIsSkippedAndNotCounted) {
   EXPECT_NE(ErrorOf(many + "{}"), "");
 }
 
+TEST(JsonTest, TypesHaveNamesForMessages) {
+  Json json;
+  ASSERT_TRUE(Json::Parse("[null, true, 1, \"\", [], {}]", "file", &json).ok());
+  std::string names = json.type_name();
+  for (Json m = json.first(); m; m = m.next()) {
+    names += std::string(", ") + m.type_name();
+  }
+  EXPECT_EQ(names,
+            "a list, null, a boolean, a number, a string, a list, an object");
+  EXPECT_STREQ(json["a"].type_name(), "missing");
+}
+
 TEST(JsonTest, DeepNestingIsRejected) {
   const auto nested = [](int n) {
     return std::string(n, '[') + std::string(n, ']');
@@ -76,7 +99,9 @@ TEST(JsonTest, DeepNestingIsRejected) {
 
 TEST(JsonTest, KeysThatStandTwiceAreRejected) {
   EXPECT_EQ(ErrorOf("[{\"a\": 1, \"b\": {\"k\": 1, \"k\": 1}}]"),
-            "file: the key \"k\" stands twice in one object");
+            "file: the key \"k\" stands twice in \"b\": keep one");
+  EXPECT_EQ(ErrorOf("[{\"a\": 1, \"a\": 1}]"),
+            "file: the key \"a\" stands twice in one object: keep one");
   EXPECT_EQ(ErrorOf("[{\"a\": 1}, {\"a\": 1, \"A\": 1}]"), "");
 }
 

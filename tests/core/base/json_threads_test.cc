@@ -1,4 +1,4 @@
-// Texts that are no JSON, read by io and by net on several threads: cJSON,
+// Texts that are no JSON, parsed on several threads as io and net do: cJSON,
 // which both use, is in one of them at a time.
 
 #include <cjson/cJSON.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "io/keras/json.h"
+#include "core/base/json.h"
 #include "net/cluster/cluster.h"
 
 namespace ringlet {
@@ -40,7 +40,7 @@ class BadTfConfig final : public Environment {
   std::string HostName() const override { return "host"; }
 };
 
-TEST(JsonTest, IoAndNetParseOneAtATime) {
+TEST(JsonTest, ThreadsParseOneAtATime) {
   cJSON_Hooks hooks = {Take, std::free};
   cJSON_InitHooks(&hooks);
   std::vector<std::thread> threads;

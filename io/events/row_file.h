@@ -1,25 +1,29 @@
 // RowFile: a job's log that grows by rows, goes on behind those of a backup,
 // and outlives a full disk.
 //
-// Internal to core/.
+// Internal to io/events.
 
-#ifndef RINGLET_CORE_FIT_ROW_FILE_H_
-#define RINGLET_CORE_FIT_ROW_FILE_H_
+#ifndef RINGLET_IO_EVENTS_ROW_FILE_H_
+#define RINGLET_IO_EVENTS_ROW_FILE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "../base/collective.h"
-#include "../base/saveable.h"
-#include "../base/status.h"
+#include "../../core/base/collective.h"
+#include "../../core/base/saveable.h"
+#include "../../core/base/status.h"
+#include "../files/file_system.h"
 
 namespace ringlet {
 
 class RowFile {
  public:
   // `callback` names it in warnings and in a backup's state.
-  RowFile(const char* callback, const std::string& filename)
-      : callback_(callback), filename_(filename) {}
+  RowFile(const char* callback, const std::string& filename,
+          FileSystem* files = FileSystem::Posix())
+      : callback_(callback), filename_(filename), files_(files) {}
   ~RowFile() { Close(); }
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
@@ -65,15 +69,17 @@ class RowFile {
   Status OpenOwn(bool append);
   Status FindRestored();
   bool LastRowFollows(int64_t end) const;
-  Status GoBack();
   Status ReadOwnHeader(std::string* header) const;
-  bool Flush();
-  void Warn(const char* what) const;
+  int64_t EndOfRows(int64_t limit) const;
+  bool EndsARow(int64_t offset) const;
+  Status Flush();
+  void Warn(const Status& why, const char* what) const;
 
   const char* const callback_;
   const std::string filename_;
+  FileSystem* const files_;
   bool open_ = false;
-  int file_ = -1;  // rank 0's
+  std::unique_ptr<File> file_;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
   static constexpr size_t kLongestRow = 1024;  // of which last_ has room
@@ -84,4 +90,4 @@ class RowFile {
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_FIT_ROW_FILE_H_
+#endif  // RINGLET_IO_EVENTS_ROW_FILE_H_

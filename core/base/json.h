@@ -1,25 +1,23 @@
-// Json: the one reader of JSON in io, over cJSON; and a writer.
+// Json: the one reader of JSON, over cJSON; and a writer.
 //
-// Internal to io/. Text comes from files and is not trusted: nesting, syntax
-// and keys that stand twice are found before a value is handed out.
+// Internal. Texts come from files and from the environment and are not trusted:
+// syntax, nesting, UTF-8 and keys that stand twice are checked before a value
+// is handed out. Texts may be parsed by several threads at once.
 
-#ifndef RINGLET_IO_KERAS_JSON_H_
-#define RINGLET_IO_KERAS_JSON_H_
+#ifndef RINGLET_CORE_BASE_JSON_H_
+#define RINGLET_CORE_BASE_JSON_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "../../core/base/status.h"
+#include "status.h"
 
 struct cJSON;
 
 namespace ringlet {
 
 class FieldLog;
-
-// net has a reader of this name; a program may hold both.
-inline namespace io_json {
 
 // A value within a parsed text, which lives as long as any of its values. A
 // value that is not there is of kind kNone, and so are its members.
@@ -29,16 +27,20 @@ class Json {
   enum class Kind { kNone, kNull, kBool, kNumber, kString, kArray, kObject };
 
   Json() = default;
-  // No value, and one that readers answer by telling which fields they know
-  // (field_log.h); so are all its members. `log` outlives it.
+  // No value, whose members are such too: a reader that is given one notes in
+  // `log` which fields it knows (io/keras/field_log.h). `log` outlives it.
   static Json Asking(FieldLog* log);
   FieldLog* log() const { return log_; }
-  // Errors begin with "<where>: line 3, column 7: ". A byte order mark before
-  // the text is skipped.
+  // Errors are kCorruption and begin with "<where>: ", then where it is known
+  // "line 3, column 7: " (from 1, in bytes). A byte order mark before the text
+  // is skipped.
   static Status Parse(const std::string& text, const std::string& where,
                       Json* json, int max_depth = kMaxDepth);
 
   Kind kind() const;
+  // "a list", "null" and so on, for messages.
+  const char* type_name() const;
+  bool is_number() const { return kind() == Kind::kNumber; }
   bool is_string() const { return kind() == Kind::kString; }
   bool is_array() const { return kind() == Kind::kArray; }
   bool is_object() const { return kind() == Kind::kObject; }
@@ -98,14 +100,6 @@ class JsonWriter {
   bool comma_ = false;
 };
 
-// Where the first byte is that does not belong to a character in UTF-8, as
-// RFC 3629 has it; text.size() where there is none.
-size_t EndOfUtf8(const std::string& text);
-
-// `text` as it may stand in a message: no control bytes, at most 100 bytes.
-std::string Printable(const std::string& text);
-
-}  // namespace io_json
 }  // namespace ringlet
 
-#endif  // RINGLET_IO_KERAS_JSON_H_
+#endif  // RINGLET_CORE_BASE_JSON_H_

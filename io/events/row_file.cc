@@ -1,55 +1,27 @@
-#include "row_file.h"
+// Every rank counts the bytes of all rows, written or not, so that offset_ is
+// one number of the whole job and may be part of a checkpoint. Rank 0 alone has
+// a file, which lags behind by kept_: rows that a full disk did not take.
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "row_file.h"
 
 #include <cerrno>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 
-#include "../base/message.h"
+#include "../../core/base/message.h"
 
 namespace ringlet {
 namespace {
 
 // Fills `buffer` from `at` as far as the file goes.
-ssize_t ReadAt(int file, char* buffer, size_t bytes, int64_t at) {
+Status ReadAt(File* file, char* buffer, size_t bytes, int64_t at, size_t* got) {
   for (;;) {
-    const ssize_t n = pread(file, buffer, bytes, static_cast<off_t>(at));
-    if (n >= 0 || errno != EINTR) return n;
+    const Status status = file->ReadSome(at, buffer, bytes, got);
+    if (status.os_error() != EINTR) return status;
   }
 }
 
-// Where the last whole row of the first `limit` bytes ends.
-int64_t EndOfRows(int file, int64_t limit) {
-  char buffer[4096];
-  int64_t at = 0, end = 0;
-  for (ssize_t n; (n = ReadAt(file, buffer, sizeof(buffer), at)) > 0; at += n) {
-    for (ssize_t i = 0; i < n; ++i) {
-      if (buffer[i] == '\n' && at + i < limit) end = at + i + 1;
-    }
-    if (at >= limit) break;
-  }
-  return end;
-}
-
-// Not through a link to a file, which O_TRUNC or a resume would cut. A link to
-// a terminal or a pipe, as /dev/stdout is, does no harm.
-int OpenLog(const char* path, int flags) {
-  const int own = open(path, flags | O_NOFOLLOW, 0666);
-  if (own >= 0 || errno != ELOOP) return own;
-  const int linked = open(path, flags & ~(O_CREAT | O_TRUNC), 0666);
-  if (linked < 0) return linked;
-  struct stat about;
-  if (fstat(linked, &about) == 0 && !S_ISREG(about.st_mode)) return linked;
-  close(linked);
-  errno = ELOOP;
-  return -1;
-}
-
-// rank 0's number, on every rank.
+// Rank 0's number, on every rank.
 Status Share(Collective* collective, int64_t* number) {
   return BroadcastNumbers(collective, number, sizeof(*number), 1, 0);
 }
@@ -80,36 +52,26 @@ Status RowFile::Open(Collective* collective, bool append) {
 
 Status RowFile::OpenOwn(bool append) {
   const bool resumed = offset_ >= 0;
-  const int begin = resumed || append ? 0 : O_TRUNC;
-  file_ = OpenLog(filename_.c_str(),
-                  O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | begin);
-  if (file_ < 0 && errno == ELOOP) {
-    return InvalidArgument(
-        "%s: is a symbolic link, through which nothing is written; remove it, "
-        "or name the file that it leads to",
-        filename_.c_str());
-  }
-  if (file_ < 0) {
-    return OsError(errno, "%s: cannot be written", filename_.c_str());
-  }
+  RINGLET_RETURN_IF_ERROR(
+      files_->OpenLog(filename_, resumed || append, &file_));
   warned_ = dropped_ = false;
   if (resumed) {
     const Status status = FindRestored();
     if (!status.ok()) Close();
     return status;
   }
-  const int64_t size = lseek(file_, 0, SEEK_END);
-  offset_ = size < 0 ? 0 : size;
+  int64_t size = 0;
+  offset_ = file_->Size(&size).ok() ? size : 0;
   return Status();
 }
 
 // Back to the rows that the backup knows, as far as the file has them.
 Status RowFile::FindRestored() {
-  const int64_t size = lseek(file_, 0, SEEK_END);
-  if (size < 0) return Status();  // a pipe
-  if (size < offset_ && LastRowFollows(EndOfRows(file_, size))) {
+  int64_t size = 0;
+  if (!file_->Size(&size).ok()) return Status();  // a pipe
+  if (size < offset_ && LastRowFollows(EndOfRows(size))) {
     offset_ -= last_bytes_;
-    if (size != offset_) RINGLET_RETURN_IF_ERROR(GoBack());
+    if (size != offset_) RINGLET_RETURN_IF_ERROR(file_->Truncate(offset_));
     Write(std::string(last_, static_cast<size_t>(last_bytes_)));
     return Status();
   }
@@ -118,17 +80,23 @@ Status RowFile::FindRestored() {
            " bytes that it had when the backup was made; rows are "
            "missing",
            callback_, filename_.c_str(), size, offset_);
-    offset_ = EndOfRows(file_, size);
-  } else if (char last = '\n'; offset_ > 0 &&
-                               ReadAt(file_, &last, 1, offset_ - 1) == 1 &&
-                               last != '\n') {
+    offset_ = EndOfRows(size);
+  } else if (!EndsARow(offset_)) {
     Notice("warning: %s: no row of %s ends at byte %" PRId64
            ", as one did when the backup was made; rows may be missing, "
            "or there twice",
            callback_, filename_.c_str(), offset_);
-    offset_ = EndOfRows(file_, offset_);
+    offset_ = EndOfRows(offset_);
   }
-  return size == offset_ ? Status() : GoBack();
+  return size == offset_ ? Status() : file_->Truncate(offset_);
+}
+
+// Not where another byte is known to stand before `offset`.
+bool RowFile::EndsARow(int64_t offset) const {
+  char last = '\n';
+  size_t got = 0;
+  return offset == 0 || !ReadAt(file_.get(), &last, 1, offset - 1, &got).ok() ||
+         got == 0 || last == '\n';
 }
 
 // Whether the last row is all that the file lacks behind `end`.
@@ -137,10 +105,19 @@ bool RowFile::LastRowFollows(int64_t end) const {
          last_[last_bytes_ - 1] == '\n';
 }
 
-Status RowFile::GoBack() {
-  if (ftruncate(file_, static_cast<off_t>(offset_)) == 0) return Status();
-  return OsError(errno, "%s: going back to offset %" PRId64, filename_.c_str(),
-                 offset_);
+// Where the last whole row of the first `limit` bytes ends.
+int64_t RowFile::EndOfRows(int64_t limit) const {
+  char buffer[4096];
+  int64_t at = 0, end = 0;
+  for (size_t n = 0; at < limit; at += static_cast<int64_t>(n)) {
+    const Status read = ReadAt(file_.get(), buffer, sizeof(buffer), at, &n);
+    if (!read.ok() || n == 0) break;
+    for (size_t i = 0; i < n; ++i) {
+      const int64_t after = at + static_cast<int64_t>(i) + 1;
+      if (buffer[i] == '\n' && after <= limit) end = after;
+    }
+  }
+  return end;
 }
 
 Status RowFile::ReadHeader(Collective* collective, std::string* header) const {
@@ -165,11 +142,11 @@ Status RowFile::ReadOwnHeader(std::string* header) const {
   constexpr size_t kLongest = 1 << 20;
   char buffer[512];
   for (int64_t at = 0;;) {
-    const ssize_t n = ReadAt(file_, buffer, sizeof(buffer), at);
-    if (n < 0) return OsError(errno, "%s: reading", filename_.c_str());
-    const char* end =
-        static_cast<const char*>(std::memchr(buffer, '\n', size_t(n)));
-    header->append(buffer, end != nullptr ? size_t(end - buffer) : size_t(n));
+    size_t n = 0;
+    RINGLET_RETURN_IF_ERROR(
+        ReadAt(file_.get(), buffer, sizeof(buffer), at, &n));
+    const char* end = static_cast<const char*>(std::memchr(buffer, '\n', n));
+    header->append(buffer, end != nullptr ? size_t(end - buffer) : n);
     if (n == 0 || end != nullptr) break;
     if (header->size() > kLongest) {
       return InvalidArgument(
@@ -177,28 +154,30 @@ Status RowFile::ReadOwnHeader(std::string* header) const {
           "than %zu bytes",
           filename_.c_str(), kLongest);
     }
-    at += n;
+    at += static_cast<int64_t>(n);
   }
   if (!header->empty() && header->back() == '\r') header->pop_back();
   return Status();
 }
 
-// False, with errno, where some of what is kept cannot be written.
-bool RowFile::Flush() {
+// An error where some of what is kept cannot be written.
+Status RowFile::Flush() {
+  Status status;
   size_t done = 0;
-  while (done < kept_.size()) {
-    const ssize_t n = write(file_, kept_.data() + done, kept_.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<size_t>(n);
+  while (done < kept_.size() && status.ok()) {
+    size_t written = 0;
+    status =
+        file_->WriteSome(kept_.data() + done, kept_.size() - done, &written);
+    done += written;
+    if (status.os_error() == EINTR) status = Status();
   }
   kept_.erase(0, done);
-  return kept_.empty();
+  return status;
 }
 
-void RowFile::Warn(const char* what) const {
+void RowFile::Warn(const Status& why, const char* what) const {
   Notice("warning: %s: %s: writing a row: %s; %s", callback_, filename_.c_str(),
-         ErrnoText(errno).c_str(), what);
+         ErrnoText(why.os_error()).c_str(), what);
 }
 
 void RowFile::Write(const std::string& rows) {
@@ -208,35 +187,38 @@ void RowFile::Write(const std::string& rows) {
     std::memcpy(last_, rows.data(), rows.size());
     last_bytes_ = static_cast<int64_t>(rows.size());
   }
-  if (file_ < 0) return;
+  if (file_ == nullptr) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
   bool fits = true;
-  if (!kept_.empty() && !Flush()) fits = kept_.size() < kMostKept;
+  if (!kept_.empty() && !Flush().ok()) fits = kept_.size() < kMostKept;
   if (fits) kept_ += rows;
-  if (Flush()) {
+  const Status written = Flush();
+  if (written.ok()) {
     warned_ = false;
   } else if (!warned_) {
     warned_ = true;
-    Warn("training goes on, and rows are kept until they can be written");
+    Warn(written,
+         "training goes on, and rows are kept until they can be written");
   } else if (!fits && !dropped_) {
     dropped_ = true;
-    Warn(
-        "too many rows wait; those that follow are dropped until it can be "
-        "written again");
+    Warn(written,
+         "too many rows wait; those that follow are dropped until it can be "
+         "written again");
   }
 }
 
 void RowFile::Close() {
   open_ = false;
-  if (file_ < 0) return;
-  if (!Flush()) {
+  if (file_ == nullptr) return;
+  const Status written = Flush();
+  if (!written.ok()) {
     Notice("warning: %s: %s: %s; its last %zu bytes are lost", callback_,
-           filename_.c_str(), ErrnoText(errno).c_str(), kept_.size());
+           filename_.c_str(), ErrnoText(written.os_error()).c_str(),
+           kept_.size());
     kept_.clear();
   }
-  close(file_);
-  file_ = -1;
+  file_.reset();
 }
 
 void RowFile::AppendState(std::vector<StateSpan>* spans) {

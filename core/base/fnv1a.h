@@ -1,0 +1,32 @@
+// FNV-1a of 64 bits: a hash that every machine computes alike.
+//
+// Internal. For telling texts apart; it withstands no attack.
+
+#ifndef RINGLET_CORE_BASE_FNV1A_H_
+#define RINGLET_CORE_BASE_FNV1A_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace ringlet {
+
+class Fnv1a {
+ public:
+  void Add(const void* data, size_t bytes) {
+    const auto* at = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < bytes; ++i) {
+      value_ = (value_ ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+  }
+  // With its NUL, so that where a text ends is part of the hash.
+  void Add(const std::string& text) { Add(text.c_str(), text.size() + 1); }
+  uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = UINT64_C(0xcbf29ce484222325);
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_FNV1A_H_

@@ -1,0 +1,45 @@
+#include "text.h"
+
+namespace ringlet {
+
+size_t EndOfUtf8(const std::string& text) {
+  const size_t size = text.size();
+  const auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(i < size ? text[i] : 0);
+  };
+  for (size_t at = 0; at < size;) {
+    const unsigned char first = byte(at);
+    const size_t more = first < 0x80                    ? 0
+                        : first >= 0xC2 && first < 0xE0 ? 1
+                        : first >= 0xE0 && first < 0xF0 ? 2
+                        : first >= 0xF0 && first < 0xF5 ? 3
+                                                        : 4;
+    // The second byte's range leaves out long forms, surrogates, and what is
+    // beyond U+10FFFF.
+    const unsigned char low = first == 0xE0   ? 0xA0
+                              : first == 0xF0 ? 0x90
+                                              : 0x80;
+    const unsigned char high = first == 0xED   ? 0x9F
+                               : first == 0xF4 ? 0x8F
+                                               : 0xBF;
+    if (more > 3) return at;
+    if (more > 0 && (byte(at + 1) < low || byte(at + 1) > high)) return at;
+    for (size_t i = 2; i <= more; ++i) {
+      if ((byte(at + i) & 0xC0) != 0x80) return at;
+    }
+    at += more + 1;
+  }
+  return size;
+}
+
+std::string Printable(const std::string& text) {
+  constexpr size_t kMost = 100;
+  std::string shown = text.substr(0, kMost);
+  for (char& c : shown) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) c = '?';
+  }
+  return text.size() > kMost ? shown + "..." : shown;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,43 @@
+// Small questions to texts, and texts fit for a message.
+//
+// Internal.
+
+#ifndef RINGLET_CORE_BASE_TEXT_H_
+#define RINGLET_CORE_BASE_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ringlet {
+
+inline bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+inline bool EndsWith(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() &&
+         text.substr(text.size() - suffix.size()) == suffix;
+}
+
+// `text` without `prefix` or `suffix`; all of it where it has none.
+inline std::string WithoutPrefix(const std::string& text,
+                                 std::string_view prefix) {
+  return StartsWith(text, prefix) ? text.substr(prefix.size()) : text;
+}
+inline std::string WithoutSuffix(const std::string& text,
+                                 std::string_view suffix) {
+  return EndsWith(text, suffix) ? text.substr(0, text.size() - suffix.size())
+                                : text;
+}
+
+// Where the first byte is that does not belong to a character in UTF-8, as
+// RFC 3629 has it; text.size() where there is none.
+size_t EndOfUtf8(const std::string& text);
+
+// `text` as it may stand in a message: no control bytes, at most 100 bytes.
+std::string Printable(const std::string& text);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_BASE_TEXT_H_

@@ -1,0 +1,111 @@
+// The policies kFile and kOff: each worker has a stream of examples of its own,
+// and a step takes one piece of each stream. What a rank gets is computed from
+// all ranks' sizes, so that every rank agrees on how many steps a pass has.
+
+#include <algorithm>
+
+#include "dataset.h"
+
+namespace ringlet {
+
+bool Dataset::ByFile() const {
+  return policy_ == AutoShardPolicy::kFile ||
+         (policy_ == AutoShardPolicy::kAuto && files_ && files_->size() > 1);
+}
+
+bool Dataset::HasOwn(int world) const {
+  return world > 1 && source_ != nullptr &&
+         (ByFile() || policy_ == AutoShardPolicy::kOff);
+}
+
+int64_t Dataset::FileBegin(size_t file) const {
+  if (file >= files_->size()) return size_;
+  const int64_t begin = (*files_)[file];
+  if (begin <= first_) return 0;
+  return std::min(size_, (begin - first_ + stride_ - 1) / stride_);
+}
+
+int64_t Dataset::OwnSize(int rank, int world) const {
+  if (!ByFile()) return size_;
+  int64_t size = 0;
+  for (size_t f = rank; f < files_->size(); f += world) {
+    size += FileBegin(f + 1) - FileBegin(f);
+  }
+  return size;
+}
+
+// A batch of n is cut into pieces of ceil(n / world).
+int64_t Dataset::OwnSteps(int rank, int world) const {
+  const auto pieces = [world](int64_t n) {
+    const int64_t piece = (n + world - 1) / world;
+    return n == 0 ? 0 : (n + piece - 1) / piece;
+  };
+  const int64_t size = OwnSize(rank, world);
+  const int64_t rest = drop_remainder_ ? 0 : size % batch_;
+  return size / batch_ * pieces(batch_) + pieces(rest);
+}
+
+int64_t Dataset::StepsOfPass(int world) const {
+  int64_t steps = 0;
+  for (int rank = 0; rank < world; ++rank) {
+    steps = std::max(steps, OwnSteps(rank, world));
+  }
+  return steps;
+}
+
+void Dataset::OwnPiece(int64_t step, int rank, int world, int64_t* first,
+                       int64_t* count) const {
+  const int64_t size = OwnSize(rank, world);
+  int64_t piece = LargestPart(world);
+  const int64_t pieces = (batch_ + piece - 1) / piece;  // of a full batch
+  const int64_t batch = std::min(step / pieces, size / batch_);
+  const int64_t begin = batch * batch_;
+  int64_t length = std::min(batch_, size - begin);
+  if (length < batch_) {
+    if (drop_remainder_) length = 0;
+    piece = (length + world - 1) / world;
+  }
+  const int64_t within = std::min(length, (step - batch * pieces) * piece);
+  *first = begin + within;
+  *count = std::min(piece, length - within);
+}
+
+int64_t Dataset::OwnExample(int64_t pass, int64_t i, int rank,
+                            int world) const {
+  // Rank 0 has the order that it has alone.
+  const uint64_t seed =
+      seed_ + static_cast<uint64_t>(rank) * 0x9E3779B97F4A7C15u;
+  if (shuffle_) i = Permute(seed, pass, OwnSize(rank, world), i);
+  if (!ByFile()) return first_ + i * stride_;
+  for (size_t f = rank;; f += world) {
+    RINGLET_CHECK(f < files_->size());
+    const int64_t begin = FileBegin(f), size = FileBegin(f + 1) - begin;
+    if (i < size) return first_ + (begin + i) * stride_;
+    i -= size;
+  }
+}
+
+BatchPlan Dataset::PlanOfOwn(const DataPosition& at, int rank,
+                             int world) const {
+  const int64_t step = at.used / LargestPart(world);
+  RINGLET_CHECK(at.pass >= 0 && step >= 0);
+  BatchPlan plan;
+  int64_t longest = 0;
+  for (int r = 0; r < world; ++r) {
+    int64_t first = 0, count = 0;
+    OwnPiece(step, r, world, &first, &count);
+    plan.global_count += count;
+    longest = std::max(longest, OwnSteps(r, world));
+    if (r != rank) continue;
+    plan.first = first;
+    plan.count = count;
+  }
+  RINGLET_CHECK(step < longest && plan.global_count > 0);
+  const bool over = step + 1 == longest;
+  plan.next = over ? DataPosition{at.pass + 1, 0}
+                   : DataPosition{at.pass, at.used + LargestPart(world)};
+  plan.last = over && passes_ > 0 && plan.next.pass % passes_ == 0;
+  return plan;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,182 @@
+#include "checkpoint_list.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "../../core/base/text.h"
+#include "checkpoint.h"
+#include "checkpoint_directory.h"
+
+namespace ringlet {
+
+namespace {
+
+constexpr char kSuffix[] = ".safetensors";
+
+// What says something about the file, not about this machine at this moment.
+bool IsFilesFault(const Status& status) {
+  return status.code() == Code::kCorruption || status.code() == Code::kIo ||
+         status.code() == Code::kInvalidArgument;
+}
+
+Status VerifyPatiently(FileSystem* files, const std::string& path) {
+  const Status first = VerifyCheckpoint(path, files);
+  if (first.ok() || !IsFilesFault(first)) return first;
+  // A disk that failed once may answer now.
+  return VerifyCheckpoint(path, files);
+}
+
+bool ParseSeconds(const std::string& text, double* seconds) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, *seconds);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+}  // namespace
+
+std::string CheckpointFileName(const std::string& name, int64_t number) {
+  return name + "-" + std::to_string(number) + kSuffix;
+}
+
+int64_t CheckpointNumber(const std::string& file_name,
+                         const std::string& name) {
+  if (!StartsWith(file_name, name + "-")) return 0;
+  int64_t number = 0;
+  std::from_chars(file_name.data() + name.size() + 1,
+                  file_name.data() + file_name.size(), number);
+  // One number has one name, and there is always a next one.
+  const bool valid = number > 0 && number < kMostCheckpointNumber &&
+                     CheckpointFileName(name, number) == file_name;
+  return valid ? number : 0;
+}
+
+Status ListCheckpoints(FileSystem* files, const std::string& directory,
+                       const std::string& name, CheckpointListing* listing) {
+  std::vector<std::string> names;
+  RINGLET_RETURN_IF_ERROR(files->List(directory, &names));
+  for (const std::string& entry : names) {
+    const std::string target = AtomicFile::TargetOf(entry);
+    const int64_t number = CheckpointNumber(entry, name);
+    if (number > 0) {
+      listing->numbers.push_back(number);
+    } else if (target == kCheckpointStateName ||
+               CheckpointNumber(target, name) > 0) {
+      listing->left.push_back(entry);
+    } else if (EndsWith(entry, kBadCheckpointSuffix)) {
+      const int64_t bad =
+          CheckpointNumber(WithoutSuffix(entry, kBadCheckpointSuffix), name);
+      if (bad == 0) continue;
+      listing->bad.push_back(entry);
+      listing->highest = std::max(listing->highest, bad);
+    }
+  }
+  std::sort(listing->numbers.begin(), listing->numbers.end());
+  if (!listing->numbers.empty()) {
+    listing->highest = std::max(listing->highest, listing->numbers.back());
+  }
+  return Status();
+}
+
+Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
+                            const std::string& name,
+                            const CheckpointListing& listing,
+                            NewestCheckpoint* newest) {
+  const std::vector<int64_t>& numbers = listing.numbers;
+  for (auto n = numbers.rbegin(); n != numbers.rend(); ++n) {
+    const Status status =
+        VerifyPatiently(files, directory + "/" + CheckpointFileName(name, *n));
+    if (status.ok()) {
+      newest->number = *n;
+      return Status();
+    }
+    if (!IsFilesFault(status)) return status;
+    newest->bad.emplace_back(*n, status);
+  }
+  constexpr char kAdvice[] =
+      "Bring one back from a copy, or empty the directory to start anew";
+  if (!newest->bad.empty()) {
+    return Corruption(
+        "%s: has %zu checkpoints, none of which can be used: %s. "
+        "%s",
+        directory.c_str(), newest->bad.size(),
+        newest->bad.front().second.message(), kAdvice);
+  }
+  if (!listing.bad.empty()) {
+    return Corruption("%s: has only a damaged checkpoint, %s. %s",
+                      directory.c_str(), listing.bad.front().c_str(), kAdvice);
+  }
+  return Status();
+}
+
+std::string CheckpointState::SecondsText(double seconds) {
+  char text[64];
+  return std::string(text,
+                     std::to_chars(text, text + sizeof(text), seconds).ptr);
+}
+
+std::string CheckpointState::ToText() const {
+  const auto quoted = [](const std::string& path) {
+    return ": \"" + path + "\"\n";
+  };
+  std::string text = "model_checkpoint_path" + quoted(latest);
+  for (const std::string& path : paths) {
+    text += "all_model_checkpoint_paths" + quoted(path);
+  }
+  for (const double saved : seconds) {
+    text += "all_model_checkpoint_timestamps: " + SecondsText(saved) + "\n";
+  }
+  return text + "last_preserved_timestamp: " + SecondsText(last_preserved) +
+         "\n";
+}
+
+bool CheckpointState::Parse(const std::string& text, CheckpointState* state) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) return false;
+    const std::string key = line.substr(0, colon);
+    const std::string value = line.substr(colon + 2);
+    double seconds = 0;
+    if (key == "all_model_checkpoint_paths") {
+      if (value.size() < 2 || value.front() != '"' || value.back() != '"') {
+        return false;
+      }
+      state->paths.push_back(value.substr(1, value.size() - 2));
+    } else if (key == "all_model_checkpoint_timestamps") {
+      if (!ParseSeconds(value, &seconds)) return false;
+      state->seconds.push_back(seconds);
+    } else if (key == "last_preserved_timestamp") {
+      if (!ParseSeconds(value, &state->last_preserved)) return false;
+    }
+  }
+  return state->seconds.size() == state->paths.size();
+}
+
+Status LatestCheckpoint(const std::string& directory, std::string* path,
+                        const std::string& checkpoint_name, FileSystem* files) {
+  path->clear();
+  constexpr int kTries = 100;
+  Status status;
+  for (int i = 0; i < kTries; ++i) {
+    CheckpointListing listing;
+    NewestCheckpoint newest;
+    status = ListCheckpoints(files, directory, checkpoint_name, &listing);
+    if (status.code() == Code::kNotFound) return Status();
+    RINGLET_RETURN_IF_ERROR(status);
+    status = FindNewestCheckpoint(files, directory, checkpoint_name, listing,
+                                  &newest);
+    // A writer removed it behind the listing; then there is a newer one.
+    if (status.code() == Code::kNotFound) continue;
+    RINGLET_RETURN_IF_ERROR(status);
+    if (newest.number > 0) {
+      *path =
+          directory + "/" + CheckpointFileName(checkpoint_name, newest.number);
+    }
+    return Status();
+  }
+  return status;
+}
+
+}  // namespace ringlet

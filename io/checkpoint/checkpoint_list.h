@@ -1,0 +1,63 @@
+// What is in a directory of checkpoints: its files, and the text file
+// `checkpoint` that lists them.
+//
+// Internal to io/. The files are found by their names and verified; the list is
+// a hint, which says when each was saved and which ones count.
+
+#ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_
+#define RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../core/base/status.h"
+#include "../files/file_system.h"
+
+namespace ringlet {
+
+constexpr char kBadCheckpointSuffix[] = ".bad";
+constexpr char kCheckpointStateName[] = "checkpoint";
+constexpr int64_t kMostCheckpointNumber = int64_t{1} << 53;
+
+std::string CheckpointFileName(const std::string& name, int64_t number);
+// 7 of "ckpt-7.safetensors"; 0 of any other name.
+int64_t CheckpointNumber(const std::string& file_name, const std::string& name);
+
+struct CheckpointListing {
+  std::vector<int64_t> numbers;   // ascending
+  std::vector<std::string> bad;   // names of files set aside
+  std::vector<std::string> left;  // names of temporary files
+  int64_t highest = 0;            // of numbers and bad
+};
+Status ListCheckpoints(FileSystem* files, const std::string& directory,
+                       const std::string& name, CheckpointListing* listing);
+
+struct NewestCheckpoint {
+  int64_t number = 0;                           // 0: there is none
+  std::vector<std::pair<int64_t, Status>> bad;  // the newer ones
+};
+// The newest of `listing` that verifies, or an error that names what is wrong
+// with the newest.
+Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
+                            const std::string& name,
+                            const CheckpointListing& listing,
+                            NewestCheckpoint* newest);
+
+// The text form of TensorFlow's CheckpointState.
+struct CheckpointState {
+  std::string latest;
+  std::vector<std::string> paths;  // relative, oldest first
+  std::vector<double> seconds;     // when each was saved, since 1970
+  double last_preserved = 0;
+
+  std::string ToText() const;
+  // Unknown keys pass, and `latest`; false where a line is none of the format.
+  static bool Parse(const std::string& text, CheckpointState* state);
+  static std::string SecondsText(double seconds);
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_CHECKPOINT_LIST_H_

@@ -1,0 +1,490 @@
+#include "io/events/csv_logger.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../../support/full_disk.h"
+#include "../../support/simulated_file_system.h"
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callbacks.h"
+#include "io/events/row_file.h"
+
+namespace ringlet {
+namespace {
+
+TEST(CSVLoggerTest, WritesTheExcelDialectWithSortedColumns) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel(SGD(0.0f));
+  FitOptions options = Quiet(2);
+  options.callbacks = {CSVLogger(path)};
+  auto history = model->Fit(Points(8).Batch(8), options);
+  ASSERT_TRUE(history.ok());
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch,accuracy,loss,val_accuracy,val_loss\r\n0,"), 0u)
+      << text;
+  EXPECT_NE(text.find(",NA,NA\r\n1,"), std::string::npos) << text;
+  // Full precision: the value read back is the value.
+  const size_t loss = text.find(',', text.find("\r\n0,") + 4) + 1;
+  EXPECT_EQ(std::stod(text.substr(loss)), history->Values("loss")[0]);
+}
+
+TEST(CSVLoggerTest, AppendWritesNoSecondHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  for (int i = 0; i < 2; ++i) {
+    auto model = TinyModel();
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ';', /*append=*/true)};
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  }
+  const std::string text = ReadWhole(path);
+  EXPECT_EQ(text.find("epoch;"), text.rfind("epoch;"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+}
+
+TEST(CSVLoggerTest, WithoutAppendItBeginsAnew) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "old\r\n");
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger(path)};
+  ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+  EXPECT_EQ(ReadWhole(path).find("epoch,"), 0u);
+}
+
+TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  ASSERT_EQ(spans.size(), 1u);
+  const int64_t saved = *static_cast<int64_t*>(spans[0].data);
+  const std::string first = ReadWhole(path);
+  // An epoch that the backup does not know, torn in its row.
+  fit.epoch = 1;
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  logger.reset();
+  WriteWhole(path, ReadWhole(path).substr(0, first.size() + 2));
+
+  logger = CSVLogger(path);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  spans.clear();
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
+}
+
+// The log was removed, or a power cut took its end, which is not synced.
+TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,loss,val_loss\r\n";
+  const std::string first = header + "0,0.5,NA\r\n";
+  for (const auto& [left, kept] : {std::pair<std::string, std::string>{"", ""},
+                                   {header.substr(0, 7), ""},
+                                   {header + "0,0.", header},
+                                   {first, first}}) {
+    WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = CSVLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.epoch = 2;
+    Logs logs;
+    logs.Set("loss", 0.25);
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
+    *static_cast<int64_t*>(spans[0].data) = saved;
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find(path + " has " + std::to_string(left.size()) +
+                        " of the " + std::to_string(saved) + " bytes"),
+              std::string::npos)
+        << said;
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+    EXPECT_EQ(ReadWhole(path),
+              (kept.empty() ? header : kept) + "2,0.25,NA\r\n");
+  }
+}
+
+// Everything in the file is of epochs that are yet to come, its header too.
+TEST(CSVLoggerTest, ResumeBeforeTheFirstRowWritesTheHeader) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  WriteWhole(path, "epoch,accuracy,loss\r\n0,1,0.5\r\n");
+  auto model = TinyModel();
+  auto logger = CSVLogger(path);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.25);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = 0;
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+  ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
+}
+
+TEST(StepLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  const std::string header = "epoch,step,loss,accuracy\n";
+  const std::string first = header + "0,0,0.5,1\n";
+  const std::string last = "0,1,0,0\n";  // nothing was counted
+  for (const auto& [left, kept] :
+       {std::pair<std::string, std::string>{"", header},
+        {header.substr(0, 7), header},
+        {header + "0,0,0.", header},
+        {first + "0,1,0.2", first}}) {
+    std::filesystem::remove(path);
+    if (!left.empty()) WriteWhole(path, left);
+    auto model = TinyModel();
+    auto logger = StepLogger(path);
+    FitState fit;
+    fit.model = model.get();
+    fit.step = 1;
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    const bool all = left == first + "0,1,0.2";
+    *static_cast<int64_t*>(spans[0].data) =
+        static_cast<int64_t>(first.size()) + (all ? 0 : 10);
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    testing::internal::CaptureStderr();
+    const Status begun = logger->OnTrainBatchBegin(fit);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    EXPECT_EQ(said.empty(), all) << said;
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, {}).ok());
+    EXPECT_EQ(ReadWhole(path), kept + last);
+  }
+}
+
+TEST(CSVLoggerTest, AFullDiskEndsNoTrainingAndLosesNoRow) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  // Longer than what is said meanwhile, which goes to a file too.
+  std::string before = "epoch,loss,val_loss\r\n";
+  while (before.size() < 4096) before += "0,0.5,NA\r\n";
+  WriteWhole(path, before);
+  auto model = TinyModel();
+  auto logger = CSVLogger(path, ',', /*append=*/true);
+  FitState fit;
+  fit.model = model.get();
+  Logs logs;
+  logs.Set("loss", 0.5);
+  ASSERT_TRUE(logger->OnSetup(fit).ok());
+  ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
+  testing::internal::CaptureStderr();
+  const auto rows = [&](int count) {
+    for (int i = 0; i < count; ++i, ++fit.epoch) {
+      ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    }
+  };
+  {
+    FullDisk full(before.size() + 3);
+    rows(2);
+    EXPECT_EQ(ReadWhole(path), before + "0,0");
+  }
+  rows(1);
+  const std::string three = before + "0,0.5,NA\r\n1,0.5,NA\r\n2,0.5,NA\r\n";
+  EXPECT_EQ(ReadWhole(path), three);
+  std::string said = testing::internal::GetCapturedStderr();
+  const std::string warning = path + ": writing a row: ";
+  ASSERT_NE(said.find(warning), std::string::npos) << said;
+  EXPECT_EQ(said.find(warning, said.find(warning) + 1), std::string::npos);
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(three.size());
+    rows(1);
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  }
+  said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its last 10 bytes are lost"), std::string::npos) << said;
+  EXPECT_EQ(ReadWhole(path), three);
+}
+
+// Many rows, while nothing can be written: the newest are dropped, and once
+// there is room again, the log goes on with whole rows.
+TEST(RowFileTest, RowsThatWaitAreBounded) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  SoloCollective solo;
+  RowFile file("some_logger", path);
+  std::string before = "head\n";
+  before.append(4095, 'x').append("\n");
+  ASSERT_TRUE(file.Open(&solo, false).ok());
+  file.Write(before);
+  const std::string row = std::string(9999, 'r') + "\n";
+  const size_t most = RowFile::kMostKept / row.size() + 1;
+  testing::internal::CaptureStderr();
+  {
+    FullDisk full(before.size() + 3);
+    for (size_t i = 0; i < 3 * most; ++i) file.Write(row);
+  }
+  file.Write("last\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::string want = before;
+  for (size_t i = 0; i < most; ++i) want += row;
+  EXPECT_TRUE(ReadWhole(path) == want + "last\n") << ReadWhole(path).size();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 2) << said;
+  EXPECT_NE(said.find("too many rows wait"), std::string::npos) << said;
+  // Dropped rows count: other ranks know nothing of a full disk.
+  EXPECT_EQ(file.offset(),
+            static_cast<int64_t>(before.size() + 3 * most * row.size() + 5));
+}
+
+// The offsets of all ranks' loggers, noted at every save point.
+class OffsetNotes : public Callback {
+ public:
+  const char* name() const override { return "notes"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    for (const auto& callback : *fit.callbacks) {
+      std::vector<StateSpan> spans;
+      callback->AppendState(&spans);
+      for (const StateSpan& span : spans) {
+        notes.push_back(*static_cast<int64_t*>(span.data));
+      }
+    }
+    return Status();
+  }
+  std::vector<int64_t> notes;
+};
+
+TEST(RowFileTest, EveryRankCountsTheBytesOfTheRows) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder / "0.csv";
+    if (append) WriteWhole(path, "epoch,loss,other\r\n0,1,NA\r\n");
+    std::vector<int64_t> notes[3];
+    RunRanks(3, [&](Collective* collective) {
+      const std::string own = folder / std::to_string(collective->rank());
+      const auto noter = std::make_shared<OffsetNotes>();
+      auto model = TinyModel(SGD(0.1f), 0, collective);
+      FitOptions options = Quiet(2);
+      options.callbacks = {CSVLogger(own + ".csv", ',', append),
+                           StepLogger(own + ".steps"), noter};
+      const auto history = model->Fit(Points(24).Batch(6), options);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+      notes[collective->rank()] = noter->notes;
+    });
+    EXPECT_EQ(notes[0].size(), 2u * (2 * 4 + 2));
+    EXPECT_EQ(notes[1], notes[0]);
+    EXPECT_EQ(notes[2], notes[0]);
+    ASSERT_FALSE(notes[0].empty());
+    EXPECT_EQ(notes[0].back(),
+              static_cast<int64_t>(ReadWhole(folder / "0.steps").size()));
+    EXPECT_EQ(notes[0][notes[0].size() - 2],
+              static_cast<int64_t>(ReadWhole(path).size()));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.csv"));
+    EXPECT_FALSE(std::filesystem::exists(folder / "1.steps"));
+  }
+}
+
+// A chief that lost its last rows goes on with what it has, and so do the
+// counts of the others.
+TEST(RowFileTest, RowsThatTheChiefLostAreLostOnEveryRank) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  testing::internal::CaptureStderr();
+  for (const std::string left :
+       {"head\n1,2\n1,", "head\n1,2\n1,2345678\n1,2\n"}) {
+    WriteWhole(path, left);
+    int64_t offsets[2] = {};
+    RunRanks(2, [&](Collective* collective) {
+      RowFile file("some_logger", path);
+      std::vector<StateSpan> spans;
+      file.AppendState(&spans);
+      *static_cast<int64_t*>(spans[0].data) = 13;
+      EXPECT_TRUE(file.Open(collective, false).ok());
+      file.Write("3,4\n");
+      offsets[collective->rank()] = file.offset();
+    });
+    EXPECT_EQ(ReadWhole(path), "head\n1,2\n3,4\n");
+    EXPECT_EQ(offsets[0], 13);
+    EXPECT_EQ(offsets[1], 13);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("has 11 of the 13 bytes"), std::string::npos) << said;
+  EXPECT_NE(said.find("no row of " + path + " ends at byte 13"),
+            std::string::npos)
+      << said;
+}
+
+TEST(RowFileTest, WhereTheChiefCannotWriteNoRankWaits) {
+  RunRanks(2, [&](Collective* collective) {
+    auto model = TinyModel(SGD(0.1f), 0, collective);
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger("/nowhere/log.csv")};
+    const auto history = model->Fit(Points(8).Batch(4), options);
+    EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+              std::string::npos)
+        << history.status().message();
+  });
+}
+
+// A row that the other ranks' state counts, and that rank 0 was lost before it
+// had written, in whole or in part.
+TEST(RowFileTest, TheLastRowIsWrittenByWhoeverOpensTheFileAgain) {
+  const std::string rows[] = {"head\n", "0,1.5\n", "1,1.25\n"};
+  const std::string all = rows[0] + rows[1] + rows[2];
+  for (const size_t there :
+       {all.size(), all.size() - 1, all.size() - 3,
+        rows[0].size() + rows[1].size(), rows[0].size() + rows[1].size() - 1,
+        rows[0].size()}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    SoloCollective solo;
+    RowFile others("some_logger", path), own("some_logger", path);
+    ASSERT_TRUE(others.Open(&solo, false).ok());
+    for (const std::string& row : rows) others.Write(row);
+    std::vector<StateSpan> from, to;
+    others.AppendState(&from);
+    others.AppendLiveState(&from);
+    own.AppendState(&to);
+    own.AppendLiveState(&to);
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::memcpy(to[i].data, from[i].data, from[i].bytes());
+    }
+    ASSERT_TRUE(own.StateLoaded().ok());
+    WriteWhole(path, all.substr(0, there));
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(own.Open(&solo, false).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    own.Close();
+    const bool one_missing = there >= rows[0].size() + rows[1].size();
+    EXPECT_EQ(ReadWhole(path), one_missing ? all : rows[0]) << there;
+    EXPECT_EQ(said.empty(), one_missing) << said;
+  }
+}
+
+TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
+  TempFolder folder;
+  const std::string precious = folder / "precious", log = folder / "log.csv";
+  WriteWhole(precious, "not a log\n");
+  std::filesystem::create_symlink(precious, log);
+  SoloCollective solo;
+  for (const bool append : {false, true}) {
+    RowFile file("some_logger", log);
+    const Status status = file.Open(&solo, append);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("is a symbolic link"),
+              std::string::npos)
+        << status.message();
+    EXPECT_EQ(ReadWhole(precious), "not a log\n");
+  }
+  // A folder's link, and one to what is no file, as /dev/stdout is.
+  std::filesystem::create_directory(folder / "real");
+  std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
+  RowFile within("some_logger", folder / "logs/log.csv");
+  EXPECT_TRUE(within.Open(&solo, false).ok());
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  RowFile device("some_logger", folder / "null");
+  EXPECT_TRUE(device.Open(&solo, false).ok());
+}
+
+// Each row is the step's own, whatever came before it.
+TEST(StepLoggerTest, ARowIsTheStepAlone) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  const float x[4] = {0, 0, 0, 0}, y[4] = {1e12f, 1e12f, 2, 2};
+  Sequential model({Input({1}), Dense(1)});
+  model.Compile(SGD(0.0f), MeanSquaredError());
+  FitOptions options = Quiet(2);
+  options.callbacks = {StepLogger(path)};
+  const Dataset data(
+      MemorySource({DType::kFloat32, {1}}, x, {DType::kFloat32, {1}}, y, 4));
+  ASSERT_TRUE(model.Fit(data.Batch(2), options).ok());
+  const std::string large = "1.0000000138484279e+24";  // float32's 1e24
+  EXPECT_EQ(ReadWhole(path), "epoch,step,loss\n0,0," + large + "\n0,1,4\n1,0," +
+                                 large + "\n1,1,4\n");
+}
+
+TEST(StepLoggerTest, LossThatIsNotANumberHasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {StepLogger(folder / "steps.csv")};
+  ASSERT_TRUE(model->Fit(Points(32).Batch(4), options).ok());
+  const std::string rows = ReadWhole(folder / "steps.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+}
+
+TEST(CSVLoggerTest, FileThatCannotBeWrittenIsNamed) {
+  auto model = TinyModel();
+  FitOptions options = Quiet(1);
+  options.callbacks = {CSVLogger("/nowhere/log.csv")};
+  const auto history = model->Fit(Points(8).Batch(8), options);
+  EXPECT_NE(std::string(history.status().message()).find("/nowhere/log.csv"),
+            std::string::npos);
+}
+
+TEST(CSVLoggerTest, LossThatIsNotANumberHasNoSign) {
+  TempFolder folder;
+  auto model = TinyModel(SGD(1e30f));
+  FitOptions options = Quiet(3);
+  options.callbacks = {CSVLogger(folder / "log.csv")};
+  const auto history = model->Fit(Points(32).Batch(4), options);
+  ASSERT_TRUE(history.ok());
+  const double loss = history->Values("loss").back();
+  ASSERT_TRUE(std::isnan(loss));
+  EXPECT_FALSE(std::signbit(loss));
+  const std::string rows = ReadWhole(folder / "log.csv");
+  EXPECT_NE(rows.find(",nan"), std::string::npos) << rows;
+  EXPECT_EQ(rows.find("-nan"), std::string::npos) << rows;
+}
+
+// Each operation fails in turn, once, with writes of any length: the rows are
+// all there in the end, each once.
+TEST(RowFileTest, NoRowIsLostOrDoubledByAFailedOperation) {
+  Collective* const alone = Collective::Alone();
+  std::string expected;
+  for (int i = 0; i < 8; ++i) expected += std::to_string(i) + ",row\n";
+  for (int64_t fail = 0; fail < 40; ++fail) {
+    for (const size_t longest : {0, 1, 3}) {
+      SimulatedFileSystem files;
+      ASSERT_TRUE(files.MakeDirectory("logs").ok());
+      files.set_longest_write(longest);
+      RowFile file("some_logger", "logs/log.csv", &files);
+      ASSERT_TRUE(file.Open(alone, /*append=*/false).ok());
+      if (fail > 0) files.FailAfter(fail, fail % 2 == 0 ? ENOSPC : EINTR);
+      for (int i = 0; i < 8; ++i) file.Write(std::to_string(i) + ",row\n");
+      files.FailNoMore();
+      file.Close();
+      EXPECT_EQ(*files.Content("logs/log.csv"), expected) << fail;
+      EXPECT_EQ(file.offset(), static_cast<int64_t>(expected.size()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
