@@ -190,7 +190,7 @@ Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
   if (!ReadWholeFile(files, path, kMaxKerasJsonBytes, &text).ok() ||
-      !ParseKerasJson(text, "", &json).ok()) {
+      !Json::Parse(text, "", &json, kMaxKerasJsonDepth).ok()) {
     return Format::kJson;
   }
   if (json["model"]) return Format::kRun;
