@@ -2,6 +2,8 @@
 
 #include <strings.h>
 
+#include "frame.h"
+
 namespace ringlet {
 
 const char* WireDtypeName(WireDtype dtype) {
@@ -14,6 +16,11 @@ const char* WireDtypeName(WireDtype dtype) {
       return "float16";
   }
   return "unknown";
+}
+
+int WireBytesPerFloat(WireDtype dtype, int64_t floats) {
+  constexpr int64_t kShort = kEagerBytes / sizeof(float);
+  return dtype == WireDtype::kFloat32 || floats <= kShort ? 4 : 2;
 }
 
 Status WireDtypeFromName(const std::string& name, WireDtype* out) {

@@ -25,6 +25,8 @@ enum class WireDtype : uint8_t {
 
 // "float32" and so on; "unknown" for a value from elsewhere. Static storage.
 const char* WireDtypeName(WireDtype dtype);
+// How many bytes each of `floats` takes in an all-reduce.
+int WireBytesPerFloat(WireDtype dtype, int64_t floats);
 // By name, in any case.
 Status WireDtypeFromName(const std::string& name, WireDtype* out);
 

@@ -48,6 +48,11 @@ class CommandLine {
   // with exit code *code (help was printed: 0; the line is wrong: 2).
   bool Parse(const std::vector<std::string>& line, size_t least, size_t most,
              int* code);
+  // The same, and prints nothing. False for help too.
+  bool Accepts(const std::vector<std::string>& line, size_t least,
+               size_t most) {
+    return ParseAll(line, least, most).ok() && !help_;
+  }
   const std::vector<std::string>& arguments() const { return arguments_; }
 
   std::string Help() const;

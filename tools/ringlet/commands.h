@@ -7,12 +7,16 @@
 #ifndef RINGLET_TOOLS_RINGLET_COMMANDS_H_
 #define RINGLET_TOOLS_RINGLET_COMMANDS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace ringlet {
 
 int TrainCommand(const std::vector<std::string>& line);
+// The threads that a worker of this line computes with; 1 where the line or its
+// RUN.json is wrong, which the worker tells.
+int64_t TrainThreads(const std::vector<std::string>& line);
 int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);

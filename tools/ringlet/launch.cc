@@ -3,14 +3,12 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/message.h"
 #include "core/base/thread.h"
 #include "net/launch/launcher.h"
-#include "run_config.h"
 
 namespace ringlet {
 namespace {
@@ -45,29 +43,14 @@ int LaunchExitCode(const Result<int>& result) {
   }
 }
 
-// Of each worker, as far as the command says: those of "ringlet train
-// RUN.json".
+// Of each worker, where it is `ringlet train`: of others nothing is known.
 int64_t ThreadsOf(const std::vector<std::string>& command) {
   const std::string& program = command[0];
   if (program.substr(program.rfind('/') + 1) != "ringlet" ||
       command.size() < 2 || command[1] != "train") {
     return 1;
   }
-  const std::string flag = "--threads";
-  RunConfig config;
-  for (size_t i = 2; i < command.size(); ++i) {
-    const std::string& word = command[i];
-    if (word == flag && i + 1 < command.size()) {
-      return std::atoll(command[i + 1].c_str());
-    }
-    if (word.compare(0, flag.size() + 1, flag + "=") == 0) {
-      return std::atoll(word.c_str() + flag.size() + 1);
-    }
-    const size_t dot = word.rfind(".json");
-    if (dot == std::string::npos || dot + 5 != word.size()) continue;
-    ReadRunConfig(word, &config).IgnoreError();  // which the workers tell
-  }
-  return config.fit.threads;
+  return TrainThreads({command.begin() + 2, command.end()});
 }
 
 void WarnOfFewCores(const LaunchOptions& options) {

@@ -65,13 +65,10 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
 }
 
 // Of each worker in a ring all-reduce of the gradients, on average: every part
-// but its own is sent twice. Short vectors are never halved
-// (net/wire/wire_dtype.h).
+// but its own is sent twice.
 int64_t WireBytes(int64_t floats, WireDtype dtype, int64_t workers) {
-  constexpr int64_t kShortBytes = 8 << 10;
-  const bool halved = dtype != WireDtype::kFloat32 && 4 * floats > kShortBytes;
-  const int64_t size = halved ? 2 : 4;
-  return 2 * floats * size / workers * (workers - 1);
+  return 2 * floats * WireBytesPerFloat(dtype, floats) / workers *
+         (workers - 1);
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {

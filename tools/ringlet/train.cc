@@ -41,7 +41,21 @@ struct TrainFlags {
   InitFlags init;
   std::string save, log_steps;
   bool no_save = false;
+  void AddAll(CommandLine* flags);
 };
+
+void TrainFlags::AddAll(CommandLine* flags) {
+  fit.AddAll(flags);
+  init.Add(flags,
+           "begin with the weights of this file: safetensors or\n"
+           "npz");
+  flags->Text("--save", "MODEL", &save,
+              "write the trained model to this file, instead of\n"
+              "<name of RUN>.safetensors in the current folder");
+  flags->Switch("--no-save", &no_save, "write no model");
+  flags->Text("--log-steps", "FILE.csv", &log_steps,
+              "a row a step: epoch, step, loss, metrics, exactly");
+}
 
 Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
                     const ClusterConfig& cluster) {
@@ -332,19 +346,23 @@ MultiWorkerMirroredStrategy RefusedFlags() {
 
 }  // namespace
 
+int64_t TrainThreads(const std::vector<std::string>& line) {
+  TrainFlags values;
+  CommandLine flags("train", "RUN.json", kAbout, kMore);
+  values.AddAll(&flags);
+  RunConfig config;
+  if (!flags.Accepts(line, 1, 1) ||
+      !ReadRunConfig(flags.arguments()[0], &config).ok()) {
+    return 1;
+  }
+  values.fit.Apply(&config.fit);
+  return config.fit.threads;
+}
+
 int TrainCommand(const std::vector<std::string>& line) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
-  values.fit.AddAll(&flags);
-  values.init.Add(&flags,
-                  "begin with the weights of this file: safetensors or\n"
-                  "npz");
-  flags.Text("--save", "MODEL", &values.save,
-             "write the trained model to this file, instead of\n"
-             "<name of RUN>.safetensors in the current folder");
-  flags.Switch("--no-save", &values.no_save, "write no model");
-  flags.Text("--log-steps", "FILE.csv", &values.log_steps,
-             "a row a step: epoch, step, loss, metrics, exactly");
+  values.AddAll(&flags);
   int code = 0;
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../support/copy_state.h"
 #include "../../support/naive_layers.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
@@ -442,17 +443,6 @@ std::unique_ptr<Model> MakeModel(const FitCase& c, Collective* collective) {
   model->Compile(c.optimizer, c.loss, {}, options);
   EXPECT_TRUE(model->status().ok()) << model->status().message();
   return model;
-}
-
-void CopyState(Saveable* from, Saveable* to) {
-  std::vector<StateSpan> a, b;
-  from->AppendState(&a);
-  to->AppendState(&b);
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    std::memcpy(b[i].data, a[i].data, a[i].bytes());
-  }
-  ASSERT_TRUE(to->StateLoaded().ok());
 }
 
 // The reference: every step by a new model, with memory for just its examples,

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/copy_state.h"
 #include "../../support/free_ports.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
@@ -433,18 +434,6 @@ TEST(GradientAccumulationTest, SchedulesCountUpdates) {
     ASSERT_OK(loader->Next(&batch));
     ASSERT_OK(model->TrainStep(batch));
   }
-}
-
-void CopyState(Saveable* from, Saveable* to) {
-  std::vector<StateSpan> a, b;
-  from->AppendState(&a);
-  to->AppendState(&b);
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    ASSERT_EQ(a[i].name, b[i].name);
-    std::memcpy(b[i].data, a[i].data, a[i].bytes());
-  }
-  ASSERT_OK(to->StateLoaded());
 }
 
 // Stopped after any number of steps, also between two updates.

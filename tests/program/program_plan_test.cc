@@ -1,0 +1,235 @@
+// ringlet plan: to the byte what a step takes.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "../support/data_files.h"
+#include "../support/program.h"
+#include "../support/temp_folder.h"
+#include "core/fit/fit.h"
+#include "core/model/model.h"
+#include "io/keras/compile_json.h"
+#include "io/keras/model_json.h"
+
+namespace ringlet {
+namespace {
+
+std::string Layered(const std::string& shape, const std::string& layers) {
+  return R"({"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, )" +
+         shape + "]}}, " + layers + "]}}";
+}
+
+// The bytes that a step of training takes, by taking one.
+size_t BytesOfAStep(const std::string& model_json, const std::string& optimizer,
+                    const std::string& loss, int threads, int64_t batch) {
+  std::unique_ptr<Model> model;
+  const Status read = ModelFromJson(model_json, &model);
+  EXPECT_TRUE(read.ok()) << read.message();
+  Optimizer o;
+  Loss l;
+  EXPECT_TRUE(OptimizerFromJson(optimizer, &o).ok());
+  EXPECT_TRUE(LossFromJson(loss, &l).ok());
+  CompileOptions options;
+  options.threads = threads;
+  model->Compile(o, l, {}, options);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  const int64_t examples = batch + 3;
+  const std::vector<float> x(examples * model->input_shape().elements(), 0.5f),
+      y(examples * l.targets(model->output_shape()), 1);
+  FitOptions fit;
+  fit.verbose = Verbose::kSilent;
+  const Shape targets =
+      l.takes_classes() ? Shape() : Shape(model->output_shape());
+  const auto trained = model->Fit(
+      Dataset(MemorySource({DType::kFloat32, model->input_shape()}, x.data(),
+                           {DType::kFloat32, targets}, y.data(), examples))
+          .Batch(batch),
+      fit);
+  EXPECT_TRUE(trained.ok()) << trained.status().message();
+  return model->BytesUsed();
+}
+
+int64_t NumberAfter(const std::string& text, const std::string& key) {
+  const size_t at = text.find("\"" + key + "\":");
+  EXPECT_NE(at, std::string::npos) << key << " in " << text;
+  return at == std::string::npos ? -1
+                                 : std::stoll(text.substr(at + key.size() + 3));
+}
+
+// The parts that can be told without the plan are so, and all add up.
+void ExpectParts(const std::string& plan, const std::string& model_json,
+                 const std::string& optimizer, const std::string& loss,
+                 int64_t batch) {
+  std::unique_ptr<Model> model;
+  ASSERT_TRUE(ModelFromJson(model_json, &model).ok());
+  Optimizer o;
+  Loss l;
+  ASSERT_TRUE(OptimizerFromJson(optimizer, &o).ok());
+  ASSERT_TRUE(LossFromJson(loss, &l).ok());
+  const auto lines = [](int64_t floats) { return (floats + 15) / 16 * 64; };
+  const int64_t x = model->input_shape().elements(),
+                y = l.targets(model->output_shape());
+  int64_t activations = 0;
+  for (int i = 1; i < model->num_nodes(); ++i) {
+    const Layer::Kind kind = model->layer(i).kind;
+    if (kind == Layer::Kind::kFlatten) continue;  // the bytes of its input
+    activations += lines(batch * model->output_shape(i).elements());
+  }
+  EXPECT_EQ(NumberAfter(plan, "batches"),
+            2 * (lines(batch * x) + lines(batch * y)));
+  EXPECT_EQ(NumberAfter(plan, "activations"), activations);
+  EXPECT_GE(NumberAfter(plan, "activation_gradients"), 0);
+  EXPECT_GE(NumberAfter(plan, "scratch"), lines(batch));
+  // Compiled it has taken what it keeps.
+  model->Compile(o, l);
+  const int64_t kept = static_cast<int64_t>(model->BytesUsed());
+  EXPECT_EQ(NumberAfter(plan, "weights"), lines(model->num_weights()));
+  EXPECT_EQ(NumberAfter(plan, "gradients"), lines(model->num_weights()));
+  EXPECT_EQ(NumberAfter(plan, "weights") + NumberAfter(plan, "gradients") +
+                NumberAfter(plan, "slots"),
+            kept);
+  EXPECT_EQ(kept + NumberAfter(plan, "batches") +
+                NumberAfter(plan, "activations") +
+                NumberAfter(plan, "activation_gradients") +
+                NumberAfter(plan, "scratch") - NumberAfter(plan, "shared"),
+            NumberAfter(plan, "total"));
+}
+
+TEST_F(ProgramTest, ThePlanIsWhatAStepTakesToTheByte) {
+  const std::string dense =
+      R"({"class_name": "Dense", "config": {"units": 7}})";
+  const std::string conv =
+      R"({"class_name": "Conv2D", "config": {"filters": 5, "kernel_size": 3,
+          "padding": "same", "activation": "relu"}})";
+  const std::string pool = R"({"class_name": "MaxPooling2D"})";
+  const std::string flatten = R"({"class_name": "Flatten"})";
+  const std::string dropout =
+      R"({"class_name": "Dropout", "config": {"rate": 0.25}})";
+  const std::string softmax =
+      R"({"class_name": "Dense", "config": {"units": 4,
+          "activation": "softmax"}})";
+  const std::string classes = "\"sparse_categorical_crossentropy\"";
+  const struct {
+    std::string model, optimizer, loss;
+    int threads;
+    int64_t batch;
+  } cases[] = {
+      {Layered("3", dense), "\"sgd\"", "\"mse\"", 1, 1},
+      {Layered("3", dense), "\"adam\"", "\"mse\"", 2, 5},
+      {Layered("100", dense + "," + dropout + "," + softmax), "\"rmsprop\"",
+       classes, 1, 33},
+      {Layered("9, 9, 2", conv + "," + flatten + "," + softmax), "\"adam\"",
+       classes, 1, 16},
+      {Layered("9, 9, 2",
+               conv + "," + pool + "," + conv + "," + flatten + "," + softmax),
+       "\"adam\"", classes, 2, 16},
+      {Layered("28, 28, 1", conv + "," + pool + "," + flatten + "," + dense +
+                                "," + dropout + "," + softmax),
+       R"({"class_name": "SGD", "config": {"momentum": 0.9}})", classes, 1, 64},
+      {Layered("8, 8, 3", flatten + "," + dense),
+       R"({"class_name": "Adam", "config": {"amsgrad": true}})", "\"mae\"", 1,
+       2},
+      {Layered("20", R"({"class_name": "Dense", "config": {"units": 50,
+          "activation": "tanh"}}, )" +
+                         softmax),
+       R"({"class_name": "SGD", "config": {"clipnorm": 1.0}})",
+       "\"categorical_crossentropy\"", 1, 10},
+      {Layered("16", R"({"class_name": "Dense", "config": {"units": 1,
+          "activation": "sigmoid"}})"),
+       R"({"class_name": "RMSprop", "config": {"centered": true,
+           "momentum": 0.5}})",
+       "\"binary_crossentropy\"", 3, 17},
+      {R"({"class_name": "Functional", "config": {"name": "m", "layers": [
+          {"class_name": "InputLayer", "name": "in", "inbound_nodes": [],
+           "config": {"name": "in", "batch_shape": [null, 12]}},
+          {"class_name": "Dense", "name": "a", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "a", "units": 6}},
+          {"class_name": "Dense", "name": "b", "inbound_nodes":
+           [[["in", 0, 0, {}]]], "config": {"name": "b", "units": 6,
+           "activation": "relu"}},
+          {"class_name": "Add", "name": "c", "inbound_nodes":
+           [[["a", 0, 0, {}], ["b", 0, 0, {}]]], "config": {"name": "c"}}],
+          "input_layers": [["in", 0, 0]], "output_layers": [["c", 0, 0]]}})",
+       "\"adamw\"", "\"huber\"", 1, 40},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.model);
+    WriteWhole(folder_ / "run.json",
+               "{\"model\": " + c.model + ", \"compile\": {\"optimizer\": " +
+                   c.optimizer + ", \"loss\": " + c.loss +
+                   "}, \"fit\": {\"batch_size\": 3, \"threads\": " +
+                   std::to_string(c.threads) + "}}");
+    const std::string batch = std::to_string(c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size", batch}), 0)
+        << err_;
+    const int64_t bytes = static_cast<int64_t>(
+        BytesOfAStep(c.model, c.optimizer, c.loss, c.threads, c.batch));
+    EXPECT_EQ(NumberAfter(out_, "total"), bytes);
+    ExpectParts(out_, c.model, c.optimizer, c.loss, c.batch);
+    // The largest batch within these bytes takes them or less, and one more
+    // example takes more.
+    ASSERT_EQ(
+        Run({"plan", "run.json", "--json", "--limit", std::to_string(bytes)}),
+        0)
+        << err_;
+    const int64_t largest = NumberAfter(out_, "largest_batch");
+    EXPECT_GE(largest, c.batch);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest)}),
+              0);
+    EXPECT_LE(NumberAfter(out_, "total"), bytes);
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--batch-size",
+                   std::to_string(largest + 1)}),
+              0);
+    EXPECT_GT(NumberAfter(out_, "total"), bytes);
+  }
+}
+
+TEST_F(ProgramTest, ThePlanCountsOperationsAndBytesSent) {
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json", "--json", "--workers", "4"}), 0) << err_;
+  EXPECT_EQ(NumberAfter(out_, "forward_flops"), 2 * 16 * (784 * 8 + 8 * 10));
+  EXPECT_EQ(NumberAfter(out_, "wire_bytes"), 6 * (785 * 8 + 9 * 10));
+  ASSERT_EQ(Run({"plan", "run.json"}), 0);
+  EXPECT_NE(out_.find("batch of 16"), std::string::npos) << out_;
+  ExpectError({"plan", "run.json", "--limit", "1K"}, 1, {"run.json", "1024"});
+  ExpectError({"plan", "run.json", "--limit", "64MB"}, 2,
+              {"wrong number for --limit: 64MB", "64M"});
+}
+
+TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {
+  WriteRun();
+  ASSERT_EQ(Run({"plan", "run.json"}), 0) << err_;
+  EXPECT_EQ(out_.find("seconds"), std::string::npos) << out_;
+  ASSERT_EQ(Run({"plan", "run.json", "--workers", "3"}), 0) << err_;
+  // 6,370 floats: 2 * 2/3 of 25,480 bytes.
+  EXPECT_NE(out_.find("  gradients, float32                           33972\n"
+                      "seconds a step for these, at least:\n"
+                      "  Ethernet of 100 Mbit/s                       0.003\n"
+                      "  Wi-Fi of 20 Mbit/s                           0.014\n"),
+            std::string::npos)
+      << out_;
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"communication\": {\"wire_dtype\": "
+           "\"bfloat16\"}}");
+  ASSERT_EQ(Run({"plan", "run.json", "--workers", "3", "--link", "1M"}), 0);
+  EXPECT_NE(out_.find("  gradients, bfloat16                          16986\n"
+                      "seconds a step for these, at least:\n"
+                      "  --link                                       0.136\n"),
+            std::string::npos)
+      << out_;
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--json"}), 0);
+  EXPECT_NE(out_.find("\"wire_dtype\":\"bfloat16\",\"wire_bytes\":12740,"
+                      "\"wire_seconds\":[{\"bits_per_second\":8000,"
+                      "\"seconds\":12.74}]"),
+            std::string::npos)
+      << out_;
+  ExpectError({"plan", "run.json", "--link", "fast"}, 2,
+              {"wrong number for --link: fast; it takes bits a second"});
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,386 @@
+// ringlet train, alone and as several workers.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../support/data_files.h"
+#include "../support/free_ports.h"
+#include "../support/program.h"
+#include "../support/temp_folder.h"
+#include "core/model/model.h"
+#include "io/data/npy.h"
+
+namespace ringlet {
+namespace {
+
+// --- train ---
+
+TEST_F(ProgramTest, TrainsSavesAndGoesOnFromTheSavedWeights) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "w", "--log-steps", "a.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(err_, "");
+  EXPECT_NE(out_.find("Epoch 2/2"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("val_accuracy"), std::string::npos) << out_;
+  const Strings rows = Lines(ReadWhole(folder_ / "a.csv"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(rows[0], "epoch,step,loss,accuracy");
+  EXPECT_EQ(rows[1].compare(0, 4, "0,0,"), 0) << rows[1];
+  EXPECT_EQ(rows[6].compare(0, 4, "1,2,"), 0) << rows[6];
+  // Each row is of its step alone: their mean is the epoch's value.
+  double loss = 0, accuracy = 0;
+  for (size_t i = 1; i <= 3; ++i) {
+    const size_t comma = rows[i].rfind(',');
+    loss += std::stod(rows[i].substr(4, comma - 4)) / 3;
+    accuracy += std::stod(rows[i].substr(comma + 1)) / 3;
+  }
+  char printed[80];
+  std::snprintf(printed, sizeof(printed), "- accuracy: %.4f - loss: %.4f - val",
+                accuracy, loss);
+  EXPECT_NE(out_.find(printed), std::string::npos) << printed << "\n" << out_;
+
+  ASSERT_EQ(Run({"train", "run.json", "--init", "w", "--log-steps", "b.csv"}),
+            0)
+      << err_;
+  const Strings later = Lines(ReadWhole(folder_ / "b.csv"));
+  ASSERT_EQ(later.size(), 7u);
+  EXPECT_NE(later[1], rows[1]);
+}
+
+TEST_F(ProgramTest, TheSameRunGivesTheSameBytes) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "a", "--log-steps", "a.csv"}),
+            0);
+  ASSERT_EQ(Run({"train", "run.json", "--save", "b", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_EQ(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+  EXPECT_TRUE(ReadWhole(folder_ / "a") == ReadWhole(folder_ / "b"));
+  ASSERT_EQ(Run({"train", "run.json", "--seed", "2", "--log-steps", "b.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "a.csv"), ReadWhole(folder_ / "b.csv"));
+}
+
+TEST_F(ProgramTest, FlagsGoBeforeFields) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv", "--threads", "2",
+                 "--no-shuffle"}),
+            0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 6u);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    // Of 7 examples the accuracy is a number of sevenths.
+    const double sevenths =
+        7 * std::stod(rows[i].substr(rows[i].rfind(',') + 1));
+    EXPECT_NEAR(sevenths, static_cast<int>(sevenths + 0.5), 1e-9) << rows[i];
+  }
+  const std::string in_order = ReadWhole(folder_ / "s.csv");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs=1", "--steps-per-epoch", "5",
+                 "--batch-size", "7", "--log-steps", "s.csv"}),
+            0);
+  EXPECT_NE(ReadWhole(folder_ / "s.csv"), in_order);
+}
+
+TEST_F(ProgramTest, WithoutStepsPerEpochAnEpochIsTheWholeData) {
+  WriteRun(", \"steps_per_epoch\": 3", "");
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--batch-size", "300",
+                 "--log-steps", "s.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 8u);  // 2000 / 300
+}
+
+TEST_F(ProgramTest, CallbacksWriteBesideTheRun) {
+  std::filesystem::create_directory(folder_ / "sub");
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "CSVLogger", "config": {"filename": "log.csv"}},
+    {"class_name": "TensorBoard", "config": {"log_dir": "tb"}},
+    {"class_name": "ReduceLROnPlateau", "config": {"factor": 0.5}},
+    {"class_name": "EarlyStopping", "config": {"monitor": "loss",
+      "patience": 5, "baseline": null}},
+    "TerminateOnNaN"])");
+  std::filesystem::rename(folder_ / "run.json", folder_ / "sub/run.json");
+  ASSERT_EQ(Run({"train", "sub/run.json"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "sub/log.csv")).size(), 3u);
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ / "sub/tb/train"));
+}
+
+TEST_F(ProgramTest, BackupStaysWhereTheTrainedModelCannotBeSaved) {
+  // The folder m.safetensors, made in the run, is in the model's way.
+  WriteRun("\"callbacks\": []", R"("callbacks": [
+    {"class_name": "BackupAndRestore", "config": {"backup_dir": "backup"}},
+    {"class_name": "ModelCheckpoint",
+      "config": {"filepath": "m.safetensors/{epoch}.safetensors"}}])");
+  EXPECT_NE(Run({"train", "run.json", "--save", "m.safetensors"}), 0);
+  EXPECT_NE(err_.find("m.safetensors: "), std::string::npos) << err_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "backup/checkpoint"));
+  // Trained already; saved now.
+  ASSERT_EQ(Run({"train", "run.json", "--save", "n.safetensors"}), 0) << err_;
+  EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "n.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "backup/checkpoint"));
+}
+
+TEST_F(ProgramTest, ASplitValidatesOnTheEndOfTheData) {
+  // The last of four examples is one that no other is like.
+  WriteWhole(folder_ / "d.csv", "x,y\n1,1\n1,1\n1,1\n0,5\n");
+  WriteWhole(folder_ / "head.csv", "x,y\n1,1\n1,1\n1,1\n");
+  WriteWhole(folder_ / "tail.csv", "x,y\n0,5\n");
+  const std::string split = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 1]}},
+      {"class_name": "Dense", "config": {"units": 1}}]}},
+    "compile": {"optimizer": "sgd", "loss": "mse"},
+    "data": {"train": {"csv": "d.csv"}},
+    "fit": {"epochs": 2, "verbose": 2, "validation_split": 0.25}})";
+  WriteWhole(folder_ / "split.json", split);
+  WriteWhole(folder_ / "two.json",
+             Replaced(Replaced(split, "{\"csv\": \"d.csv\"}",
+                               "{\"csv\": \"head.csv\"}, \"validation\": "
+                               "{\"csv\": \"tail.csv\"}"),
+                      "0.25", "0"));
+  ASSERT_EQ(Run({"train", "two.json", "--save", "two"}), 0) << err_;
+  ASSERT_NE(out_.find("val_loss"), std::string::npos) << out_;
+  const auto last_epoch = [this] {
+    const Strings lines = Lines(out_);
+    return lines[lines.size() - 2].substr(lines[lines.size() - 2].find("loss"));
+  };
+  const std::string expected = last_epoch();
+  ASSERT_EQ(Run({"train", "split.json", "--save", "split"}), 0) << err_;
+  EXPECT_EQ(last_epoch(), expected);
+  EXPECT_EQ(Run({"diff", "two", "split"}), 0) << out_;
+  for (const char* share : {"0.99", "1e-20"}) {
+    WriteWhole(folder_ / "run.json", Replaced(split, "0.25", share));
+    ExpectError({"train", "run.json"}, 2,
+                {"run.json: fit.validation_split", "4 examples leaves none"});
+  }
+  WriteWhole(folder_ / "run.json", Replaced(split, "0.25", "1"));
+  ExpectError({"train", "run.json"}, 2, {"fit.validation_split", "in [0, 1)"});
+}
+
+TEST_F(ProgramTest, AStoppedRunGoesOnWithTheSameRows) {
+  WriteRun("\"callbacks\": []", R"("callbacks": [{"class_name":
+    "BackupAndRestore", "config": {"backup_dir": "backup", "save_freq": 1}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--log-steps", "whole.csv"}), 0) << err_;
+  Start(
+      {"train", "run.json", "--epochs", "2000000", "--log-steps", "part.csv"});
+  for (int i = 0; i < 3000; ++i) {
+    if (Lines(ReadWhole(folder_ / "part.csv")).size() > 5) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child_, SIGTERM);
+  EXPECT_EQ(Wait(), 75) << err_;
+  const size_t done = Lines(ReadWhole(folder_ / "part.csv")).size() - 1;
+  ASSERT_GE(done, 5u);
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", std::to_string(done / 3 + 2),
+                 "--log-steps", "part.csv"}),
+            0)
+      << err_;
+  const Strings whole = Lines(ReadWhole(folder_ / "whole.csv")),
+                part = Lines(ReadWhole(folder_ / "part.csv"));
+  ASSERT_EQ(part.size(), 3 * (done / 3 + 2) + 1);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(part[i], whole[i]);
+}
+
+TEST_F(ProgramTest, NpyAndCsvDataTrain) {
+  // Four examples of two numbers; the class is the greater one's place.
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,1\n2,0,1\n1,1,2\n");
+  const char kSmall[] = R"({
+    "model": {"class_name": "Sequential", "config": {"layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+      {"class_name": "Dense", "config": {"units": 2}}]}},
+    "compile": {"optimizer": "sgd", "loss": {"class_name":
+      "SparseCategoricalCrossentropy", "config": {"from_logits": true}}},
+    "data": {"train": {"csv": "d.csv", "label": "kind"}},
+    "fit": {"batch_size": 2, "epochs": 3}})";
+  WriteWhole(folder_ / "csv.json", kSmall);
+  ASSERT_EQ(Run({"train", "csv.json", "--log-steps", "s.csv"}), 0) << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "s.csv")).size(), 7u);
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "\"knid\""));
+  ExpectError({"train", "csv.json"}, 2, {"d.csv", "knid"});
+  WriteWhole(folder_ / "csv.json", Replaced(kSmall, "\"kind\"", "1"));
+  ASSERT_EQ(Run({"train", "csv.json"}), 0) << err_;
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,7,1\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "label 7"});
+  WriteWhole(folder_ / "d.csv", "a,kind,b\n1,0,0\n0,1,x\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv", "line 3"});
+  // Also where the damage is far behind what is trained on first.
+  std::string rows = "a,kind,b\n";
+  for (int i = 0; i < 100; ++i) rows += "1,0,0\n";
+  WriteWhole(folder_ / "d.csv", rows + "nan,1,1\n");
+  ExpectError({"train", "csv.json"}, 1, {"d.csv: example 100, value 0 is nan"});
+  WriteWhole(folder_ / "d.csv", rows + "0,1,3e38\n");
+  ASSERT_EQ(Run({"train", "csv.json", "--epochs", "0"}), 0) << err_;
+  WriteWhole(folder_ / "csv.json",
+             Replaced(kSmall, "\"kind\"", "\"kind\", \"scale\": 10"));
+  ExpectError({"train", "csv.json"}, 1,
+              {"d.csv: example 100, value 1 is 3e+38, which times 10"});
+}
+
+TEST_F(ProgramTest, DataOnDiskAreReadOnlyToBeTrainedOn) {
+  constexpr int kExamples = 20000;
+  std::string images("\0\0\x08\x03\0\0\x4e\x20\0\0\0\x1c\0\0\0\x1c", 16);
+  std::string labels("\0\0\x08\x01\0\0\x4e\x20", 8);
+  WriteWhole(folder_ / "x", images.append(kExamples * 28 * 28, '\1'));
+  WriteWhole(folder_ / "y", labels.append(kExamples, '\2'));
+  std::string run = Replaced(kRun, "@DATA@/train-images-idx3-ubyte.gz", "x");
+  run = Replaced(run, "@DATA@/train-labels-idx1-ubyte.gz", "y");
+  run = Replaced(run, "\"scale\"", "\"in_memory\": false, \"scale\"");
+  const size_t begin = run.find(",\n    \"validation\""),
+               end = run.find("},\n  \"fit\"");
+  WriteWhole(folder_ / "run.json", run.erase(begin, end - begin));
+  Start({"train", "run.json", "--epochs", "1"});
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOWAIT),
+            0);
+  const std::string io = ReadWhole("/proc/" + std::to_string(child_) + "/io");
+  EXPECT_EQ(Wait(), 0) << err_;
+  const size_t at = io.find("rchar: ");
+  if (at == std::string::npos) GTEST_SKIP() << "needs /proc/PID/io";
+  EXPECT_LT(std::stol(io.substr(at + 7)), kExamples * 28 * 28 / 4);
+}
+
+// --- several workers ---
+
+TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20,
+    "policy": "wait", "min_workers": 1, "communication": "ring"})");
+  ASSERT_EQ(Run({"train", "run.json", "--batch-size", "16", "--log-steps",
+                 "one.csv"}),
+            0)
+      << err_;
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  ASSERT_EQ(
+      Run({"launch", "-n", "2", "--", program, "train", "run.json",
+           "--batch-size", "8", "--log-steps", "two.csv", "--save", "model"}),
+      0)
+      << err_;
+  EXPECT_NE(out_.find("[0] Epoch 2/2"), std::string::npos) << out_;
+  // Of the other worker a line at the start and one at the end.
+  size_t others = 0;
+  for (const std::string& line : Lines(out_)) {
+    others += line.compare(0, 4, "[1] ") == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(others, 2u) << out_;
+  EXPECT_NE(out_.find("[1] worker 1 of 2 at 127.0.0.1:"), std::string::npos)
+      << out_;
+  EXPECT_NE(out_.find("2 replicas in step, epochs 1 to 2; the chief at"),
+            std::string::npos)
+      << out_;
+  EXPECT_NE(out_.find(": done: 2 epochs, 6 steps in all\n"), std::string::npos)
+      << out_;
+  const Strings one = Lines(ReadWhole(folder_ / "one.csv")),
+                two = Lines(ReadWhole(folder_ / "two.csv"));
+  ASSERT_EQ(two.size(), 7u);
+  for (size_t i = 1; i < two.size(); ++i) {
+    const size_t comma = one[i].find(',', 2);
+    EXPECT_EQ(one[i].substr(0, comma), two[i].substr(0, comma));
+    EXPECT_NEAR(std::stod(one[i].substr(comma + 1)),
+                std::stod(two[i].substr(comma + 1)), 1e-4);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "model"));
+
+  // Each through all the data, in an order of its own: other steps.
+  WriteRun("\"train\": {", "\"train\": {\"auto_shard_policy\": \"off\", ");
+  ASSERT_EQ(Run({"launch", "-n", "2", "--", program, "train", "run.json",
+                 "--batch-size", "8", "--log-steps", "off.csv"}),
+            0)
+      << err_;
+  EXPECT_EQ(Lines(ReadWhole(folder_ / "off.csv")).size(), 7u);
+  EXPECT_NE(ReadWhole(folder_ / "off.csv"), ReadWhole(folder_ / "two.csv"));
+}
+
+// The workers among the launcher's children, in the order of their ranks.
+std::vector<pid_t> WorkersOf(pid_t launcher) {
+  const std::string id = std::to_string(launcher);
+  std::istringstream children(
+      ReadWhole("/proc/" + id + "/task/" + id + "/children"));
+  std::vector<pid_t> workers;
+  for (pid_t child; children >> child;) {
+    const std::string line =
+        ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
+    if (line.find("train") != std::string::npos &&
+        line.find("launch") == std::string::npos) {
+      workers.push_back(child);
+    }
+  }
+  return workers;
+}
+
+TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           R"("steps_per_epoch": 400}, "strategy": {"timeout": 20},
+  "callbacks": [{"class_name": "BackupAndRestore",
+                 "config": {"backup_dir": "backup", "save_freq": 30}}])");
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  const auto job = [&](const std::string& name) {
+    return Strings{"launch", "-n", "2",           "--restart",  "--backoff",
+                   "0.01",   "--", program,       "train",      "run.json",
+                   "--save", name, "--log-steps", name + ".csv"};
+  };
+  ASSERT_EQ(Run(job("whole")), 0) << err_;
+  for (const size_t lost : {0, 1}) {
+    const std::string name = "lost" + std::to_string(lost);
+    SCOPED_TRACE(name);
+    Start(job(name));
+    for (int i = 0; i < 3000; ++i) {
+      if (Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 100) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::vector<pid_t> workers = WorkersOf(child_);
+    if (workers.size() == 2) kill(workers[lost], SIGKILL);
+    ASSERT_EQ(workers.size(), 2u);
+    EXPECT_EQ(Wait(), 0) << err_;
+    EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
+    EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
+        << out_;
+    EXPECT_NE(out_.find(" of 400, from the memory of the workers\n"),
+              std::string::npos)
+        << out_;
+    EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
+    EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
+                ReadWhole(folder_ / (name + ".csv")));
+  }
+}
+
+TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"start_timeout\": 0.3, \"patience\": 60}");
+  const Strings addresses = FreeAddresses(2);
+  const std::string cluster = "{\"cluster\": {\"worker\": [\"" + addresses[0] +
+                              "\", \"" + addresses[1] +
+                              "\"]}, \"task\": {\"type\": \"worker\", "
+                              "\"index\": 0}}";
+  environment_ = {{"TF_CONFIG", cluster}};
+  ExpectError({"train", "run.json", "--save", "m", "--log-steps", "s"}, 1,
+              {addresses[1]});
+  // Somebody else listens on this worker's port.
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  const std::string taken =
+      "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  environment_ = {{"TF_CONFIG", Replaced(cluster, addresses[0], taken)}};
+  ExpectError({"train", "run.json", "--save", "m"}, 1, {taken});
+  close(fd);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,166 @@
+// ProgramTest: the program ringlet as a user runs it, real processes on the
+// shipped data.
+
+#ifndef RINGLET_TESTS_SUPPORT_PROGRAM_H_
+#define RINGLET_TESTS_SUPPORT_PROGRAM_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "temp_folder.h"
+
+namespace ringlet {
+using Strings = std::vector<std::string>;
+
+inline Strings Lines(const std::string& text) {
+  Strings lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+inline std::string Replaced(std::string text, const std::string& from,
+                            const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+// A small model, quick to train; @DATA@ is the shipped data.
+const char kRun[] = R"({
+  "model": {"class_name": "Sequential", "config": {"layers": [
+    {"class_name": "InputLayer", "config": {"batch_shape": [null, 28, 28]}},
+    {"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"units": 10}}]}},
+  "compile": {"optimizer": "adam",
+    "loss": {"class_name": "SparseCategoricalCrossentropy",
+             "config": {"from_logits": true}},
+    "metrics": ["accuracy"]},
+  "data": {
+    "train": {"images": "@DATA@/train-images-idx3-ubyte.gz",
+              "labels": "@DATA@/train-labels-idx1-ubyte.gz",
+              "scale": 0.00392156862745098},
+    "validation": {"images": "@DATA@/t10k-images-idx3-ubyte.gz",
+                   "labels": "@DATA@/t10k-labels-idx1-ubyte.gz",
+                   "scale": 0.00392156862745098}},
+  "fit": {"batch_size": 16, "epochs": 2, "steps_per_epoch": 3},
+  "callbacks": []
+})";
+
+class ProgramTest : public testing::Test {
+ protected:
+  ~ProgramTest() override {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  void Start(const Strings& arguments) {
+    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
+                   "/tools/ringlet/ringlet"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& text : all) argv.push_back(text.data());
+    argv.push_back(nullptr);
+    const std::string out = logs_ / "out", err = logs_ / "err";
+    child_ = fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) {
+      const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+      dup2(open(out.c_str(), flags, 0600), 1);
+      dup2(open(err.c_str(), flags, 0600), 2);
+      if (chdir(folder_.path().c_str()) != 0) _exit(98);
+      unsetenv("TF_CONFIG");
+      for (const auto& [name, value] : environment_) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      execv(argv[0], argv.data());
+      _exit(99);
+    }
+  }
+
+  // The exit code; 1000 + signal where it was killed.
+  int Wait() {
+    int status = 0;
+    EXPECT_EQ(waitpid(child_, &status, 0), child_);
+    child_ = 0;
+    out_ = ReadWhole(logs_ / "out");
+    err_ = ReadWhole(logs_ / "err");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+
+  int Run(const Strings& arguments) {
+    Start(arguments);
+    return Wait();
+  }
+
+  // kRun with one change, as run.json of the folder.
+  void WriteRun(const std::string& from = "", const std::string& to = "") {
+    std::string text = kRun;
+    if (!from.empty()) text = Replaced(text, from, to);
+    const std::string data =
+        EnvironmentOr("RINGLET_SOURCE", ".") + "/data/fashion-mnist-mini";
+    for (size_t at; (at = text.find("@DATA@")) != std::string::npos;) {
+      text.replace(at, 6, data);
+    }
+    WriteWhole(folder_ / "run.json", text);
+  }
+
+  std::set<std::string> Files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             folder_.path(),
+             std::filesystem::directory_options::skip_permission_denied)) {
+      names.insert(entry.path().string());
+    }
+    return names;
+  }
+
+  // The command fails with this code, with one line that says all of `says`,
+  // and writes nothing; on stdout there is what is said before training, at
+  // most.
+  void ExpectError(const Strings& arguments, int code, const Strings& says) {
+    std::string shown;
+    for (const std::string& argument : arguments) shown += " " + argument;
+    SCOPED_TRACE(shown);
+    const std::set<std::string> before = Files();
+    EXPECT_EQ(Run(arguments), code) << err_;
+    EXPECT_EQ(Lines(err_).size(), 1u) << err_;
+    EXPECT_EQ(err_.compare(0, 7, "error: "), 0) << err_;
+    for (const std::string& text : says) {
+      EXPECT_NE(err_.find(text), std::string::npos)
+          << err_ << "lacks: " << text;
+    }
+    EXPECT_LE(Lines(out_).size(), 2u) << out_;
+    EXPECT_EQ(out_.find("Epoch"), std::string::npos) << out_;
+    EXPECT_EQ(Files(), before);
+  }
+  void ExpectRunError(const std::string& from, const std::string& to, int code,
+                      const Strings& says) {
+    SCOPED_TRACE(to);
+    WriteRun(from, to);
+    ExpectError({"train", "run.json", "--save", "model", "--log-steps", "s"},
+                code, says);
+  }
+
+  TempFolder folder_, logs_;
+  std::vector<std::pair<std::string, std::string>> environment_;
+  std::string out_, err_;
+  pid_t child_ = 0;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_PROGRAM_H_
