@@ -32,7 +32,7 @@
 
 #include "core/base/crc32c.h"
 #include "net/ring/ring_collective.h"
-#include "net/wire/withdrawal.h"
+#include "net/ring/withdrawal.h"
 
 namespace ringlet {
 namespace {

@@ -6,6 +6,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAY_INCLUDE = {"core": {"core"}, "net": {"net", "core"}, "io": {"io", "core"}}
+# Within a folder each family may include those before it, and itself.
+ORDER = {
+    "core": ["base", "compute", "data", "layers", "model", "fit"],
+    "io": ["files", "data", "keras", "events", "checkpoint"],
+    "net": ["wire", "cluster", "ring", "launch", "strategy"],
+}
 # Third-party header -> the only files that may include it.
 ONLY_IN = {
     "blis.h": r"core/compute/(gemm\.cc|blis_trim\.h)",
@@ -13,7 +19,7 @@ ONLY_IN = {
     "uv.h": r"net/.*",
     "zlib.h": r"io/files/input_file\.cc|tests/.*",
     "cjson/cJSON.h": r"core/base/json\.cc|tests/.*",
-    "mpi.h": r"net/cluster/mpi_collective\.cc",
+    "mpi.h": r"net/strategy/mpi_collective\.cc",
     # Streams bring 0.4 MB of locales into a static program.
     "sstream": r"tests/.*",
     "iostream": r"tests/.*",
@@ -23,23 +29,53 @@ ONLY_IN = {
 }
 
 
+def is_public(path):
+    return path.suffix == ".h" and any(
+        line.startswith("// Public") for line in
+        path.read_text().splitlines()[:8])
+
+
+def installed():
+    """The headers that package/meson.build installs."""
+    paths = {ROOT / "ringlet.h"}
+    for folder in MAY_INCLUDE:
+        text = (ROOT / folder / "meson.build").read_text()
+        listed = text.split(f"{folder}_headers = [")[1].split("]")[0]
+        paths |= {ROOT / folder / name for name in re.findall(r"'(.*)'", listed)}
+    return paths
+
+
+def wrong_place(name, other):
+    """Why this source may not include that one, both from the root; or None."""
+    top, other_top = name.split("/")[0], other.split("/")[0]
+    if other_top not in MAY_INCLUDE.get(top, {other_top}):
+        return f"{top} may not include {other}"
+    if top != other_top or top not in ORDER:
+        return None
+    family, other_family = name.split("/")[1], other.split("/")[1]
+    order = ORDER[top]
+    if order.index(other_family) > order.index(family):
+        return f"{top}/{family} may not include {top}/{other_family}"
+    return None
+
+
 def breaches(path):
     """What is wrong with this source's includes: (line number, text)."""
     name = path.relative_to(ROOT).as_posix()
-    top = name.split("/")[0]
-    text = path.read_text()
-    public = path.suffix == ".h" and any(
-        line.startswith("// Public") for line in text.splitlines()[:6])
-    for number, line in enumerate(text.splitlines(), 1):
-        match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)
+    public = is_public(path)
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^">]+)', line)
         if not match:
             continue
         header = match[2]
         for base in (path.parent, ROOT) if match[1] == '"' else ():
             if (base / header).exists():
-                other = (base / header).resolve().relative_to(ROOT).parts[0]
-                if other not in MAY_INCLUDE.get(top, {other}):
-                    yield number, f"{top} may not include {header}"
+                other = (base / header).resolve()
+                why = wrong_place(name, other.relative_to(ROOT).as_posix())
+                if why:
+                    yield number, why
+                if public and not is_public(other):
+                    yield number, f"a public header includes {header}"
                 break
         if header in ONLY_IN:
             if not re.fullmatch(ONLY_IN[header], name):
@@ -49,10 +85,25 @@ def breaches(path):
 
 
 bad = 0
+
+
+def report(path, number, what):
+    global bad
+    print(f"{path.relative_to(ROOT)}:{number}: {what}")
+    bad = 1
+
+
+public_headers = {ROOT / "ringlet.h"}
 for folder in ("core", "io", "net", "samples", "tests", "tools"):
     for path in sorted((ROOT / folder).rglob("*")):
         if path.suffix in (".h", ".cc"):
             for number, what in breaches(path):
-                print(f"{path.relative_to(ROOT)}:{number}: {what}")
-                bad = 1
+                report(path, number, what)
+            if is_public(path):
+                public_headers.add(path)
+for number, what in breaches(ROOT / "ringlet.h"):
+    report(ROOT / "ringlet.h", number, what)
+for path in sorted(public_headers ^ installed()):
+    report(path, 3, "is public and not installed" if path in public_headers
+           else "is installed and not public")
 sys.exit(bad)

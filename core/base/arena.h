@@ -1,6 +1,6 @@
 // Arena and LifetimePlan: where tensors live.
 //
-// Public. The caller owns the memory and the library says how much it needs:
+// Internal. The caller owns the memory and the library says how much it needs:
 // the same placement code runs on a counting arena (no memory, addresses are
 // null) and on a real one. Objects in an arena have no destructor duties.
 //

@@ -1,6 +1,6 @@
 // CRC32C: the checksum of frames, checkpoints and event files.
 //
-// Public. The Castagnoli polynomial 0x1EDC6F41, reflected, initial and final
+// Internal. The Castagnoli polynomial 0x1EDC6F41, reflected, initial and final
 // value all ones (RFC 3720, appendix B.4): Crc32c("123456789") = 0xE3069283.
 
 #ifndef RINGLET_CORE_BASE_CRC32C_H_
@@ -15,7 +15,8 @@ namespace ringlet {
 // processor's instructions where it has them.
 uint32_t Crc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
-// The twin, byte by byte from a table: the oracle, and other processors.
+// The reference implementation, byte by byte from a table: the oracle, and
+// other processors.
 uint32_t PortableCrc32c(const void* data, size_t bytes, uint32_t crc = 0);
 
 // TFRecord's mask, so that a checksum of data that hold checksums is still

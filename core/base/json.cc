@@ -1,3 +1,8 @@
+// cJSON parses; what it accepts but may not is found before it
+// (CheckLexically), so that its recursion is bounded and no string holds a NUL,
+// and after it (CheckKeys). Values share one tree by a counted pointer: a Json
+// stays valid as long as any value of its text is held.
+
 #include "json.h"
 
 #include <cjson/cJSON.h>

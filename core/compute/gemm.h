@@ -1,9 +1,9 @@
 // Gemm: every matrix product of ringlet, over strided views.
 //
-// Public. A view names its elements by a row and a column stride, so that a
-// transpose is a change of strides. The products are BLIS's (bli_sgemm), or
-// NaiveGemm's in a build without BLIS. Threads: each takes a part of C, so the
-// terms of one element of C are always summed by one thread.
+// Internal to core/. A view names its elements by a row and a column stride, so
+// that a transpose is a change of strides. The products are BLIS's (bli_sgemm),
+// or NaiveGemm's in a build without BLIS. Threads: each takes a part of C, so
+// the terms of one element of C are always summed by one thread.
 
 #ifndef RINGLET_CORE_COMPUTE_GEMM_H_
 #define RINGLET_CORE_COMPUTE_GEMM_H_

@@ -1,3 +1,9 @@
+// Two slots of buffers: the caller holds one while a thread fills the other. At
+// most one slot is wanted at a time (wanted_), so all the thread uses between
+// two changes of wanted_ (at_, indices_, raw_x_, raw_y_, batches_[wanted_]) is
+// its own, and the mutex is held only to hand a slot over. An error stays in
+// its slot and no further one is wanted.
+
 #include "batch_loader.h"
 
 #include <cinttypes>
@@ -5,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "../model/guarded.h"
+#include "../base/guarded.h"
 
 namespace ringlet {
 namespace {

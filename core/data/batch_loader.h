@@ -38,7 +38,7 @@ class BatchLoader {
     DataPosition start;
     int rank = 0;
     int world = 1;
-    // Room for LargestPart(world) examples of x (floats) and of the targets
+    // Memory for LargestPart(world) examples of x (floats) and of the targets
     // (4 bytes each), twice. Outlives the loader.
     float* x[2] = {};
     void* y[2] = {};

@@ -1,3 +1,9 @@
+// Everything is computed from (seed, position, rank, world) and nothing is
+// remembered: a resume, another world and another machine find the same
+// batches. Positions come from files, so they are checked (CheckStart) before
+// they are used; products of counts stay below 2^60. dataset_shards.cc has the
+// policies kFile and kOff.
+
 #include "dataset.h"
 
 #include <algorithm>

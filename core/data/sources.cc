@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../model/guarded.h"
+#include "../base/guarded.h"
 #include "dataset.h"
 
 namespace ringlet {

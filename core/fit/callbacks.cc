@@ -1,3 +1,8 @@
+// Every member that a resume needs is in AppendState, under a name that is part
+// of the checkpoint format, and OnSetup sets it to what a new fit begins with.
+// Decisions depend only on the logs, which all ranks share: so all ranks stop,
+// reduce and restore alike.
+
 #include "callbacks.h"
 
 #include <algorithm>

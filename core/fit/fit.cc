@@ -9,10 +9,10 @@
 #include <limits>
 #include <new>
 
+#include "../base/guarded.h"
 #include "../base/message.h"
 #include "../base/thread.h"
 #include "../model/fingerprint.h"
-#include "../model/guarded.h"
 #include "../model/model_impl.h"
 #include "progress.h"
 #include "run_state.h"

@@ -1,9 +1,9 @@
 // Progress: Keras's progress bar and its one-line form.
 //
-// Public. Rendered as Keras 3's utils/progbar.py does: the bar redraws itself
-// on a terminal, the line is printed once an epoch. Every drawing is flushed.
-// Nothing is allocated after the first call. A bar that is not finished ends
-// its line when it goes.
+// Internal to core/fit. Rendered as Keras 3's utils/progbar.py does: the bar
+// redraws itself on a terminal, the line is printed once an epoch. Every
+// drawing is flushed. Nothing is allocated after the first call. A bar that is
+// not finished ends its line when it goes.
 
 #ifndef RINGLET_CORE_FIT_PROGRESS_H_
 #define RINGLET_CORE_FIT_PROGRESS_H_

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "../model/guarded.h"
+#include "../base/guarded.h"
 #include "op.h"
 
 namespace ringlet {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "../base/guarded.h"
 #include "custom_metric.h"
-#include "guarded.h"
 
 namespace ringlet {
 namespace {

@@ -19,7 +19,7 @@ namespace ringlet {
 class BackgroundSaver {
  public:
   // `directory` outlives the saver, and nobody else uses it until Wait().
-  // `done` is told of each save on the saver's thread.
+  // `done` is called with each save on the saver's thread.
   BackgroundSaver(CheckpointDirectory* directory,
                   std::function<void(const Status&)> done);
   ~BackgroundSaver();

@@ -1,3 +1,9 @@
+// The chief has the directory; all ranks take part in every decision, since
+// each one is a collective call: what the chief alone finds (a backup, an
+// error) is broadcast before anybody acts on it. A save copies the state and is
+// written by BackgroundSaver's thread; OnFitReturn waits for it before the
+// directory is let go.
+
 #include "backup_and_restore.h"
 
 #include <cinttypes>

@@ -4,6 +4,7 @@
 
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "safetensors.h"
 
 namespace ringlet {
 

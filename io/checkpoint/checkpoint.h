@@ -1,7 +1,7 @@
 // Checkpoints: state saved to one file so that no crash loses it.
 //
 // Public. Names of spans are names of tensors; the file is a safetensors file
-// with ringlet's profile (docs/checkpoint_format.md). checkpoint_directory.h
+// with ringlet's profile (docs/checkpoint_format.md). checkpoint_manager.h
 // has what a run needs beyond one file.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_H_
@@ -12,15 +12,17 @@
 
 #include "../../core/base/saveable.h"
 #include "../../core/base/status.h"
+#include "../data/storage.h"
 #include "../files/file_system.h"
-#include "safetensors.h"
 
 namespace ringlet {
 
 using Saveables = std::vector<Saveable*>;  // not owned
 
 struct SaveOptions {
-  Storage weights = Storage::kF32;  // SafetensorsWriter::Options::weights
+  // How float32 spans of the model (names that begin with "model/") are
+  // stored: kF32, or kF16 or kBF16 for half the size and less precision.
+  Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();
   bool replace = true;  // false: kAlreadyExists where `path` is there
 };

@@ -1,3 +1,8 @@
+// A crash at any point must leave the newest checkpoint that verified: a file
+// is made durable first, then the list, and only then are older files removed
+// (Prune). What the list says is never believed without the file. Holding lock_
+// is what makes this process the only writer.
+
 #include "checkpoint_directory.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // CheckpointDirectory: the numbered checkpoints of one run.
 //
-// Public. The files <directory>/<name>-<n>.safetensors, one writer at a time,
-// and the text file `checkpoint` that lists them as TensorFlow's does. That
-// list is a hint: what is found in the directory and verifies is true.
-// Not safe from several threads at once.
+// Internal to io/. The files <directory>/<name>-<n>.safetensors, one writer at
+// a time, and the text file `checkpoint` that lists them as TensorFlow's does.
+// That list is a hint: what is found in the directory and verifies is true. Not
+// safe from several threads at once.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
@@ -21,13 +21,6 @@
 
 namespace ringlet {
 
-// The newest checkpoint in `directory` that verifies; "" where there is none.
-// An error where there are some and none verifies. Only looks: no lock, and
-// nothing is set aside; another process may be writing there.
-Status LatestCheckpoint(const std::string& directory, std::string* path,
-                        const std::string& checkpoint_name = "ckpt",
-                        FileSystem* files = FileSystem::Posix());
-
 struct CheckpointDirectoryOptions {
   std::string checkpoint_name = "ckpt";
   int max_to_keep = 0;  // 0: all
@@ -36,7 +29,8 @@ struct CheckpointDirectoryOptions {
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();
   Clock* clock = Clock::System();
-  // Told what the caller need not act on; by default "warning: ..." on stderr.
+  // Called with what the caller need not act on; by default "warning: ..." on
+  // stderr.
   std::function<void(const std::string&)> warn;
 };
 

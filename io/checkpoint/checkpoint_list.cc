@@ -1,3 +1,8 @@
+// Names are parsed strictly: a file whose number would be written differently
+// is none of ours, and is left alone. A file that cannot be verified for a
+// reason of this machine (memory, permissions) is an error; only what is the
+// fault of the file itself makes an older one count.
+
 #include "checkpoint_list.h"
 
 #include <algorithm>
@@ -5,7 +10,7 @@
 
 #include "../../core/base/text.h"
 #include "checkpoint.h"
-#include "checkpoint_directory.h"
+#include "checkpoint_manager.h"
 
 namespace ringlet {
 

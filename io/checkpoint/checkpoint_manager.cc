@@ -1,5 +1,7 @@
 #include "checkpoint_manager.h"
 
+#include "checkpoint_directory.h"
+
 namespace ringlet {
 
 CheckpointManager::CheckpointManager(const Saveables& state,
@@ -24,6 +26,8 @@ CheckpointManager::CheckpointManager(const Saveables& state,
   opening.warn = options.warn;
   status_ = CheckpointDirectory::Open(directory, opening, &checkpoints_);
 }
+
+CheckpointManager::~CheckpointManager() = default;
 
 bool CheckpointManager::TooSoon(bool check_interval) const {
   if (options_.checkpoint_interval == 0 || !has_last_step_) return false;

@@ -1,8 +1,9 @@
 // CheckpointManager: tf.train.CheckpointManager.
 //
-// Public. A CheckpointDirectory with the names and the semantics that users of
-// TensorFlow know. Save returns when the file is durable. Not safe from several
-// threads at once.
+// Public. The numbered checkpoints of one run, with the names and the semantics
+// that users of TensorFlow know: the files <directory>/<name>-<n>.safetensors,
+// one writer at a time, and the text file `checkpoint` that lists them. Save
+// returns when the file is durable. Not safe from several threads at once.
 
 #ifndef RINGLET_IO_CHECKPOINT_CHECKPOINT_MANAGER_H_
 #define RINGLET_IO_CHECKPOINT_CHECKPOINT_MANAGER_H_
@@ -16,9 +17,15 @@
 #include "../../core/base/clock.h"
 #include "../../core/base/status.h"
 #include "checkpoint.h"
-#include "checkpoint_directory.h"
 
 namespace ringlet {
+
+// The newest checkpoint in `directory` that verifies; "" where there is none.
+// An error where there are some and none verifies. Only looks: no lock, and
+// nothing is set aside; another process may be writing there.
+Status LatestCheckpoint(const std::string& directory, std::string* path,
+                        const std::string& checkpoint_name = "ckpt",
+                        FileSystem* files = FileSystem::Posix());
 
 struct CheckpointManagerOptions {
   int max_to_keep = 5;  // > 0, or kKeepAll for TensorFlow's None
@@ -37,14 +44,21 @@ struct CheckpointManagerOptions {
   std::function<void(const std::string&)> warn;
 };
 
-// The directory is opened (CheckpointDirectory::Open) by the constructor; an
-// error of that is kept in status(), and every call returns it.
+class CheckpointDirectory;
+
+// The constructor makes the directory and locks it until this object dies,
+// removes temporary files that a killed writer left, and finds the newest
+// checkpoint that verifies; newer ones that do not are renamed to *.bad, with a
+// warning. Its error is kept in status(), and every call returns it:
+// kAlreadyExists names the process that holds the directory, kCorruption says
+// that there are checkpoints and none verifies; nothing is touched then.
 class CheckpointManager {
  public:
   static constexpr int kKeepAll = 0;
 
   CheckpointManager(const Saveables& state, const std::string& directory,
                     const CheckpointManagerOptions& options = {});
+  ~CheckpointManager();
   const Status& status() const { return status_; }
 
   // *path is the new checkpoint, "" where the interval says not yet. With

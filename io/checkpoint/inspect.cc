@@ -1,3 +1,7 @@
+// One tensor of the file is in memory at a time. A damaged tensor is noted and
+// the rest is read; what the header or the footer say wrongly is an error of
+// opening.
+
 #include "inspect.h"
 
 #include <algorithm>
@@ -9,6 +13,7 @@
 #include "../keras/compile_arguments.h"
 #include "../keras/model_json.h"
 #include "model_metadata.h"
+#include "safetensors.h"
 #include "weights_file.h"
 
 namespace ringlet {

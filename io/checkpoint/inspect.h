@@ -1,10 +1,10 @@
 // Looking into files: what they hold, and how two differ.
 //
-// Public. For safetensors files, of ringlet and plain ones, and for numpy's npz
-// and npy; of files of another kind it is said what they are, by their bytes.
-// Text is for people, one line a tensor, with control bytes shown as '?' and
-// long metadata cut; JSON is for programs and holds all. One tensor is in
-// memory at a time (of each file).
+// Internal to io/ and tools/. For safetensors files, of ringlet and plain ones,
+// and for numpy's npz and npy; of files of another kind it is said what they
+// are, by their bytes. Text is for people, one line a tensor, with control
+// bytes shown as '?' and long metadata cut; JSON is for programs and holds all.
+// One tensor is in memory at a time (of each file).
 
 #ifndef RINGLET_IO_CHECKPOINT_INSPECT_H_
 #define RINGLET_IO_CHECKPOINT_INSPECT_H_

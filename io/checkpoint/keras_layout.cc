@@ -1,3 +1,7 @@
+// Names of other programs are matched in steps, from the exact one to the
+// looser ones; a tensor that two weights could take, or a weight that could
+// take two, is an error and never a guess.
+
 #include "keras_layout.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Every rank decides from the logs whether to save, since any may become the
+// chief; what the chief has decided is done, and ranks go on only once all know
+// whether its write went well. Paths are tried with made-up values when the fit
+// begins, so that a name that cannot be formatted costs no training.
+
 #include "model_checkpoint.h"
 
 #include <cinttypes>
@@ -9,7 +14,7 @@
 #include "../../core/base/text.h"
 #include "../../core/fit/monitor.h"
 #include "../../core/model/model.h"
-#include "../files/format_path.h"
+#include "format_path.h"
 #include "model_file.h"
 
 namespace ringlet {

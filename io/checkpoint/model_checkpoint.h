@@ -19,8 +19,8 @@
 
 #include "../../core/fit/callback.h"
 #include "../../core/fit/callbacks.h"
+#include "../data/storage.h"
 #include "../files/file_system.h"
-#include "safetensors.h"
 
 namespace ringlet {
 

@@ -1,3 +1,7 @@
+// Nothing in a file is trusted: a configuration is built without memory for
+// weights first, and its sizes are compared with those of the tensors, which
+// the length of the file bounds, before memory is taken.
+
 #include "model_file.h"
 
 #include <charconv>
@@ -7,6 +11,7 @@
 #include "../keras/compile_arguments.h"
 #include "../keras/model_json.h"
 #include "model_metadata.h"
+#include "safetensors.h"
 
 namespace ringlet {
 namespace {

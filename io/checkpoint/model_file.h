@@ -91,7 +91,7 @@ struct LoadWeightsOptions {
   // instead of failing.
   bool skip_mismatch = false;
   FileSystem* files = FileSystem::Posix();
-  // Told of what was passed over, and of a file that cannot be verified; by
+  // Called with what was passed over, and of a file that cannot be verified; by
   // default "warning: ..." on stderr.
   std::function<void(const std::string&)> warn;
 };

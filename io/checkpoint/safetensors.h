@@ -1,11 +1,12 @@
 // safetensors files, plain or with ringlet's profile
 // (docs/checkpoint_format.md).
 //
-// Public. A file is a u64 little-endian length, a JSON header of that length
-// and the tensors' bytes, little-endian, without holes. The profile adds
-// metadata (`format` = "ringlet"), data that begin at a multiple of 64 bytes,
-// and as the last tensor `ringlet.footer`, with checksums of all the rest.
-// Files are not trusted: every limit is checked before memory is taken.
+// Internal to io/ and tools/. A file is a u64 little-endian length, a JSON
+// header of that length and the tensors' bytes, little-endian, without holes.
+// The profile adds metadata (`format` = "ringlet"), data that begin at a
+// multiple of 64 bytes, and as the last tensor `ringlet.footer`, with checksums
+// of all the rest. Files are not trusted: every limit is checked before memory
+// is taken.
 
 #ifndef RINGLET_IO_CHECKPOINT_SAFETENSORS_H_
 #define RINGLET_IO_CHECKPOINT_SAFETENSORS_H_
@@ -23,8 +24,6 @@
 #include "../files/file_system.h"
 
 namespace ringlet {
-
-using Metadata = std::map<std::string, std::string>;
 
 struct SafetensorsLimits {
   static constexpr int64_t kHeaderBytes = 1 << 20;

@@ -1,3 +1,8 @@
+// The header is checked whole before a byte of a tensor is used: ranges in
+// order, without holes, up to the end of the file, each as long as its shape
+// says; so reading needs no further checks of places. No length from the file
+// is allocated before it is compared with the length of the file.
+
 #include "safetensors.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Plan decides every offset, Write follows it in one pass from the front.
+// Checksums are of the bytes as they stand in the file. The data begin 64-byte
+// aligned, in the order of the spans.
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>

@@ -1,3 +1,7 @@
+// With spare_others no model that is there is replaced but by the run that
+// wrote it (IsOwn). A save that fails is tried elsewhere before the fit ends
+// with an error: the weights of a whole training are in memory only.
+
 #include "save_when_trained.h"
 
 #include "../../core/base/collective.h"
@@ -5,6 +9,7 @@
 #include "../../core/fit/interrupts.h"
 #include "../../core/model/model.h"
 #include "model_file.h"
+#include "safetensors.h"
 
 namespace ringlet {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "../../core/fit/callback.h"
+#include "../data/storage.h"
 #include "../files/file_system.h"
-#include "safetensors.h"
 
 namespace ringlet {
 

@@ -1,3 +1,8 @@
+// Modules are matched to layers by name or, where no name agrees, in order;
+// then each weight's axes are permuted. What cannot be decided by name or shape
+// is refused, since weights of equal shape in the wrong layers would go
+// unnoticed.
+
 #include "torch_layout.h"
 
 #include <algorithm>

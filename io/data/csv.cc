@@ -1,3 +1,7 @@
+// One pass. Whether the first line holds names or numbers may only be known
+// from the second, so it waits in first_ until then. A line and the number of
+// columns are bounded, so that a file without line ends ends with an error.
+
 #include "csv.h"
 
 #include <algorithm>

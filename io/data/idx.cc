@@ -1,3 +1,7 @@
+// Images of a file that is not compressed stay there and are read when they are
+// asked for, by pread, which moves no position of the file; labels, and all of
+// a gzip file, are in memory.
+
 #include "idx.h"
 
 #include <fcntl.h>
@@ -15,6 +19,36 @@
 
 namespace ringlet {
 namespace {
+
+// `count` dimensions, whose product is checked against what can follow them.
+Status ReadDimensions(InputFile* file, int count, size_t element_bytes,
+                      Shape* shape) {
+  *shape = Shape();
+  const char* path = file->path().c_str();
+  int64_t elements = 1;
+  for (int i = 0; i < count; ++i) {
+    unsigned char b[4];
+    RINGLET_RETURN_IF_ERROR(file->Read(b, 4, "the IDX dimensions"));
+    ReverseElements(b, 4, 1);  // big-endian
+    const int64_t dim = LoadLittle<uint32_t>(b);
+    if (dim == 0) {
+      return Corruption("%s: offset %" PRId64
+                        ": dimension %d is 0; the file "
+                        "holds no elements",
+                        path, file->offset() - 4, i);
+    }
+    const int64_t most = file->MostLeft() / static_cast<int64_t>(element_bytes);
+    if (elements > most / dim) {
+      return Corruption("%s: offset %" PRId64 ": dimension %d is %" PRId64
+                        ", but no more than %" PRId64
+                        " elements can follow; the file is cut or mislabelled",
+                        path, file->offset() - 4, i, dim, most);
+    }
+    elements *= dim;
+    shape->Append(dim);
+  }
+  return Status();
+}
 
 // The header of `file`, checked against what can follow it.
 Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
@@ -52,31 +86,7 @@ Status ReadHeader(InputFile* file, DType* dtype, Shape* shape) {
     return Corruption("%s: offset 3: %d dimensions; ringlet reads 1 to %d",
                       path, magic[3], Shape::kMaxRank);
   }
-  *shape = Shape();
-  int64_t most = 0;
-  int64_t left = 1;
-  for (int i = 0; i < magic[3]; ++i) {
-    unsigned char b[4];
-    RINGLET_RETURN_IF_ERROR(file->Read(b, 4, "the IDX dimensions"));
-    ReverseElements(b, 4, 1);  // big-endian
-    const int64_t dim = LoadLittle<uint32_t>(b);
-    if (dim == 0) {
-      return Corruption("%s: offset %" PRId64
-                        ": dimension %d is 0; the file "
-                        "holds no elements",
-                        path, file->offset() - 4, i);
-    }
-    most = file->MostLeft() / static_cast<int64_t>(SizeOf(*dtype));
-    if (left > most / dim) {
-      return Corruption("%s: offset %" PRId64 ": dimension %d is %" PRId64
-                        ", but no more than %" PRId64
-                        " elements can follow; the file is cut or mislabelled",
-                        path, file->offset() - 4, i, dim, most);
-    }
-    left *= dim;
-    shape->Append(dim);
-  }
-  return Status();
+  return ReadDimensions(file, magic[3], SizeOf(*dtype), shape);
 }
 
 // Big-endian to native, in place.

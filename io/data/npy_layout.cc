@@ -1,3 +1,7 @@
+// The header is Python source: only the dictionary that numpy writes is
+// understood, by its three keys. Shape and element size are multiplied with
+// checks and compared with the bytes that follow before memory is taken.
+
 #include "npy_layout.h"
 
 #include <algorithm>

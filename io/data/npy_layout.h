@@ -1,7 +1,7 @@
 // NpyLayout: how an array's elements stand in an NPY file, and what they
 // become.
 //
-// Internal to io/; installed, for npz.h holds it. The header of
+// Internal to io/. The header of
 // numpy/lib/format.py, versions 1 to 3; element types b1, i1 to i8, u1 to u8,
 // f2, f4, f8 and, as labels, text (S, U), in either byte order, in C or in
 // Fortran order.

@@ -1,3 +1,8 @@
+// A zip archive is read from its end: the directory says where entries are, and
+// the header before each entry must agree with it. Sizes are compared with the
+// file and with what deflate can make of a byte before memory is taken, and an
+// entry is measured (MeasureRaw) before it is unpacked.
+
 #include "npz.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // NPZ: numpy's files of several named arrays.
 //
-// Public. A zip archive of NPY files, written without compression (numpy.savez)
-// and read with it too (savez_compressed); up to 4 GiB and 65535 arrays (PKWARE
-// APPNOTE 4.3, without Zip64).
+// Internal to io/ and tools/. A zip archive of NPY files, written without
+// compression (numpy.savez) and read with it too (savez_compressed); up to 4
+// GiB and 65535 arrays (PKWARE APPNOTE 4.3, without Zip64).
 
 #ifndef RINGLET_IO_DATA_NPZ_H_
 #define RINGLET_IO_DATA_NPZ_H_

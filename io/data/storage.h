@@ -1,17 +1,21 @@
-// Storage: how the elements of a tensor stand in a file.
+// Storage and Metadata: how the elements of a tensor stand in a file, and what
+// a file says of itself.
 //
-// Public. Little-endian; F16 and BF16 are float32 in memory.
+// Public. Elements are little-endian; F16 and BF16 are float32 in memory.
 
 #ifndef RINGLET_IO_DATA_STORAGE_H_
 #define RINGLET_IO_DATA_STORAGE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "../../core/base/shape.h"
 
 namespace ringlet {
+
+using Metadata = std::map<std::string, std::string>;
 
 enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 

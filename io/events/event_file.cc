@@ -1,3 +1,8 @@
+// A record is framed whole in pending_ and leaves it byte by byte as it is
+// written: after a full disk the file goes on where it stopped. While writing
+// fails, pending_ is bounded by kMostPending, and a record beyond it is
+// refused, never cut.
+
 #include "event_file.h"
 
 #include <unistd.h>

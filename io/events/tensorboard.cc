@@ -1,3 +1,7 @@
+// Files are made when there is something to write; a full disk is a warning and
+// never ends a training. The chief alone writes. AppendState holds the count of
+// batches, so that a resumed fit goes on with its steps.
+
 #include "tensorboard.h"
 
 #include <cerrno>

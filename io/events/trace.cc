@@ -1,3 +1,8 @@
+// The profiler is a StepObserver in front of the one that the program had set,
+// which is told of everything too; several may be set and removed in any order
+// (Without). Events are 32 bytes in memory that is reserved after the first
+// step, so that a traced step allocates nothing.
+
 #include "trace.h"
 
 #include <algorithm>
@@ -37,21 +42,21 @@ void PutMicros(std::string* out, int64_t nanos) {
 
 }  // namespace
 
-void Trace::Reserve(size_t pieces) {
-  pieces_.reserve(std::min(pieces, max_pieces_));
+void Trace::Reserve(size_t events) {
+  events_.reserve(std::min(events, max_events_));
 }
 
 void Trace::Piece(const char* what, const char* phase, int64_t begin,
                   int64_t end) {
-  if (pieces_.size() < max_pieces_) {
-    pieces_.push_back({what, phase, begin, std::max(begin, end)});
+  if (events_.size() < max_events_) {
+    events_.push_back({what, phase, begin, std::max(begin, end)});
   } else {
     ++dropped_;
   }
 }
 
 void Trace::Clear() {
-  pieces_.clear();
+  events_.clear();
   dropped_ = 0;
 }
 
@@ -59,15 +64,15 @@ Status Trace::Write(const std::string& path, int rank,
                     FileSystem* files) const {
   AtomicFile file;
   RINGLET_RETURN_IF_ERROR(file.Open(files, path, 0));
-  int64_t zero = pieces_.empty() ? 0 : pieces_[0].begin;
-  for (const Entry& e : pieces_) zero = std::min(zero, e.begin);
+  int64_t zero = events_.empty() ? 0 : events_[0].begin;
+  for (const Event& e : events_) zero = std::min(zero, e.begin);
   const std::string process = std::to_string(rank);
   std::string out =
       "{\"displayTimeUnit\": \"ns\",\n\"otherData\": {\"dropped\": " +
       std::to_string(dropped_) + "},\n\"traceEvents\": [\n" +
       "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": " + process +
       ", \"tid\": 0, \"args\": {\"name\": \"rank " + process + "\"}}";
-  for (const Entry& e : pieces_) {
+  for (const Event& e : events_) {
     out += ",\n{\"name\": ";
     PutString(&out, e.what);
     out += ", \"cat\": ";
@@ -88,7 +93,7 @@ Status Trace::Write(const std::string& path, int rank,
 
 namespace {
 
-// Tells a trace, and whoever watched before.
+// Passes what it observes to a trace, and to the observer that was set before.
 class Tee final : public StepObserver {
  public:
   explicit Tee(Trace* trace) : trace_(trace) {}
@@ -121,7 +126,7 @@ class Tee final : public StepObserver {
 class ProfilerCallback final : public Callback {
  public:
   explicit ProfilerCallback(const ProfilerOptions& options)
-      : options_(options), trace_(options.max_pieces) {}
+      : options_(options), trace_(options.max_events) {}
 
   const char* name() const override { return "profiler"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
@@ -180,12 +185,12 @@ class ProfilerCallback final : public Callback {
   }
 
  private:
-  // From the first step: one more piece for what is between two.
+  // From the first step: one more event for what is between two.
   void ReserveForAll() {
-    const size_t a_step = trace_.pieces() + 1;
+    const size_t a_step = trace_.events() + 1;
     const auto steps = static_cast<uint64_t>(options_.steps);
-    trace_.Reserve(steps > options_.max_pieces / a_step
-                       ? options_.max_pieces
+    trace_.Reserve(steps > options_.max_events / a_step
+                       ? options_.max_events
                        : a_step * static_cast<size_t>(steps));
   }
 

@@ -1,9 +1,9 @@
-// Trace: the time of each layer and phase, as a picture.
+// Trace: the time of each layer and phase, as trace events.
 //
-// Public. A Trace is told of every piece of a step and writes them in Chrome's
-// trace event format, which chrome://tracing and ui.perfetto.dev show: one
-// complete event ("ph": "X") a piece, named after the layer, with the phase as
-// category, times in microseconds from the first one.
+// Public. A Trace records a trace event for each layer and phase of a step and
+// writes them in Chrome's trace event format, which chrome://tracing and
+// ui.perfetto.dev show: one complete event ("ph": "X") each, named after the
+// layer, with the phase as category, times in microseconds from the first one.
 //
 //   Trace trace;
 //   trace.Reserve(1000);
@@ -30,34 +30,34 @@ namespace ringlet {
 
 class Trace final : public StepObserver {
  public:
-  // Holds up to `max_pieces`, of 32 bytes each on 64 bits; what comes later is
+  // Holds up to `max_events`, of 32 bytes each on 64 bits; what comes later is
   // counted and left out.
-  explicit Trace(size_t max_pieces = 65536) : max_pieces_(max_pieces) {}
+  explicit Trace(size_t max_events = 65536) : max_events_(max_events) {}
 
-  // Takes the memory for `pieces` in all, at most the largest number; up to
+  // Takes the memory for `events` in all, at most the largest number; up to
   // there nothing is allocated.
-  void Reserve(size_t pieces);
+  void Reserve(size_t events);
   // `what` and `phase` outlive this; a model's names live as long as the model.
   void Piece(const char* what, const char* phase, int64_t begin,
              int64_t end) override;
-  size_t pieces() const { return pieces_.size(); }
+  size_t events() const { return events_.size(); }
   int64_t dropped() const { return dropped_; }
   void Clear();
 
   // Replaces the file, wholly or not at all. `rank` becomes the number of the
-  // process in the picture.
+  // process.
   Status Write(const std::string& path, int rank = 0,
                FileSystem* files = FileSystem::Posix()) const;
 
  private:
-  struct Entry {
+  struct Event {
     const char* what;
     const char* phase;
     int64_t begin, end;
   };
 
-  const size_t max_pieces_;
-  std::vector<Entry> pieces_;
+  const size_t max_events_;
+  std::vector<Event> events_;
   int64_t dropped_ = 0;
 };
 
@@ -67,7 +67,7 @@ struct ProfilerOptions {
   // very first one takes memory and is slower than the others.
   int64_t first_step = 2;
   int64_t steps = 10;
-  size_t max_pieces = 65536;
+  size_t max_events = 65536;
   Clock* clock = Clock::System();
   FileSystem* files = FileSystem::Posix();
 };
@@ -76,7 +76,7 @@ struct ProfilerOptions {
 // and writes the file behind the last one or where the fit ends. From its
 // second step on it allocates nothing. A file that cannot be written is
 // reported on stderr and the fit goes on. While it traces the model's observer
-// is the profiler's, which tells the one that was set before.
+// is the profiler's, which passes everything to the one that was set before.
 std::shared_ptr<Callback> Profiler(const ProfilerOptions& options = {});
 
 }  // namespace ringlet

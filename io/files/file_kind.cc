@@ -1,3 +1,6 @@
+// For messages only: what a file that was refused is. It reads the first and
+// the last bytes, bounded, and believes none: no reader decides by it.
+
 #include "file_kind.h"
 
 #include <algorithm>
@@ -6,7 +9,6 @@
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
-#include "../keras/keras_json.h"
 #include "input_file.h"
 
 namespace ringlet {
@@ -189,8 +191,8 @@ Format FormatOf(const std::string& head) {
 Format JsonFormat(FileSystem* files, const std::string& path) {
   std::string text;
   Json json;
-  if (!ReadWholeFile(files, path, kMaxKerasJsonBytes, &text).ok() ||
-      !Json::Parse(text, "", &json, kMaxKerasJsonDepth).ok()) {
+  if (!ReadWholeFile(files, path, 1 << 20, &text).ok() ||
+      !Json::Parse(text, "", &json, /*max_depth=*/64).ok()) {
     return Format::kJson;
   }
   if (json["model"]) return Format::kRun;

@@ -1,3 +1,8 @@
+// AtomicFile: the temporary name is unique among processes and threads, and
+// locked while it is one; so what an interrupted writer left can be told from
+// what another one is writing, and is removed. Commit syncs the file, renames
+// it and syncs the folder; only then is it durable.
+
 #include "file_system.h"
 
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// zlib reads plain files too, so there is one path for both. The length at the
+// end of a gzip file counts modulo 2^32 and is the last member's: it only
+// decides whether the content is measured before memory is taken.
+
 #include "input_file.h"
 
 #include <fcntl.h>
@@ -114,13 +118,14 @@ Status InputFile::CheckRoom(uint64_t bytes) const {
     return ResourceExhausted("%s: %" PRIu64 " bytes do not fit this machine",
                              path_.c_str(), bytes);
   }
-  // Would end the program, with no word of the file.
-  void* volatile const room = std::malloc(static_cast<size_t>(bytes));
-  if (room == nullptr && bytes > 0) {
+  // A vector that cannot be allocated ends the program without an error that
+  // names the file.
+  void* volatile const probe = std::malloc(static_cast<size_t>(bytes));
+  if (probe == nullptr && bytes > 0) {
     return ResourceExhausted("%s: no memory for its %" PRIu64 " bytes",
                              path_.c_str(), bytes);
   }
-  std::free(room);
+  std::free(probe);
   return Status();
 }
 

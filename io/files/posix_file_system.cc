@@ -1,3 +1,7 @@
+// Every descriptor is closed on exec and owned by one Descriptor. Locks are
+// flock's: of the open file, so gone with the process; who locked a name must
+// see that it is still that file (IsStillAt).
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>

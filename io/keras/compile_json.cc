@@ -1,3 +1,7 @@
+// An optimizer, a loss or a metric is given by name or as a class with its
+// config. The numbers that are written are those that Keras would write, as the
+// shortest decimals that read back the same float32.
+
 #include "compile_json.h"
 
 #include <algorithm>

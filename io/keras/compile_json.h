@@ -1,7 +1,7 @@
 // Optimizers, losses and metrics in Keras's serialized form.
 //
-// Public. Each reader takes a JSON text: a name, as "adam" or
-// "sparse_categorical_crossentropy" (the quotes may be left out), or Keras's
+// Internal to io/ and tools/. Each reader takes a JSON text: a name, as "adam"
+// or "sparse_categorical_crossentropy" (the quotes may be left out), or Keras's
 // {"class_name": "Adam", "config": {…}} with fields omitted that have Keras's
 // defaults. A learning rate is a number or one of Keras's schedules
 // (ExponentialDecay, CosineDecay, PiecewiseConstantDecay). What ringlet does

@@ -1,4 +1,4 @@
-// FieldLog: which fields a reader of JSON knows, told by the reader itself.
+// FieldLog: which fields a reader of JSON knows, reported by the reader itself.
 //
 // Internal to io/ and tools/. A reader that is given Json::Asking(&log) in
 // place of a text takes its defaults and notes in the log what it would have

@@ -1,3 +1,8 @@
+// The first error is kept and reading goes on with defaults; Finish returns it,
+// or names a field that nobody took. Given Json::Asking the same calls note
+// what they would have taken, so the reference page cannot differ from the
+// reader.
+
 #include "field_reader.h"
 
 #include <algorithm>

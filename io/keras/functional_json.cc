@@ -1,3 +1,7 @@
+// Layers refer to each other by name, in any order. Names and the cycle check
+// (SortGraph) come before the first layer is added, so that the model only ever
+// sees inputs that it has.
+
 #include "functional_json.h"
 
 #include <functional>

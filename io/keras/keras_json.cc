@@ -1,3 +1,7 @@
+// What Keras 2 and Keras 3 write for the same object is taken apart here:
+// {"class_name", "config"} with or without module and registered_name, or a
+// name alone. All limits on size and depth of such a text are here as well.
+
 #include "keras_json.h"
 
 #include <algorithm>

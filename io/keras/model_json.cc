@@ -75,6 +75,25 @@ constexpr Named<ModelClass> kModels[] = {
     {"Functional Model", ModelClass::kFunctional},
 };
 
+// Of `layers`, which stand at `path`; `fields` are the model's own.
+Status BuildModel(bool sequential, const Json& layers, const std::string& path,
+                  FieldReader* fields, std::unique_ptr<Model>* model) {
+  LayerGraph graph;
+  RINGLET_RETURN_IF_ERROR(ReadLayers(layers, path, &graph.entries));
+  if (sequential) {
+    auto built = std::make_unique<Sequential>();
+    RINGLET_RETURN_IF_ERROR(
+        BuildSequential(&graph.entries, fields, built.get()));
+    *model = std::move(built);
+  } else {
+    auto built = std::make_unique<Functional>();
+    RINGLET_RETURN_IF_ERROR(
+        BuildFunctional(layers, &graph, fields, built.get()));
+    *model = std::move(built);
+  }
+  return Status();
+}
+
 Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
   ModelClass which{};
   RINGLET_RETURN_IF_ERROR(
@@ -104,22 +123,10 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
   }
   RINGLET_RETURN_IF_ERROR(fields.Finish());
 
-  LayerGraph graph;
-  RINGLET_RETURN_IF_ERROR(
-      ReadLayers(layers, bare ? object.config_path : fields.PathOf("layers"),
-                 &graph.entries));
   std::unique_ptr<Model> made;
-  if (sequential) {
-    auto built = std::make_unique<Sequential>();
-    RINGLET_RETURN_IF_ERROR(
-        BuildSequential(&graph.entries, &fields, built.get()));
-    made = std::move(built);
-  } else {
-    auto built = std::make_unique<Functional>();
-    RINGLET_RETURN_IF_ERROR(
-        BuildFunctional(layers, &graph, &fields, built.get()));
-    made = std::move(built);
-  }
+  RINGLET_RETURN_IF_ERROR(BuildModel(
+      sequential, layers, bare ? object.config_path : fields.PathOf("layers"),
+      &fields, &made));
   RINGLET_RETURN_IF_ERROR(made->status());
   if (made->num_nodes() < 2) {
     return InvalidArgument("%s: a model needs an input and a layer",

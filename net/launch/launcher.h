@@ -1,12 +1,13 @@
 // Launch: several workers on this machine, started and watched together.
 //
-// Public. Each worker is one process of the same command with a TF_CONFIG of
-// its own: 127.0.0.1 with a free port for each, task {"worker", i}. What they
-// print appears line by line behind "[i] ", as it comes, stdout and stderr kept
-// apart; they read nothing (/dev/null). Where stdout is a terminal, worker 0's
-// is one too: the line that it has begun, such as a progress bar, stands last.
-// Each leads a session and process group of its own, and a signal to it goes to
-// the whole group, so that a worker may be a shell script.
+// Internal to net/ and tools/. Each worker is one process of the same command
+// with a TF_CONFIG of its own: 127.0.0.1 with a free port for each, task
+// {"worker", i}. What they print appears line by line behind "[i] ", as it
+// comes, stdout and stderr kept apart; they read nothing (/dev/null). Where
+// stdout is a terminal, worker 0's is one too: the line that it has begun, such
+// as a progress bar, stands last. Each leads a session and process group of its
+// own, and a signal to it goes to the whole group, so that a worker may be a
+// shell script.
 //
 // The job ends when every worker has ended with 0, or
 // - when one fails and is not restarted: the others have `grace_seconds` to

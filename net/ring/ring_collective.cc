@@ -11,12 +11,12 @@
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/message.h"
-#include "../cluster/own_addresses.h"
-#include "../wire/withdrawal.h"
 #include "loop.h"
 #include "name_lookup.h"
+#include "own_addresses.h"
 #include "ring_node.h"
 #include "socket_address.h"
+#include "withdrawal.h"
 
 namespace ringlet {
 namespace {

@@ -1,10 +1,10 @@
 // RingCollective: the Collective of several worker processes.
 //
-// Public. Every worker has a direct connection to every other; long vectors
-// travel around the ring, short ones by the fewest hops. Workers on one host
-// talk over a local socket (Linux's abstract AF_UNIX namespace, a name derived
-// from the listening address), others over TCP. One thread of its own does the
-// network and keeps the connections alive while the caller computes.
+// Internal to net/. Every worker has a direct connection to every other; long
+// vectors travel around the ring, short ones by the fewest hops. Workers on one
+// host talk over a local socket (Linux's abstract AF_UNIX namespace, a name
+// derived from the listening address), others over TCP. One thread of its own
+// does the network and keeps the connections alive while the caller computes.
 //
 // A worker that is lost makes every call under way, and every later one, return
 // kPeerLost on all the others; the message names rank, address, generation,

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "core/base/check.h"
+#include "io/checkpoint/format_path.h"
 #include "io/checkpoint/inspect.h"
 #include "io/checkpoint/model_file.h"
-#include "io/files/format_path.h"
 #include "tests/support/simulated_file_system.h"
 
 namespace {

@@ -63,7 +63,7 @@ members (core/data/dataset.h) are tf.data's.""",
     "fit": "In C++ `FitOptions` (core/fit/fit.h).",
     "strategy": """\
 For a job of several workers, which the environment names. In C++
-`StrategyOptions` (net/cluster/strategy.h).""",
+`StrategyOptions` (net/strategy/strategy.h).""",
     "strategy.communication": "In C++ `CommunicationOptions`.",
 }
 

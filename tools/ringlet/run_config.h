@@ -19,7 +19,7 @@
 #include "core/fit/fit.h"
 #include "core/model/model.h"
 #include "io/keras/field_log.h"
-#include "net/cluster/strategy.h"
+#include "net/strategy/strategy.h"
 
 namespace ringlet {
 

@@ -8,6 +8,7 @@
 #include "core/base/fnv1a.h"
 #include "core/data/source.h"
 #include "io/checkpoint/safetensors.h"
+#include "io/data/storage.h"
 #include "io/keras/compile_arguments.h"
 #include "io/keras/model_json.h"
 

@@ -13,7 +13,7 @@
 #include "io/events/csv_logger.h"
 #include "io/files/file_system.h"
 #include "net/cluster/cluster.h"
-#include "net/cluster/strategy.h"
+#include "net/strategy/strategy.h"
 #include "run.h"
 #include "run_config.h"
 #include "run_digest.h"

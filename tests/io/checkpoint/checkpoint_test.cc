@@ -1,4 +1,6 @@
 #include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/safetensors.h"
+#include "io/data/storage.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,6 @@
 #include "io/checkpoint/inspect.h"
+#include "io/checkpoint/safetensors.h"
+#include "io/data/storage.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/backup_and_restore.h"
+#include "io/checkpoint/format_path.h"
 #include "io/checkpoint/model_file.h"
-#include "io/files/format_path.h"
 
 namespace ringlet {
 namespace {

@@ -1,4 +1,5 @@
 #include "io/checkpoint/safetensors.h"
+#include "io/data/storage.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #include "io/checkpoint/save_when_trained.h"
+#include "io/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

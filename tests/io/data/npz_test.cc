@@ -1,4 +1,5 @@
 #include "io/data/npz.h"
+#include "io/data/storage.h"
 
 #include <gtest/gtest.h>
 

@@ -466,7 +466,7 @@ TEST(CSVLoggerTest, LossThatIsNotANumberHasNoSign) {
 // Each operation fails in turn, once, with writes of any length: the rows are
 // all there in the end, each once.
 TEST(RowFileTest, NoRowIsLostOrDoubledByAFailedOperation) {
-  Collective* const alone = Collective::Alone();
+  SoloCollective solo;
   std::string expected;
   for (int i = 0; i < 8; ++i) expected += std::to_string(i) + ",row\n";
   for (int64_t fail = 0; fail < 40; ++fail) {
@@ -475,7 +475,7 @@ TEST(RowFileTest, NoRowIsLostOrDoubledByAFailedOperation) {
       ASSERT_TRUE(files.MakeDirectory("logs").ok());
       files.set_longest_write(longest);
       RowFile file("some_logger", "logs/log.csv", &files);
-      ASSERT_TRUE(file.Open(alone, /*append=*/false).ok());
+      ASSERT_TRUE(file.Open(&solo, /*append=*/false).ok());
       if (fail > 0) files.FailAfter(fail, fail % 2 == 0 ? ENOSPC : EINTR);
       for (int i = 0; i < 8; ++i) file.Write(std::to_string(i) + ",row\n");
       files.FailNoMore();

@@ -81,7 +81,7 @@ TEST_F(TraceTest, PiecesBeyondTheLimitAreCounted) {
   Trace trace(2);
   trace.Reserve(1000000000000);
   for (int i = 0; i < 5; ++i) trace.Piece("a", "step", i, i + 1);
-  EXPECT_EQ(trace.pieces(), 2u);
+  EXPECT_EQ(trace.events(), 2u);
   EXPECT_EQ(trace.dropped(), 3);
   ASSERT_TRUE(trace.Write(options_.path).ok());
   EXPECT_EQ(Last(ReadTrace(options_.path)), "dropped 3");
@@ -167,7 +167,7 @@ TEST_F(TraceTest, FromItsSecondStepOnNothingIsAllocated) {
 TEST_F(TraceTest, FitThatEndsEarlierLeavesATraceOfWhatItDid) {
   options_.first_step = 2;
   options_.steps = 1000000;
-  options_.max_pieces = 20;
+  options_.max_events = 20;
   auto model = TinyModel();
   FitOptions fit = Quiet(2);
   fit.callbacks = {Profiler(options_)};

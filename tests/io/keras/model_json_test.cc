@@ -715,7 +715,7 @@ INSTANTIATE_TEST_SUITE_P(ModelJson, WrongModelJsonTest,
                          });
 
 TEST(ModelJsonTest, SyntaxErrorsHaveLineAndColumn) {
-  EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, column 17"),
+  EXPECT_NE(ErrorOf("{\n  \"class_name\": }").find("line 2, near column 17"),
             std::string::npos);
   for (const char* text :
        {"", " ", "{", "]", "nonsense", "{}x", "\"a\\u0000\""}) {

@@ -24,10 +24,10 @@
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
 #include "core/base/message.h"
-#include "net/cluster/own_addresses.h"
 #include "net/launch/local_ports.h"
 #include "net/ring/membership.h"
 #include "net/ring/name_lookup.h"
+#include "net/ring/own_addresses.h"
 #include "net/ring/socket_address.h"
 #include "net/wire/handshake.h"
 

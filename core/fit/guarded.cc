@@ -1,8 +1,14 @@
-#include "guarded.h"
+#include "../base/guarded.h"
 
 #include <algorithm>
 #include <exception>
 #include <new>
+
+#include "../data/source.h"
+#include "../layers/custom_layer.h"
+#include "../model/custom_loss.h"
+#include "../model/custom_metric.h"
+#include "callback.h"
 
 namespace ringlet {
 namespace {

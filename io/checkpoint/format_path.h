@@ -2,8 +2,8 @@
 //
 // Internal to io/.
 
-#ifndef RINGLET_IO_FILES_FORMAT_PATH_H_
-#define RINGLET_IO_FILES_FORMAT_PATH_H_
+#ifndef RINGLET_IO_CHECKPOINT_FORMAT_PATH_H_
+#define RINGLET_IO_CHECKPOINT_FORMAT_PATH_H_
 
 #include <cstdint>
 #include <string>
@@ -34,4 +34,4 @@ Status CheckPathFormat(const std::string& text);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_IO_FILES_FORMAT_PATH_H_
+#endif  // RINGLET_IO_CHECKPOINT_FORMAT_PATH_H_

@@ -1,4 +1,4 @@
-#include "net/cluster/strategy.h"
+#include "net/strategy/strategy.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include "../../core/base/clock.h"
 #include "../../core/base/message.h"
 #include "../ring/ring_collective.h"
-#include "../wire/withdrawal.h"
+#include "../ring/withdrawal.h"
 #include "mpi_collective.h"
 
 namespace ringlet {

@@ -9,7 +9,7 @@
 
 #include "../../support/map_environment.h"
 #include "../../support/tiny_model.h"
-#include "net/cluster/strategy.h"
+#include "net/strategy/strategy.h"
 
 namespace ringlet {
 namespace {

@@ -1,23 +1,31 @@
 // Calls of the user's own code, which may throw: an exception becomes a Status.
 //
 // Internal to core/. The library is built without exceptions, so none may pass
-// through its functions: they would not clean up. guarded.cc alone is built
-// with them.
+// through its functions: they would not clean up. core/fit/guarded.cc, which
+// knows all that is called, is alone built with them.
 
-#ifndef RINGLET_CORE_MODEL_GUARDED_H_
-#define RINGLET_CORE_MODEL_GUARDED_H_
+#ifndef RINGLET_CORE_BASE_GUARDED_H_
+#define RINGLET_CORE_BASE_GUARDED_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "../base/status.h"
-#include "../data/source.h"
-#include "../fit/callback.h"
-#include "../layers/custom_layer.h"
-#include "custom_loss.h"
-#include "custom_metric.h"
+#include "status.h"
 
 namespace ringlet {
+
+class Callback;
+class CustomLayer;
+class CustomLoss;
+class CustomMetric;
+class Logs;
+class Shape;
+class Source;
+struct FitState;
+struct LayerCall;
+struct LayerPlan;
+struct MetricState;
+struct Targets;
 
 // What the method returns, or kInternal with what() of what it threw;
 // kResourceExhausted of std::bad_alloc.
@@ -44,4 +52,4 @@ Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_CORE_MODEL_GUARDED_H_
+#endif  // RINGLET_CORE_BASE_GUARDED_H_

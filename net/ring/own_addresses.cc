@@ -7,8 +7,8 @@
 #include <chrono>
 #include <memory>
 
-#include "../ring/name_lookup.h"
-#include "../ring/socket_address.h"
+#include "name_lookup.h"
+#include "socket_address.h"
 
 namespace ringlet {
 namespace {

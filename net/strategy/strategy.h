@@ -10,8 +10,8 @@
 //   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
 //   model.Fit(data.Batch(64 * strategy.num_workers()), options);
 
-#ifndef RINGLET_NET_CLUSTER_STRATEGY_H_
-#define RINGLET_NET_CLUSTER_STRATEGY_H_
+#ifndef RINGLET_NET_STRATEGY_STRATEGY_H_
+#define RINGLET_NET_STRATEGY_STRATEGY_H_
 
 #include <memory>
 #include <string>
@@ -19,8 +19,8 @@
 #include "../../core/base/collective.h"
 #include "../../core/base/status.h"
 #include "../../core/model/model.h"
+#include "../cluster/cluster.h"
 #include "../wire/wire_dtype.h"
-#include "cluster.h"
 
 namespace ringlet {
 
@@ -121,4 +121,4 @@ Status RemoveWorkerTemp(const ClusterConfig& cluster, const std::string& path);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_CLUSTER_STRATEGY_H_
+#endif  // RINGLET_NET_STRATEGY_STRATEGY_H_

@@ -6,8 +6,8 @@
 // this host goes to them is added, and a warning names the cure: no other
 // interface is opened.
 
-#ifndef RINGLET_NET_CLUSTER_OWN_ADDRESSES_H_
-#define RINGLET_NET_CLUSTER_OWN_ADDRESSES_H_
+#ifndef RINGLET_NET_RING_OWN_ADDRESSES_H_
+#define RINGLET_NET_RING_OWN_ADDRESSES_H_
 
 #include <sys/socket.h>
 
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "../../core/base/status.h"
-#include "cluster.h"
+#include "../cluster/cluster.h"
 
 namespace ringlet {
 
@@ -35,4 +35,4 @@ extern RouteFinder route_finder;
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_CLUSTER_OWN_ADDRESSES_H_
+#endif  // RINGLET_NET_RING_OWN_ADDRESSES_H_

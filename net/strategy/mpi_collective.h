@@ -9,8 +9,8 @@
 // every rank in so far as MPI's do (Open MPI's and MPICH's). Most MPIs move
 // data only inside calls.
 
-#ifndef RINGLET_NET_CLUSTER_MPI_COLLECTIVE_H_
-#define RINGLET_NET_CLUSTER_MPI_COLLECTIVE_H_
+#ifndef RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_
+#define RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_
 
 #include <cstdint>
 #include <memory>
@@ -32,4 +32,4 @@ Status OpenMpi(const MpiOptions& options, std::unique_ptr<Collective>* out);
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_CLUSTER_MPI_COLLECTIVE_H_
+#endif  // RINGLET_NET_STRATEGY_MPI_COLLECTIVE_H_

@@ -5,13 +5,13 @@
 // that is not there yet is tried again. The destructor waits until all have
 // heard it, at most until kWithdrawSeconds after the beginning.
 
-#ifndef RINGLET_NET_WIRE_WITHDRAWAL_H_
-#define RINGLET_NET_WIRE_WITHDRAWAL_H_
+#ifndef RINGLET_NET_RING_WITHDRAWAL_H_
+#define RINGLET_NET_RING_WITHDRAWAL_H_
 
 #include <memory>
 
 #include "../../core/base/status.h"
-#include "../ring/ring_collective.h"
+#include "ring_collective.h"
 
 namespace ringlet {
 
@@ -36,4 +36,4 @@ Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
 
 }  // namespace ringlet
 
-#endif  // RINGLET_NET_WIRE_WITHDRAWAL_H_
+#endif  // RINGLET_NET_RING_WITHDRAWAL_H_
