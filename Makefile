@@ -61,8 +61,9 @@ $(BUILD)/build.ninja:
 	@$(SETUP)
 
 demo: ## trains the tutorials' model with two workers, and evaluates it
-	@$(MAKE) --no-print-directory build TARGETS=samples/fashion_mnist
-	@$(BUILD)/samples/fashion_mnist $(FASHION_MNIST) 2
+	@$(MAKE) --no-print-directory build \
+	  TARGETS='tools/launch samples/fashion_mnist'
+	@$(BUILD)/tools/launch 2 $(BUILD)/samples/fashion_mnist $(FASHION_MNIST)
 
 # $(1): flags of meson test.
 define RUN_TESTS

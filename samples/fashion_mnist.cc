@@ -1,13 +1,11 @@
 // The demo: trains the tutorials' model on Fashion-MNIST to the end, alone or
 // as several workers, and evaluates it on the test images.
 //
-//   fashion_mnist FOLDER            with the four IDX files of Fashion-MNIST
-//   fashion_mnist FOLDER WORKERS    starts them all on this machine
+//   fashion_mnist FOLDER    with the four IDX files of Fashion-MNIST
 //
 // test accuracy: 0.9096    (60,000 images, 5 epochs)
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "mnist_common.h"
 
@@ -15,13 +13,6 @@ using namespace ringlet;
 
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "data/fashion-mnist-mini";
-  if (argc > 2) {
-    LaunchOptions launch;
-    launch.command = {argv[0], folder};
-    launch.workers = std::atoi(argv[2]);
-    const Result<int> job = Launch(launch);
-    return job.ok() ? job.value() : ExitCode(job);
-  }
   const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
 
   Sequential model({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
