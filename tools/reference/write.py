@@ -44,7 +44,8 @@ A name, or a class with a config. Of the three clips one may be set."""),
 A name, or a class with a config. `"accuracy"`, of any case and without a
 config, is the one of the three accuracies that fits the model."""),
     "callback": ("Callbacks", "std::shared_ptr<Callback>",
-                 ["core/fit/callbacks.h", "io/checkpoint/backup_and_restore.h",
+                 ["core/fit/callbacks.h", "io/events/csv_logger.h",
+                  "io/checkpoint/backup_and_restore.h",
                   "io/checkpoint/model_checkpoint.h", "io/events/tensorboard.h"], """\
 A name, or a class with a config. Relative paths are relative to the folder of
 RUN.json. The options of C++ have the fields' names."""),
