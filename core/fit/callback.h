@@ -79,10 +79,10 @@ struct FitState : public Saveable {
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
-  // Wishes of a callback to end the fit. In a job of several a wish of one rank
-  // is every rank's: all leave after the step in whose OnTrainBatchEnd it was
-  // made. They learn of it in the next step, which is begun and given up; until
-  // then `interrupted` and `signal` are held back.
+  // Requests of a callback to end the fit. In a job of several ranks the
+  // request of one stops all: they leave after the step in whose
+  // OnTrainBatchEnd it was made. They learn of it in the next step, which is
+  // begun and given up; until then `interrupted` and `signal` read as not set.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
   // on every rank, the fit ends: with kCancelled where it can be resumed
@@ -137,7 +137,7 @@ class Callback : public Saveable {
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
   // fit.step is the number of the batch in its epoch, from 0. In a job of
   // several the step may be given up, and then it has no end: where a worker is
-  // lost, and where a rank wishes to stop.
+  // lost, and where a rank asks to stop.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }

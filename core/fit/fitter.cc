@@ -54,10 +54,10 @@ Status Fitter::RunAll(History* history) {
   for (;;) {
     const Status status = TrainAll(history);
     if (!agreed_) AbortOthers(model_->collective(), status);
-    wishes_.GiveBack(&fit_);
+    requests_.Restore(&fit_);
     const bool resumes = status.code() == Code::kPeerLost &&
                          AnyRestoresAfterLoss(options_.callbacks);
-    if (resumes) recovery_.Keep();  // before the callbacks let go of it
+    if (resumes) recovery_.Preserve();  // before the callbacks let go of it
     FitReturns(status);
     // Who is told to stop waits for nobody.
     if (!resumes || fit_.interrupted) return status;
@@ -111,7 +111,7 @@ Status Fitter::SetUp() {
     signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
   }
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
-  if (!fit_.in_memory) wishes_.Forget();
+  if (!fit_.in_memory) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
   if (fit_.lost) {
     return Error(Code::kInternal,
@@ -120,7 +120,7 @@ Status Fitter::SetUp() {
                  "all of them anew");
   }
   recovery_.Begin();
-  return wishes_.Agree(model_->collective(), &fit_);
+  return requests_.Agree(model_->collective(), &fit_);
 }
 
 Status Fitter::TrainAll(History* history) {
@@ -147,8 +147,8 @@ Status Fitter::TrainAll(History* history) {
   }
   messages_.WarnOfDivergence(fit_);
   // What callbacks do to the weights now, they would do a second time.
-  recovery_.HoldBorder();
-  recovery_.KeepWeights();
+  recovery_.TakeWholeSnapshot();
+  recovery_.CopyWeights();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainEnd, last_));
   // Nobody has completed the fit before all have: what fails on one rank in
   // OnTrainEnd reaches the others here.
@@ -165,7 +165,7 @@ Status Fitter::CheckReplicas() {
 
 Status Fitter::Epoch(History* history) {
   if (fit_.step == 0) {
-    recovery_.HoldBorder();
+    recovery_.TakeWholeSnapshot();
     for (MetricState& state : fit_.metrics) state = MetricState();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
   }
@@ -173,12 +173,12 @@ Status Fitter::Epoch(History* history) {
   Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
                     options_.out, fit_.steps_per_epoch);
   RINGLET_RETURN_IF_ERROR(Steps(&progress));
-  recovery_.HoldBorder();
+  recovery_.TakeWholeSnapshot();
 
   Logs logs;
   SetMetrics(*model_, fit_.metrics, &logs);
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(&logs));
-  recovery_.KeepWeights();
+  recovery_.CopyWeights();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
   NoteSignal();
   progress.Finish(fit_.step, logs);
@@ -188,11 +188,11 @@ Status Fitter::Epoch(History* history) {
   last_ = logs;
   ++fit_.epoch;
   fit_.step = 0;
-  // No border before all ranks have come here: what the chief has not done at
+  // No snapshot before all ranks have come here: what the chief has not done at
   // the epoch's end, as to write a row, is done again.
-  RINGLET_RETURN_IF_ERROR(wishes_.Agree(model_->collective(), &fit_));
-  recovery_.TakeBorder();
-  recovery_.ForgetWeights();
+  RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  recovery_.TakeSnapshot();
+  recovery_.DropWeights();
   return SavePoint(/*epoch_ended=*/true);
 }
 
@@ -230,7 +230,7 @@ Status Fitter::Steps(Progress* progress) {
   loading.background = options_.prefetch;
   RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
   Logs logs;
-  wishes_.EpochBegins(*model_->collective(), fit_);
+  requests_.BeginEpoch(*model_->collective(), fit_);
   while (fit_.step < fit_.steps_per_epoch) {
     // Alone; several ranks agree in the next step.
     if (alone() && fit_.stop_training) return Status();
@@ -268,7 +268,7 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
 Status Fitter::Train(const Batch& batch, bool* taken) {
   Model::Impl& m = *model_->impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, wishes_.note(), taken));
+  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, requests_.note(), taken));
   if (!*taken) return Status();
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
@@ -276,7 +276,7 @@ Status Fitter::Train(const Batch& batch, bool* taken) {
 }
 
 Status Fitter::StepEnded() {
-  recovery_.TakeBorder();
+  recovery_.TakeSnapshot();
   const int64_t every = options_.check_replicas_every;
   if (every > 0 && model_->iterations() % every == 0) {
     RINGLET_RETURN_IF_ERROR(CheckReplicas());
@@ -284,16 +284,16 @@ Status Fitter::StepEnded() {
   const bool another =
       fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);
   if (another) {
-    wishes_.HoldBack(*model_->collective(), &fit_);
+    requests_.Defer(*model_->collective(), &fit_);
   } else {
-    RINGLET_RETURN_IF_ERROR(wishes_.Agree(model_->collective(), &fit_));
+    RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   }
   return SavePoint(/*epoch_ended=*/false);
 }
 
-// A rank wishes to stop: the fit is where it was before the step.
+// A rank asks to stop: the fit is where it was before the step.
 Status Fitter::GiveUpStep() {
-  wishes_.Take(model_->impl_->stepper.report().notes(), &fit_);
+  requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
   return fit_.interrupted ? SavePoint(/*epoch_ended=*/false) : Status();
 }
 
@@ -304,7 +304,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
     fit_.interrupted = false;
   }
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
-  recovery_.TakeBorder();
+  recovery_.TakeSnapshot();
   return fit_.interrupted ? InterruptedStatus() : Status();
 }
 

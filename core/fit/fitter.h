@@ -2,7 +2,7 @@
 //
 // Internal to core/. The order of events is that of Keras 3's trainer. Every
 // rank runs the same calls of the collective in the same order: whatever
-// decides on one is the same on all ranks (StopWishes, FitPlan::Agree), or an
+// decides on one is the same on all ranks (StopRequests, FitPlan::Agree), or an
 // error that Abort tells the others.
 
 #ifndef RINGLET_CORE_FIT_FITTER_H_
@@ -22,7 +22,7 @@
 #include "interrupts.h"
 #include "progress.h"
 #include "recovery.h"
-#include "stop_wishes.h"
+#include "stop_requests.h"
 #include "worker_lines.h"
 
 namespace ringlet {
@@ -69,7 +69,7 @@ class Fitter {
   FitMessages messages_;
   WorkerLines lines_;
   Recovery recovery_;
-  StopWishes wishes_;
+  StopRequests requests_;
   std::unique_ptr<Interrupts> signals_;  // where a callback saves on signals
   Logs last_;                            // of the last epoch
   bool agreed_ = false;  // the error that ends the fit is every rank's

@@ -1,7 +1,7 @@
-// What must be known to change this file: a border is valid from its Take to
-// the next change of the weights on this rank (StepTaken), and PutBack needs
+// What must be known to change this file: a snapshot is valid from its Take
+// to the next change of the weights on this rank (StepTaken), and Restore needs
 // the callbacks set up as they were at Plan. A rank that receives another's
-// state forgets its own border first: a transfer that is cut off leaves a mix.
+// state invalidates its own first: a transfer that is cut off leaves a mix.
 
 #include "recovery.h"
 
@@ -48,9 +48,9 @@ Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
   if (collective->size() == 1) return Status();
-  const bool whole = border_.valid();
+  const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
-  if (whole) RINGLET_RETURN_IF_ERROR(border_.PutBack(&state));
+  if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
   const Offer mine = {begun_ ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
   static_assert(sizeof(Offer) == 4 * sizeof(int64_t));
   std::vector<Offer> offers(static_cast<size_t>(collective->size()));
@@ -64,10 +64,10 @@ Status Recovery::TakeUpState() {
   if (source < 0) return Status();
   begun_ = true;
   // One's own, where it is the same, is not changed by the other's.
-  if (!offers[source].SameState(mine)) border_.Forget();
+  if (!offers[source].SameState(mine)) snapshot_.Invalidate();
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
   Begin();
-  border_.Keep();  // callbacks may change their memory in OnTrainBegin
+  snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
   return Status();
 }
 
@@ -75,31 +75,31 @@ void Recovery::Begin() {
   weights_.reset();
   if (!enabled()) return;
   RunState state(&fit_, /*live=*/true);
-  border_.Plan(&state);
-  keeps_border_ = begun_ = true;
-  TakeBorder();
+  snapshot_.Plan(&state);
+  takes_snapshots_ = begun_ = true;
+  TakeSnapshot();
 }
 
-void Recovery::TakeBorder() {
-  if (keeps_border_) border_.Take();
+void Recovery::TakeSnapshot() {
+  if (takes_snapshots_) snapshot_.Take();
 }
 
-void Recovery::HoldBorder() {
-  if (keeps_border_) border_.Hold();
+void Recovery::TakeWholeSnapshot() {
+  if (takes_snapshots_) snapshot_.TakeWhole();
 }
 
 // Callbacks may change the weights where an epoch and the training end. What
 // is done again after a loss begins with those before. Where there is no memory
 // for a copy it begins with those that there are.
-void Recovery::KeepWeights() {
-  if (!keeps_border_) return;
+void Recovery::CopyWeights() {
+  if (!takes_snapshots_) return;
   const auto n = static_cast<size_t>(model_.num_weights());
   weights_.reset(new (std::nothrow) float[n]);
   if (weights_ != nullptr) std::copy_n(model_.weights(), n, weights_.get());
 }
 
-void Recovery::Keep() {
-  border_.Keep();
+void Recovery::Preserve() {
+  snapshot_.Complete();
   if (weights_ == nullptr) return;
   std::copy_n(weights_.get(), model_.num_weights(), model_.weights());
   weights_.reset();
@@ -113,8 +113,8 @@ Status Recovery::Rejoin(int lost_rank) {
       return PeerLost(lost_rank, "%s", rejoined.message());
     }
     if (rejoined.code() != Code::kPeerLost) {
-      // The border does not go with another rank's weights.
-      if (model_.iterations() != iterations) border_.Forget();
+      // The snapshot does not go with another rank's weights.
+      if (model_.iterations() != iterations) snapshot_.Invalidate();
       return rejoined;
     }
     Notice("warning: %s, while the workers met again; waiting on",

@@ -1,9 +1,9 @@
 // Recovery: what a fit goes on from after a worker was lost.
 //
 // Internal to core/. In a job of several with a callback that
-// RestoresAfterLoss every rank keeps its last border in memory, and the weights
-// of before what callbacks do to them at an epoch's end. Elsewhere nothing is
-// kept.
+// RestoresAfterLoss every rank keeps in memory its state at the last step
+// boundary, and the weights of before what callbacks do to them at an epoch's
+// end. Elsewhere nothing is kept.
 
 #ifndef RINGLET_CORE_FIT_RECOVERY_H_
 #define RINGLET_CORE_FIT_RECOVERY_H_
@@ -28,21 +28,21 @@ class Recovery {
   // All ranks take the state of the one that had gone furthest among those that
   // were in this fit when a worker was lost. Sets fit->in_memory or fit->lost.
   Status TakeUpState();
-  // The first border: from here on a lost worker does not cost the others what
-  // they have done.
+  // The first snapshot: from here on a lost worker does not cost the others
+  // what they have done.
   void Begin();
 
   // --- while it runs
-  void TakeBorder();  // between two steps
-  void HoldBorder();  // and where callbacks may change large states
-  void KeepWeights();
-  void ForgetWeights() { weights_.reset(); }
-  // A step has changed the weights: the last border is no more.
-  void StepTaken() { border_.Forget(); }
+  void TakeSnapshot();       // at a step boundary
+  void TakeWholeSnapshot();  // and where callbacks may change large states
+  void CopyWeights();
+  void DropWeights() { weights_.reset(); }
+  // A step has changed the weights: the last snapshot does not go with them.
+  void StepTaken() { snapshot_.Invalidate(); }
 
   // --- a worker is lost
   // Before the callbacks let go of their states.
-  void Keep();
+  void Preserve();
   // Waits until all ranks are together again, however many are lost meanwhile.
   Status Rejoin(int lost_rank);
 
@@ -54,9 +54,9 @@ class Recovery {
 
   Model& model_;
   FitState& fit_;
-  Border border_;
+  StepSnapshot snapshot_;
   bool begun_ = false;  // the run has a state beyond its start
-  bool keeps_border_ = false;
+  bool takes_snapshots_ = false;
   std::unique_ptr<float[]> weights_;
 };
 

@@ -57,8 +57,8 @@ bool IsModels(const StateSpan& span) {
 
 }  // namespace
 
-void Border::Plan(RunState* state) {
-  valid_ = held_ = false;
+void StepSnapshot::Plan(RunState* state) {
+  valid_ = whole_ = false;
   pieces_.clear();
   std::vector<StateSpan> spans;
   state->AppendState(&spans);
@@ -71,7 +71,7 @@ void Border::Plan(RunState* state) {
   copy_.resize(bytes);
 }
 
-void Border::Copy(bool large) {
+void StepSnapshot::Copy(bool large) {
   for (const Piece& piece : pieces_) {
     const size_t bytes = piece.span.bytes();
     if ((bytes > kSmall) != large) continue;
@@ -79,23 +79,23 @@ void Border::Copy(bool large) {
   }
 }
 
-void Border::Take() {
+void StepSnapshot::Take() {
   Copy(/*large=*/false);
   valid_ = true;
-  held_ = false;
+  whole_ = false;
 }
 
-void Border::Hold() {
+void StepSnapshot::TakeWhole() {
   Take();
-  Keep();
+  Complete();
 }
 
-void Border::Keep() {
-  if (valid_ && !held_) Copy(/*large=*/true);
-  held_ = true;
+void StepSnapshot::Complete() {
+  if (valid_ && !whole_) Copy(/*large=*/true);
+  whole_ = true;
 }
 
-Status Border::PutBack(RunState* state) const {
+Status StepSnapshot::Restore(RunState* state) const {
   std::vector<StateSpan> spans;
   state->AppendState(&spans);
   size_t next = 0;

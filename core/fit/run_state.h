@@ -1,7 +1,7 @@
-// RunState: all that a resumed fit needs, as one Saveable. Border: what a fit
-// goes on from in memory after a worker was lost.
+// RunState: all that a resumed fit needs, as one Saveable. StepSnapshot: what a
+// fit goes on from in memory after a worker was lost.
 //
-// Internal to ringlet. A border is the moment between two steps at which every
+// Internal to ringlet. At a step boundary, the moment between two steps, every
 // rank holds the same state, running metrics included.
 
 #ifndef RINGLET_CORE_FIT_RUN_STATE_H_
@@ -34,10 +34,11 @@ class RunState final : public Saveable {
 };
 
 // Everything of a RunState but the weights and the optimizer's slots, which
-// change only once a step is complete on this rank. Spans of up to kSmall bytes
-// are copied at every border, a callback's larger ones where callbacks may
-// change them before the next: at an epoch's beginning and end.
-class Border {
+// change only once a step is complete on this rank, as it was at the last step
+// boundary. Spans of up to kSmall bytes are copied at every boundary, a
+// callback's larger ones where callbacks may change them before the next: at an
+// epoch's beginning and end.
+class StepSnapshot {
  public:
   static constexpr size_t kSmall = 4096;
 
@@ -46,14 +47,14 @@ class Border {
   // Copies the small spans; allocates nothing.
   void Take();
   // Copies all.
-  void Hold();
+  void TakeWhole();
   bool valid() const { return valid_; }
-  void Forget() { valid_ = false; }
-  // Copies the large spans, where they are not held, as they are: callbacks may
+  void Invalidate() { valid_ = false; }
+  // Copies the large spans, where that was not done, as they are: callbacks may
   // be set up anew after it.
-  void Keep();
+  void Complete();
   // Writes what was kept into `state`, whose spans are as they were at Plan.
-  Status PutBack(RunState* state) const;
+  Status Restore(RunState* state) const;
 
  private:
   struct Piece {
@@ -65,7 +66,7 @@ class Border {
   std::vector<Piece> pieces_;
   std::vector<unsigned char> copy_;
   bool valid_ = false;
-  bool held_ = false;  // the large spans are in copy_ too
+  bool whole_ = false;  // the large spans are in copy_ too
 };
 
 }  // namespace ringlet

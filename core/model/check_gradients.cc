@@ -1,3 +1,7 @@
+// What must be known to change this file: every span that the layer is given
+// lies between margins of a known value, so that writes beyond it are found,
+// and what it may only read is compared with a copy afterwards.
+
 #include "check_gradients.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// What must be known to change this file: the text is compared across machines
+// and byte orders, so numbers are written with std::to_chars and never through
+// a locale. The other ranks' texts are untrusted: kMostText bounds what is
+// allocated for them, and FieldsOf takes any bytes.
+
 #include "fingerprint.h"
 
 #include <algorithm>

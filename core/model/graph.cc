@@ -1,3 +1,8 @@
+// What must be known to change this file: nodes_ is in topological order, since
+// a node may take earlier ones alone, and variables_ follows it; gradients
+// therefore become final from the end of the weight span. Names and variables
+// are appended only once a node is known to be good.
+
 #include "graph.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// What must be known to change this file: the losses and their gradients are
+// held to float64 references (tests/core/model/losses_test.cc), at extreme
+// values too. Terms are summed in double and only the result is rounded; a
+// number near 1 is never subtracted from 1 in float. The order of sums is
+// fixed, for all ranks and runs must have the same bits.
+
 #include "losses.h"
 
 #include <algorithm>

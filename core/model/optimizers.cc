@@ -1,3 +1,9 @@
+// What must be known to change this file: each loop works element by element,
+// so that a range of the weights may be updated by itself on any thread with
+// the same bits. The regularizer's gradient and the weight decay are parts of
+// the same loop: a pass over memory less. Weights, gradients and slots do not
+// alias.
+
 #include "optimizers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A wish to end a fit that some ranks have and others have not.
+// Requests to end a fit that some ranks make and others do not.
 
 #include <gtest/gtest.h>
 
@@ -27,19 +27,19 @@ enum class Where {
 };
 enum class What { kStops, kInterrupts, kSetsSignal, kRaises, kCount };
 
-struct Wish {
+struct Request {
   Where where = Where::kBatchEnd;
   What what = What::kStops;
   int64_t from = 0;  // the model's steps before which it is not made
 };
 
-// Makes its wish once, if it has one, and remembers when.
-class Wishes final : public Callback {
+// Makes its request once, if it has one, and remembers when.
+class Requests final : public Callback {
  public:
-  Wishes(const Wish* wish, bool takes_signals)
-      : wish_(wish), takes_signals_(takes_signals) {}
+  Requests(const Request* request, bool takes_signals)
+      : request_(request), takes_signals_(takes_signals) {}
 
-  const char* name() const override { return "wishes"; }
+  const char* name() const override { return "requests"; }
   Status OnSetup(FitState& fit) override {
     fit.takes_signals = takes_signals_;
     return Status();
@@ -80,12 +80,12 @@ class Wishes final : public Callback {
  private:
   Status At(Where where, FitState& fit) {
     const int64_t now = fit.model->iterations();
-    if (wish_ == nullptr || made_at_ >= 0 || wish_->where != where ||
-        now < wish_->from) {
+    if (request_ == nullptr || made_at_ >= 0 || request_->where != where ||
+        now < request_->from) {
       return Status();
     }
     made_at_ = now;
-    switch (wish_->what) {
+    switch (request_->what) {
       case What::kStops:
         fit.stop_training = 1;
         break;
@@ -101,7 +101,7 @@ class Wishes final : public Callback {
     return Status();
   }
 
-  const Wish* const wish_;
+  const Request* const request_;
   const bool takes_signals_;
   int64_t made_at_ = -1;
   std::vector<std::vector<float>> trained_;
@@ -115,12 +115,13 @@ struct Ended {
 };
 
 // Two epochs of five steps; where `short_data` the data end in the second.
-// `wishes` are the ranks'; null: none.
-std::vector<Ended> Play(const std::vector<const Wish*>& wishes, bool validates,
-                        bool short_data) {
-  const bool raises = std::any_of(
-      wishes.begin(), wishes.end(),
-      [](const Wish* w) { return w != nullptr && w->what == What::kRaises; });
+// `requests` are the ranks'; null: none.
+std::vector<Ended> Play(const std::vector<const Request*>& requests,
+                        bool validates, bool short_data) {
+  const bool raises =
+      std::any_of(requests.begin(), requests.end(), [](const Request* w) {
+        return w != nullptr && w->what == What::kRaises;
+      });
   std::vector<Ended> ranks(kRanks);
   RunRanks(kRanks, [&](Collective* collective) {
     const int rank = collective->rank();
@@ -130,7 +131,7 @@ std::vector<Ended> Play(const std::vector<const Wish*>& wishes, bool validates,
     options.prefetch = false;
     options.check_replicas_every = 2;
     if (validates) options.validation_data = Points(20, 9).Batch(10);
-    const auto callback = std::make_shared<Wishes>(wishes[rank], raises);
+    const auto callback = std::make_shared<Requests>(requests[rank], raises);
     options.callbacks = {callback};
     Ended& ended = ranks[rank];
     ended.status = model->Fit(Points(40).Batch(8), options).status();
@@ -142,42 +143,42 @@ std::vector<Ended> Play(const std::vector<const Wish*>& wishes, bool validates,
   return ranks;
 }
 
-Wish Draw(std::mt19937* random, What end) {
+Request Draw(std::mt19937* random, What end) {
   const auto draw = [&](int n) { return static_cast<int>((*random)() % n); };
-  Wish wish;
-  wish.where = static_cast<Where>(draw(static_cast<int>(Where::kCount)));
-  wish.what = static_cast<What>(draw(static_cast<int>(end)));
-  wish.from = draw(10);
-  return wish;
+  Request request;
+  request.where = static_cast<Where>(draw(static_cast<int>(Where::kCount)));
+  request.what = static_cast<What>(draw(static_cast<int>(end)));
+  request.from = draw(10);
+  return request;
 }
 
-// Whatever wishes to stop, on whichever ranks: all leave after one and the same
-// step, at most one behind the wish, with the bits of a run that goes on.
-TEST(StopWishesTest, AllRanksLeaveAfterOneStep) {
+// Whatever asks to stop, on whichever ranks: all leave after one and the same
+// step, at most one after the request, with the bits of a run that goes on.
+TEST(StopRequestsTest, AllRanksLeaveAfterOneStep) {
   testing::internal::CaptureStderr();  // of data that run out, and of signals
   Ended undisturbed[2][2];
   for (const bool validates : {false, true}) {
     for (const bool short_data : {false, true}) {
       undisturbed[validates][short_data] =
-          Play(std::vector<const Wish*>(kRanks), validates, short_data)[0];
+          Play(std::vector<const Request*>(kRanks), validates, short_data)[0];
     }
   }
   for (unsigned seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    // One wish of some ranks, or one of each; a second signal would end the
+    // One request of some ranks, or one of each; a second signal would end the
     // process.
     const bool same = random() % 2 == 0;
-    const Wish common = Draw(&random, What::kCount);
+    const Request common = Draw(&random, What::kCount);
     const bool one = same && common.what == What::kRaises;
     const unsigned who =
         one ? 1u << random() % kRanks : 1 + random() % ((1u << kRanks) - 1);
-    std::vector<Wish> wishes(kRanks, common);
-    std::vector<const Wish*> made(kRanks);
+    std::vector<Request> requests(kRanks, common);
+    std::vector<const Request*> made(kRanks);
     for (int r = 0; r < kRanks; ++r) {
-      if (!same) wishes[r] = Draw(&random, What::kRaises);
-      if (random() % 2 == 0) wishes[r].from = common.from;
-      if ((who >> r & 1) != 0) made[r] = &wishes[r];
+      if (!same) requests[r] = Draw(&random, What::kRaises);
+      if (random() % 2 == 0) requests[r].from = common.from;
+      if ((who >> r & 1) != 0) made[r] = &requests[r];
     }
     const bool validates = random() % 2 == 0, short_data = random() % 3 == 0;
     const Ended& whole = undisturbed[validates][short_data];
@@ -198,7 +199,7 @@ TEST(StopWishesTest, AllRanksLeaveAfterOneStep) {
       if (rank.made_at >= 0) first = std::min(first, rank.made_at);
     }
     EXPECT_GE(steps, first);
-    // A wish before a step's update is one for after that step.
+    // Made before a step's update it is one for after that step.
     const bool at_end = same && common.where >= Where::kBatchEnd;
     EXPECT_LE(steps, std::min(whole.steps, first + (at_end ? 0 : 1)));
     if (steps == 0) continue;
@@ -207,8 +208,8 @@ TEST(StopWishesTest, AllRanksLeaveAfterOneStep) {
   testing::internal::GetCapturedStderr();
 }
 
-// The wish rides in what a step sends anyway.
-TEST(StopWishesTest, AStepCostsNoMessageForThem) {
+// A request goes with what a step sends anyway.
+TEST(StopRequestsTest, AStepSendsNothingForThem) {
   const auto calls = [](int64_t steps) {
     int64_t made = 0;
     RunRanks(kRanks, [&](Collective* collective) {

@@ -1,4 +1,4 @@
-#include "stop_wishes.h"
+#include "stop_requests.h"
 
 #include <algorithm>
 
@@ -26,12 +26,12 @@ void AddNote(unsigned char note, FitState* fit) {
 
 }  // namespace
 
-void StopWishes::EpochBegins(const Collective& collective,
-                             const FitState& fit) {
+void StopRequests::BeginEpoch(const Collective& collective,
+                              const FitState& fit) {
   if (collective.size() > 1 && fit.stop_training != 0) note_ |= kStop;
 }
 
-void StopWishes::HoldBack(const Collective& collective, FitState* fit) {
+void StopRequests::Defer(const Collective& collective, FitState* fit) {
   if (collective.size() == 1) return;
   AddNote(note_, fit);
   note_ = NoteOf(*fit);
@@ -39,22 +39,23 @@ void StopWishes::HoldBack(const Collective& collective, FitState* fit) {
   fit->signal = 0;
 }
 
-void StopWishes::Take(const std::vector<unsigned char>& notes, FitState* fit) {
+void StopRequests::Merge(const std::vector<unsigned char>& notes,
+                         FitState* fit) {
   note_ = static_cast<unsigned char>(NoteOf(*fit) & ~kStop);
   fit->interrupted = false;
   fit->signal = 0;
   for (const unsigned char note : notes) AddNote(note, fit);
 }
 
-Status StopWishes::Agree(Collective* collective, FitState* fit) {
+Status StopRequests::Agree(Collective* collective, FitState* fit) {
   if (collective->size() == 1) return Status();
-  HoldBack(*collective, fit);
+  Defer(*collective, fit);
   notes_.resize(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&note_, 1, notes_.data()));
-  Take(notes_, fit);
+  Merge(notes_, fit);
   return Status();
 }
 
-void StopWishes::GiveBack(FitState* fit) const { AddNote(note_, fit); }
+void StopRequests::Restore(FitState* fit) const { AddNote(note_, fit); }
 
 }  // namespace ringlet

@@ -1,0 +1,50 @@
+// StopRequests: how one rank's request to end a fit reaches every rank.
+//
+// Internal to core/. A request is what a callback or a signal has made of
+// FitState's stop_training, interrupted and signal on this rank. In a job of
+// several ranks it travels with the report of the next step (Stepper::Train)
+// and needs no message of its own. That step is then given up on all ranks
+// before it has changed anything, so all of them leave after the step that the
+// request followed. Where no step follows the ranks agree at once.
+
+#ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
+#define RINGLET_CORE_FIT_STOP_REQUESTS_H_
+
+#include <vector>
+
+#include "../base/collective.h"
+#include "../base/status.h"
+#include "callback.h"
+
+namespace ringlet {
+
+class StopRequests {
+ public:
+  // Before an epoch's first step: a rank whose fit stops already takes none.
+  void BeginEpoch(const Collective& collective, const FitState& fit);
+  // After a step that another one follows: the request becomes note(). Until
+  // the ranks have agreed `fit` is not interrupted, since callbacks act on that
+  // together. Nothing to do in a job of one.
+  void Defer(const Collective& collective, FitState* fit);
+  // For the next step's report; 0: no request.
+  unsigned char note() const { return note_; }
+
+  // `notes` are those of all ranks: their requests become the fit's. One that
+  // was made since the notes were sent waits for the next agreement.
+  void Merge(const std::vector<unsigned char>& notes, FitState* fit);
+  // Gathers the ranks' requests at once. Every rank calls it.
+  Status Agree(Collective* collective, FitState* fit);
+
+  // The fit ends before an agreement: puts this rank's request back into `fit`.
+  void Restore(FitState* fit) const;
+  // The state that the request belongs to is lost.
+  void Clear() { note_ = 0; }
+
+ private:
+  unsigned char note_ = 0;
+  std::vector<unsigned char> notes_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_FIT_STOP_REQUESTS_H_
