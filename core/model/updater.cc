@@ -140,8 +140,7 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
     }
   }
   spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});
-  spans->push_back(
-      {kLearningRateName, DType::kFloat32, {}, &learning_rate_});
+  spans->push_back({kLearningRateName, DType::kFloat32, {}, &learning_rate_});
   if (!optimizer.accumulates()) return;
   saved_accumulation_ = optimizer.gradient_accumulation_steps;
   spans->push_back({"optimizer/gradient_accumulation_steps",
