@@ -194,6 +194,8 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
 void Session::Join(int peer, uint32_t proposal) {
   Peer& p = peers_[peer];
   p.proposal = proposal;
+  p.rival = 0;  // it may have been refused before, as one that came back
+  p.rival_since = now_;
   p.link->SetPhase(LinkPhase::kUp);
   p.candidates.Reached();
   schedule_.Replaced(peer);

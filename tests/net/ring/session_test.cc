@@ -49,34 +49,42 @@ class Stream final : public ByteStream {
   sockaddr_storage address_ = {};
 };
 
-// Rank 0 of two; rank 1 has greeted it.
+// Rank 0; rank 1 has greeted it.
 class SessionTest : public testing::Test,
                     public Transport,
                     public Session::Owner {
  protected:
-  SessionTest() : session_(OptionsOf(), 1, 42, this, this, now_) {
+  explicit SessionTest(int size = 2)
+      : options_(OptionsOf(size)), session_(options_, 1, 42, this, this, now_) {
     session_.Begin(now_);
-    session_.OnAccepted(StreamPtr(&stream_), now_);
-    Hear(&stream_, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(43)));
+    Greet(&stream_, 43);
   }
 
-  static RingOptions OptionsOf() {
+  static RingOptions OptionsOf(int size) {
     RingOptions options;
-    options.addresses = {"10.0.0.1:1", "10.0.0.2:1"};
+    for (int r = 1; r <= size; ++r) {
+      options.addresses.push_back("10.0.0." + std::to_string(r) + ":1");
+    }
     options.timeout_seconds = 1;
     return options;
   }
 
-  static Identity Rank1(uint64_t incarnation) {
+  Identity Rank1(uint64_t incarnation) const {
     Identity peer;
-    peer.job = OptionsOf().job;
+    peer.job = options_.job;
     peer.rank = 1;
-    peer.size = 2;
+    peer.size = static_cast<int>(options_.addresses.size());
     peer.incarnation = incarnation;
-    peer.cluster_hash = ClusterHash(OptionsOf().addresses);
+    peer.cluster_hash = ClusterHash(options_.addresses);
     peer.timeout_ms = 1000;
-    peer.bytes_per_pack = static_cast<uint64_t>(OptionsOf().bytes_per_pack);
+    peer.bytes_per_pack = static_cast<uint64_t>(options_.bytes_per_pack);
     return peer;
+  }
+
+  // A worker of rank 1 comes by this stream.
+  void Greet(Stream* stream, uint64_t incarnation) {
+    session_.OnAccepted(StreamPtr(stream), now_);
+    Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(incarnation)));
   }
 
   // A frame comes from rank 1.
@@ -111,8 +119,7 @@ class SessionTest : public testing::Test,
   // Another worker of rank 1 comes; whether it is told to try no more.
   bool RefusesForGood() {
     Stream rival;
-    session_.OnAccepted(StreamPtr(&rival), now_);
-    Hear(&rival, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(44)));
+    Greet(&rival, 44);
     FrameHeader answer;
     EXPECT_TRUE(DecodeHeader(rival.written.data(), &answer).ok());
     EXPECT_EQ(answer.type, FrameType::kReject);
@@ -151,7 +158,15 @@ class SessionTest : public testing::Test,
   uint64_t completed_ = 0;
   Status failure_;
   Stream stream_;
+  Stream back_;
+  const RingOptions options_;
   Session session_;
+};
+
+// Rank 2 has not come yet.
+class FormingSessionTest : public SessionTest {
+ protected:
+  FormingSessionTest() : SessionTest(3) {}
 };
 
 TEST_F(SessionTest, FramesOfAnotherGenerationAreDropped) {
@@ -208,6 +223,18 @@ TEST_F(SessionTest, TwoOfOneRankAreTwoWhereBothAreHeard) {
 TEST_F(SessionTest, OneThatCameBackIsNotRefusedForGood) {
   EXPECT_FALSE(RefusesForGood());
   now_ += 3 * kSecond;
+  EXPECT_FALSE(RefusesForGood());
+}
+
+// It was refused, took the place once the first was gone, and connects anew
+// where only its own end knows that the connection is broken.
+TEST_F(FormingSessionTest, OneThatLostItsConnectionIsNotRefusedForGood) {
+  EXPECT_FALSE(RefusesForGood());
+  stream_.owner->OnEnded(Cause::kExited, Error(Code::kIo, "closed"), now_);
+  Greet(&back_, 44);
+  ASSERT_FALSE(back_.closed);
+  now_ += 3 * kSecond;
+  Hear(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
   EXPECT_FALSE(RefusesForGood());
 }
 
