@@ -81,8 +81,9 @@ struct FitState : public Saveable {
 
   // Requests of a callback to end the fit. In a job of several ranks the
   // request of one stops all: they leave after the step in whose
-  // OnTrainBatchEnd it was made. They learn of it in the next step, which is
-  // begun and given up; until then `interrupted` and `signal` read as not set.
+  // OnTrainBatchEnd it was made. The others learn of it in the next step, which
+  // they begin and give up; until then `interrupted` and `signal` read as not
+  // set.
   uint8_t stop_training = 0;  // 0 or 1; saved, so a byte
   // Set by a callback before a save point: once everything was saved there,
   // on every rank, the fit ends: with kCancelled where it can be resumed

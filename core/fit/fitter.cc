@@ -239,13 +239,25 @@ Status Fitter::Steps(Progress* progress) {
       fit_.stop_training = 1;
       return Status();
     }
+    if (requests_.note() != 0) {
+      // As on the others: callbacks may call the collective.
+      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
+      RINGLET_RETURN_IF_ERROR(
+          AtStep(model_->impl_->stepper.GiveUp(requests_.note())));
+      return StepGivenUp();
+    }
     bool taken = false;
     RINGLET_RETURN_IF_ERROR(Step(loader.get(), &logs, &taken));
-    if (!taken) return GiveUpStep();
+    if (!taken) return StepGivenUp();
     progress->Update(fit_.step, logs);
     RINGLET_RETURN_IF_ERROR(StepEnded());
   }
   return Status();
+}
+
+Status Fitter::AtStep(const Status& status) const {
+  return status.Annotate("epoch %" PRId64 ", step %" PRId64, fit_.epoch + 1,
+                         fit_.step + 1);
 }
 
 Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
@@ -253,9 +265,7 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-  RINGLET_RETURN_IF_ERROR(Train(batch, taken)
-                              .Annotate("epoch %" PRId64 ", step %" PRId64,
-                                        fit_.epoch + 1, fit_.step + 1));
+  RINGLET_RETURN_IF_ERROR(AtStep(Train(batch, taken)));
   if (!*taken) return Status();
   SetMetrics(*model_, fit_.metrics, logs);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, *logs));
@@ -268,7 +278,7 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
 Status Fitter::Train(const Batch& batch, bool* taken) {
   Model::Impl& m = *model_->impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, requests_.note(), taken));
+  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, taken));
   if (!*taken) return Status();
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
@@ -292,7 +302,7 @@ Status Fitter::StepEnded() {
 }
 
 // A rank asks to stop: the fit is where it was before the step.
-Status Fitter::GiveUpStep() {
+Status Fitter::StepGivenUp() {
   requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
   return fit_.interrupted ? SavePoint(/*epoch_ended=*/false) : Status();
 }

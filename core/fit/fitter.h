@@ -44,9 +44,10 @@ class Fitter {
   Status Steps(Progress* progress);
   // *taken: see Stepper::Train.
   Status Step(BatchLoader* loader, Logs* logs, bool* taken);
+  Status AtStep(const Status& status) const;  // says in which it happened
   Status StepEnded();
   Status Train(const Batch& batch, bool* taken);
-  Status GiveUpStep();
+  Status StepGivenUp();
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();

@@ -2,10 +2,12 @@
 //
 // Internal to core/. A request is what a callback or a signal has made of
 // FitState's stop_training, interrupted and signal on this rank. In a job of
-// several ranks it travels with the report of the next step (Stepper::Train)
-// and needs no message of its own. That step is then given up on all ranks
-// before it has changed anything, so all of them leave after the step that the
-// request followed. Where no step follows the ranks agree at once.
+// several ranks it travels with the report of the next step and needs no
+// message of its own. That step is then given up on all ranks before it has
+// changed anything, so all of them leave after the step that the request
+// followed. A rank that asks reads no batch for it and runs no layer
+// (Stepper::GiveUp): what follows a stop may not fail it. Where no step follows
+// the ranks agree at once.
 
 #ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
 #define RINGLET_CORE_FIT_STOP_REQUESTS_H_

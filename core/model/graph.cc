@@ -100,10 +100,12 @@ void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
 
 // Gradients are those of the trained variables, in their order; nothing before
 // the first is asked for.
-void Graph::ChooseTrained() {
+void Graph::ChooseTrained(bool GraphNode::*trainable) {
   num_trained_ = 0;
   for (GraphNode& node : nodes_) {
-    node.layer.trainable = node.trainable_next;
+    const bool before = node.layer.trainable;
+    node.layer.trainable = node.*trainable;
+    node.trained_before = before;
     node.needs_gradient = false;
     for (int input : node.inputs) {
       node.needs_gradient |= nodes_[input].needs_gradient;
@@ -117,7 +119,10 @@ void Graph::ChooseTrained() {
       node.needs_gradient |= trained;
     }
   }
+  for (int i = 0; i < size(); ++i) nodes_[i].replaced_by = ReplacedBy(i);
 }
+
+void Graph::KeepTrained() { ChooseTrained(&GraphNode::trained_before); }
 
 Status Graph::SetTrainable(const std::string& layer, bool trainable) {
   for (GraphNode& node : nodes_) {
@@ -166,8 +171,7 @@ Status Graph::Complete() {
         "layer '%s': nothing takes its output, and it is not the last layer",
         nodes_[unused - taken.begin()].layer.name.c_str());
   }
-  ChooseTrained();
-  for (int i = 0; i < size(); ++i) nodes_[i].replaced_by = ReplacedBy(i);
+  ChooseTrained(&GraphNode::trainable_next);
   complete_ = true;
   return Status();
 }

@@ -21,7 +21,8 @@ namespace ringlet {
 
 struct GraphNode {
   Layer layer;                 // its name filled in
-  bool trainable_next = true;  // layer.trainable once complete
+  bool trainable_next = true;  // layer.trainable once complete …
+  bool trained_before = true;  // … and before that
   std::vector<int> inputs;
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
@@ -57,6 +58,9 @@ class Graph {
   // There is a layer, and every output but the last is taken. No node can be
   // added from here on. May be called again: it then follows SetTrainable.
   Status Complete();
+  // What was chosen before the last Complete is trained again, since the memory
+  // that there is was taken for it.
+  void KeepTrained();
   // Of a layer, from the next Complete on.
   Status SetTrainable(const std::string& layer, bool trainable);
 
@@ -84,7 +88,7 @@ class Graph {
   Status CheckNewNode(const Layer& layer, const std::vector<int>& inputs) const;
   Status MakeOp(GraphNode* node);
   void AddVariable(const WeightSpec& weight, GraphNode* node);
-  void ChooseTrained();
+  void ChooseTrained(bool GraphNode::*trainable);
   int ReplacedBy(int root) const;
 
   const std::string class_name_;

@@ -154,7 +154,7 @@ Status Model::OpenLoader(const Dataset& dataset,
 Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
   bool taken = false;  // for nobody has a note
-  return impl_->stepper.Train(batch, /*note=*/0, &taken);
+  return impl_->stepper.Train(batch, &taken);
 }
 
 Status Model::TestStep(const Batch& batch) {

@@ -60,9 +60,11 @@ Status Model::Impl::Compile(const std::vector<Metric>& metrics) {
         graph.name().c_str());
   }
   RINGLET_RETURN_IF_ERROR(graph.Complete());
-  RINGLET_RETURN_IF_ERROR(config.Check(graph));
-  RINGLET_RETURN_IF_ERROR(config.MakePool(graph.name()));
-  RINGLET_RETURN_IF_ERROR(PlaceWeights());
+  Status placed = config.Check(graph);
+  if (placed.ok()) placed = config.MakePool(graph.name());
+  if (placed.ok()) placed = PlaceWeights();
+  if (!placed.ok() && compiled) graph.KeepTrained();
+  RINGLET_RETURN_IF_ERROR(placed);
   config.ChooseLoss(graph);
   updater.Reset();
   stepper.SetExchange(MakeGradientExchange(

@@ -51,15 +51,14 @@ void Stepper::WarnOfNothingToTrain() const {
       graph_.name().c_str());
 }
 
-Status Stepper::Train(const Batch& batch, unsigned char note, bool* taken) {
+Status Stepper::Train(const Batch& batch, bool* taken) {
   WarnOfNothingToTrain();
-  RINGLET_CHECK(note == 0 || exchange_->sums());
   double loss_sum = 0;
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, true, true));
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
   RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
-  RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
+  RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
   const bool at_once =
       !exchange_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
   if (at_once) updater_.Begin();
@@ -67,6 +66,21 @@ Status Stepper::Train(const Batch& batch, unsigned char note, bool* taken) {
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
   if (*taken) return Apply();
+  Drop();
+  return Status();
+}
+
+Status Stepper::GiveUp(unsigned char note) {
+  RINGLET_CHECK(note != 0 && exchange_->sums());
+  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
+  Drop();
+  RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
+  // The others sum theirs.
+  std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
+  exchange_->Begin();
+  exchange_->Ready(0);
+  if (exchange_->failed()) return exchange_->Finish();
+  RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   Drop();
   return Status();
 }

@@ -41,10 +41,13 @@ class Stepper final : private GradientSink {
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
 
-  // `note` goes to all ranks with the report. Where a rank's is not 0 the step
-  // is given up on all of them, *taken is false, and nothing has changed but
-  // the report's notes. Only with several ranks.
-  Status Train(const Batch& batch, unsigned char note, bool* taken);
+  // Where another rank gives the step up it is given up here too: *taken is
+  // false, and nothing has changed but the report's notes.
+  Status Train(const Batch& batch, bool* taken);
+  // This rank's part of a step that it gives up on all ranks: `note`, which is
+  // not 0, goes to them with its report. It needs no batch and runs no layer,
+  // so nothing but the collective can fail. Only with several ranks.
+  Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
 
   // The pieces; see Model. `for_loss`: the output is left as the loss takes it.

@@ -50,7 +50,9 @@ class Requests final : public Callback {
   Status OnEpochBegin(FitState& fit) override {
     return At(Where::kEpochBegin, fit);
   }
+  // On all ranks or on none, as StepLogger opens its file.
   Status OnTrainBatchBegin(FitState& fit) override {
+    RINGLET_RETURN_IF_ERROR(fit.model->collective()->Barrier());
     return At(Where::kBatchBegin, fit);
   }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -206,6 +208,44 @@ TEST(StopRequestsTest, AllRanksLeaveAfterOneStep) {
     EXPECT_EQ(ranks[0].weights, whole.trained[static_cast<size_t>(steps - 1)]);
   }
   testing::internal::GetCapturedStderr();
+}
+
+// What lies behind the step after which all ranks stop is not read, and no
+// layer sees it.
+TEST(StopRequestsTest, WhatFollowsAStopCannotFailIt) {
+  class EndsAt final : public Source {
+   public:
+    explicit EndsAt(int64_t end) : end_(end) {}
+    int64_t size() const override { return points_->size(); }
+    ExampleSpec x() const override { return points_->x(); }
+    ExampleSpec y() const override { return points_->y(); }
+    std::string name() const override { return "ends"; }
+    Status Read(const int64_t* index, int count, void* x, void* y) override {
+      if (count > 0 && *std::max_element(index, index + count) >= end_) {
+        return Error(Code::kIo, "no more points");
+      }
+      return points_->Read(index, count, x, y);
+    }
+
+   private:
+    const std::shared_ptr<Source> points_ = Points(40).source();
+    const int64_t end_;
+  };
+  for (const What what : {What::kStops, What::kInterrupts}) {
+    RunRanks(kRanks, [&](Collective* collective) {
+      auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
+      const Request request = {Where::kBatchEnd, what, 3};
+      FitOptions options = Quiet(2);
+      options.prefetch = false;
+      options.callbacks = {std::make_shared<Requests>(&request, false)};
+      const Dataset data(std::make_shared<EndsAt>(24));
+      const Status status = model->Fit(data.Batch(8), options).status();
+      EXPECT_EQ(status.code(),
+                what == What::kStops ? Code::kOk : Code::kCancelled)
+          << status.message();
+      EXPECT_EQ(model->iterations(), 3);
+    });
+  }
 }
 
 // A request goes with what a step sends anyway.

@@ -276,6 +276,41 @@ TEST(TrainableTest, ThePlanHoldsToTheByte) {
   }
 }
 
+// What there is of gradients and slots stays what the model says of them.
+TEST(TrainableTest, ACompileThatFailsLeavesWhatIsTrained) {
+  for (const bool lacks_memory : {true, false}) {
+    Case c = {2, {}, Adam(0.01f), 8, 20, 1, 1};
+    const auto model = Build(c.kind);
+    const auto train = [&](bool trainable) {
+      for (int node = 0; node + 1 < model->num_nodes(); ++node) {
+        ASSERT_TRUE(
+            model->SetTrainable(model->layer(node).name, trainable).ok());
+      }
+    };
+    train(false);
+    CompileFor(c, nullptr, model.get());
+    const size_t bytes = model->BytesNeeded(c.batch);
+    const int64_t trained = model->num_trained();
+    train(true);
+    CompileOptions options;
+    if (lacks_memory) options.memory_bytes = bytes;
+    model->Compile(lacks_memory ? c.optimizer : Adam(0.01f).ClipNorm(-1),
+                   SparseCategoricalCrossentropy(kFromLogits), {}, options);
+    EXPECT_EQ(model->status().code(),
+              lacks_memory ? Code::kResourceExhausted : Code::kInvalidArgument);
+    EXPECT_EQ(model->num_trained(), trained);
+    EXPECT_EQ(model->BytesNeeded(c.batch), bytes);
+    EXPECT_FALSE(model->layer(2).trainable);
+    std::vector<StateSpan> spans;
+    model->optimizer_state()->AppendState(&spans);
+    int64_t slots = 0;
+    for (const StateSpan& span : spans) {
+      slots += span.dtype == DType::kFloat32 ? span.shape.elements() : 0;
+    }
+    EXPECT_EQ(slots, 2 * trained + 1);  // and the learning rate
+  }
+}
+
 class Backwards final : public StepObserver {
  public:
   void Piece(const char* what, const char* phase, int64_t, int64_t) override {
