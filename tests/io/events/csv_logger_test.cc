@@ -461,6 +461,9 @@ TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
         << status.message();
     EXPECT_EQ(ReadWhole(precious), "not a log\n");
   }
+  std::filesystem::create_symlink("loop", folder / "loop");
+  RowFile loop("some_logger", folder / "loop");
+  EXPECT_EQ(loop.Open(&solo, false).code(), Code::kInvalidArgument);
   // A folder's link, and one to what is no file, as /dev/stdout is.
   std::filesystem::create_directory(folder / "real");
   std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
