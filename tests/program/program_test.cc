@@ -555,6 +555,36 @@ numpy.savez("short.npz", *weights[:3])
       << out_;
 }
 
+// What a run is made of is still there after it.
+TEST_F(ProgramTest, NoLogTakesThePlaceOfTheRunOrItsData) {
+  const std::string rows = "5.5,3.5,0\n4.5,3,1\n";
+  const auto run = [](const std::string& log) {
+    return R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+        {"class_name": "Dense", "config": {"units": 2}}]}},
+      "compile": {"optimizer": "sgd",
+                  "loss": "sparse_categorical_crossentropy"},
+      "data": {"train": {"csv": "d.csv"}},
+      "callbacks": [{"class_name": "CSVLogger", "config": {"filename": ")" +
+           log + R"("}}]})";
+  };
+  for (const std::string log : {"d.csv", "log.json", "log.csv"}) {
+    WriteWhole(folder_ / "d.csv", rows);
+    WriteWhole(folder_ / "log.json", run(log));
+    if (log != "log.csv") {
+      ExpectError({"train", "log.json", "--no-save"}, 2,
+                  {"the log " + log + ": holds the "});
+    } else {
+      ASSERT_EQ(Run({"train", "log.json", "--no-save"}), 0) << err_;
+      ExpectError({"train", "log.json", "--no-save", "--log-steps", "log.json"},
+                  2, {"--log-steps log.json: holds the run itself"});
+    }
+    EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
+    EXPECT_EQ(ReadWhole(folder_ / "log.json"), run(log));
+  }
+}
+
 // A CSV of two values and a label, without names in its first line.
 TEST_F(ProgramTest, ACsvWithoutAHeaderLosesNoRow) {
   const std::string rows = "5.5,3.5,0\n4.5,3,1\n6,2,0\n5,2.5,1\n";
