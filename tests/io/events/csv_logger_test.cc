@@ -97,6 +97,17 @@ TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
 
+// As a fit is set up that goes on from a backup with `saved` bytes of rows.
+void Restore(Callback* logger, Model* model, int64_t saved, FitState* fit) {
+  fit->model = model;
+  fit->epoch = 2;
+  ASSERT_TRUE(logger->OnSetup(*fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+}
+
 // The log was removed, or a power cut took its end, which is not synced.
 TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
   TempFolder folder;
@@ -110,17 +121,11 @@ TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
     WriteWhole(path, left);
     auto model = TinyModel();
     auto logger = CSVLogger(path);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
     FitState fit;
-    fit.model = model.get();
-    fit.epoch = 2;
+    Restore(logger.get(), model.get(), saved, &fit);
     Logs logs;
     logs.Set("loss", 0.25);
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
-    std::vector<StateSpan> spans;
-    logger->AppendState(&spans);
-    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
-    *static_cast<int64_t*>(spans[0].data) = saved;
-    ASSERT_TRUE(logger->StateLoaded().ok());
     testing::internal::CaptureStderr();
     ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
     const std::string said = testing::internal::GetCapturedStderr();
@@ -168,14 +173,9 @@ TEST(CSVLoggerTest, ResumeInAPipeOrADeviceWritesOn) {
     auto model = TinyModel();
     auto logger = CSVLogger(log);
     FitState fit;
-    fit.model = model.get();
-    fit.epoch = 2;
+    Restore(logger.get(), model.get(), /*saved=*/300, &fit);
     Logs logs;
     logs.Set("loss", 0.25);
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
-    std::vector<StateSpan> spans;
-    logger->AppendState(&spans);
-    *static_cast<int64_t*>(spans[0].data) = 300;
     const Status begun = logger->OnEpochBegin(fit);
     ASSERT_TRUE(begun.ok()) << begun.message();
     ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
