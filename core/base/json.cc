@@ -41,10 +41,12 @@ Status ErrorAt(const std::string& text, size_t offset, const std::string& where,
 }
 
 // Refuses what cJSON accepts or recurses into without a bound: nesting, control
-// characters (a NUL would end a C string) and "\u0000".
+// characters (a NUL would end a C string) and "\u0000". *open is then how many
+// brackets are not closed.
 Status CheckLexically(const std::string& text, const std::string& where,
-                      int max_depth) {
-  int depth = 0;
+                      int max_depth, int* open) {
+  int& depth = *open;
+  depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -81,9 +83,10 @@ Status CheckLexically(const std::string& text, const std::string& where,
 }
 
 Status SyntaxError(const std::string& text, size_t offset,
-                   const std::string& where) {
+                   const std::string& where, int open) {
+  const bool empty = text.find_first_not_of(" \t\r\n") == std::string::npos;
   return ErrorAt(text, offset, where,
-                 offset >= text.size()
+                 offset >= text.size() && (open > 0 || empty)
                      ? "the text ends too early: is a bracket missing?"
                      : "not JSON from here on: look for a missing or extra "
                        "comma, bracket or quote (strings take \"\")",
@@ -131,7 +134,8 @@ Status Json::ParseUnmarked(const std::string& text, const std::string& where,
                            Json* json, int max_depth) {
   const size_t utf8 = EndOfUtf8(text);
   if (utf8 != text.size()) return ErrorAt(text, utf8, where, "not UTF-8");
-  RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth));
+  int open = 0;
+  RINGLET_RETURN_IF_ERROR(CheckLexically(text, where, max_depth, &open));
   const char* end = text.c_str();
   cJSON* root;
   {
@@ -140,7 +144,7 @@ Status Json::ParseUnmarked(const std::string& text, const std::string& where,
     root = cJSON_ParseWithLengthOpts(end, text.size() + 1, &end, false);
   }
   const size_t at = static_cast<size_t>(end - text.c_str());
-  if (root == nullptr) return SyntaxError(text, at, where);
+  if (root == nullptr) return SyntaxError(text, at, where, open);
   *json = Json(std::shared_ptr<cJSON>(root, cJSON_Delete), root);
   const size_t rest = text.find_first_not_of(" \t\r\n", at);
   if (rest != std::string::npos) {

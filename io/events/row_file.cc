@@ -62,6 +62,14 @@ Status RowFile::OpenOwn(bool append) {
   }
   int64_t size = 0;
   offset_ = file_->Size(&size).ok() ? size : 0;
+  if (!EndsARow(offset_)) {
+    Notice(
+        "warning: %s: %s: its last row has no end; those that follow begin "
+        "in a new line",
+        callback_, filename_.c_str());
+    Write("\n");
+    last_bytes_ = 0;  // as on the other ranks
+  }
   return Status();
 }
 
@@ -140,6 +148,8 @@ Status RowFile::ReadHeader(Collective* collective, std::string* header) const {
 
 Status RowFile::ReadOwnHeader(std::string* header) const {
   constexpr size_t kLongest = 1 << 20;
+  int64_t size = 0;
+  if (!file_->Size(&size).ok()) return Status();  // a pipe
   char buffer[512];
   for (int64_t at = 0;;) {
     size_t n = 0;

@@ -36,14 +36,14 @@ class RowFile {
   // the backup where one was restored: what lies further is of rows that are
   // yet to come. Where the file is shorter, since it was removed or a power cut
   // took its end, the whole rows that are there stay and a warning says so.
-  // Without a backup it goes on at the end, if `append`, or begins anew. A link
-  // to a file is refused: what it leads to may not be a log. Where rank 0
-  // fails, all do.
+  // Without a backup it goes on at the end, if `append`, in a new line where a
+  // torn row is last, or begins anew. A link to a file is refused: what it
+  // leads to may not be a log. Where rank 0 fails, all do.
   Status Open(Collective* collective, bool append);
   bool is_open() const { return open_; }
 
-  // The first line of rank 0's file, without its end; "" where there is none.
-  // On every rank.
+  // The first line of rank 0's file, without its end; "" where there is none,
+  // as in a pipe. On every rank.
   Status ReadHeader(Collective* collective, std::string* header) const;
 
   // Rows with their line ends, in the kernel's hands when it returns; the same

@@ -194,8 +194,9 @@ class PosixFileSystem final : public FileSystem {
     const bool is_link = fd.get() < 0 && errno == ELOOP;
     if (is_link) fd = Descriptor(OpenDescriptor(path, O_RDWR | O_APPEND));
     struct stat about;
-    if (is_link && fd.get() >= 0 &&
-        (fstat(fd.get(), &about) != 0 || S_ISREG(about.st_mode))) {
+    if (is_link && (fd.get() < 0 ? errno == ELOOP
+                                 : fstat(fd.get(), &about) != 0 ||
+                                       S_ISREG(about.st_mode))) {
       return InvalidArgument(
           "%s: is a symbolic link, through which nothing is written; remove "
           "it, or name the file that it leads to",

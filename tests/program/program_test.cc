@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -553,6 +554,56 @@ numpy.savez("short.npz", *weights[:3])
   ASSERT_EQ(Run({"diff", "m", "w.npz"}), 1) << err_;
   EXPECT_EQ(out_.find("dense/"), out_.find("optimizer/momentum/dense/") + 19)
       << out_;
+}
+
+// `ulimit -f` ends no training, and no file is left half written.
+TEST_F(ProgramTest, ALimitOfFilesIsAnErrorOfItsWrite) {
+  WriteRun("\"steps_per_epoch\": 3", "\"steps_per_epoch\": 30, \"verbose\": 0");
+  struct rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const struct rlimit none = limit;
+  limit.rlim_cur = 1024;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const int code =
+      Run({"train", "run.json", "--no-save", "--log-steps", "s.csv"});
+  const int saved = Run({"train", "run.json", "--save", "m"});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(ReadWhole(folder_ / "s.csv").size(), 1024u);
+  EXPECT_EQ(saved, 1);
+  for (const std::string& name : Files()) {
+    EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+  }
+}
+
+// What a run is made of is still there after it.
+TEST_F(ProgramTest, NoLogTakesThePlaceOfTheRunOrItsData) {
+  const std::string rows = "5.5,3.5,0\n4.5,3,1\n";
+  const auto run = [](const std::string& log) {
+    return R"({
+      "model": {"class_name": "Sequential", "config": {"layers": [
+        {"class_name": "InputLayer", "config": {"batch_shape": [null, 2]}},
+        {"class_name": "Dense", "config": {"units": 2}}]}},
+      "compile": {"optimizer": "sgd",
+                  "loss": "sparse_categorical_crossentropy"},
+      "data": {"train": {"csv": "d.csv"}},
+      "callbacks": [{"class_name": "CSVLogger", "config": {"filename": ")" +
+           log + R"("}}]})";
+  };
+  for (const std::string log : {"d.csv", "log.json", "log.csv"}) {
+    WriteWhole(folder_ / "d.csv", rows);
+    WriteWhole(folder_ / "log.json", run(log));
+    if (log != "log.csv") {
+      ExpectError({"train", "log.json", "--no-save"}, 2,
+                  {"the log " + log + ": holds the "});
+    } else {
+      ASSERT_EQ(Run({"train", "log.json", "--no-save"}), 0) << err_;
+      ExpectError({"train", "log.json", "--no-save", "--log-steps", "log.json"},
+                  2, {"--log-steps log.json: holds the run itself"});
+    }
+    EXPECT_EQ(ReadWhole(folder_ / "d.csv"), rows);
+    EXPECT_EQ(ReadWhole(folder_ / "log.json"), run(log));
+  }
 }
 
 // A CSV of two values and a label, without names in its first line.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <string>
@@ -121,6 +122,8 @@ void HoldStandardStreams() {
 
 int main(int argc, char** argv) {
   HoldStandardStreams();
+  // A file beyond `ulimit -f` is an error of its write, as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(OutOfMemory);
   const int code = Run({argv + (argc > 0), argv + argc});
   // Lines are flushed as they are made: a failure may be of one before.

@@ -316,6 +316,10 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
   RINGLET_RETURN_IF_ERROR(ReadCallbacks(json["callbacks"], "callbacks", folder,
                                         &config->callbacks));
+  for (Json m = json["callbacks"].first(); m; m = m.next()) {
+    const std::string log = m["config"]["filename"].text();
+    if (!log.empty()) config->logs.push_back(PathIn(folder, log));
+  }
   RINGLET_RETURN_IF_ERROR(ReadStrategy(json["strategy"], &config->strategy));
   if (config->strategy.policy == StrategyConfig::Policy::kFail &&
       AnyRestoresAfterLoss(config->callbacks)) {

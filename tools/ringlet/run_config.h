@@ -78,6 +78,7 @@ struct RunConfig {
   DataConfig train, validation;
   FitConfig fit;
   std::vector<std::shared_ptr<Callback>> callbacks;
+  std::vector<std::string> logs;  // files that callbacks write rows to
   StrategyConfig strategy;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "command_line.h"
 #include "commands.h"
@@ -252,6 +254,25 @@ struct Prepared {
   bool says = false;  // this worker tells of the job
 };
 
+// Nothing that the run is made of is overwritten.
+Status CheckOutputs(const std::string& path, const TrainFlags& flags,
+                    const RunConfig& config) {
+  std::vector<std::pair<const char*, std::string>> outputs = {
+      {"--save", flags.save}, {"--log-steps", flags.log_steps}};
+  for (const std::string& log : config.logs)
+    outputs.push_back({"the log", log});
+  for (const auto& [what, file] : outputs) {
+    for (const DataConfig* data : {&config.train, &config.validation}) {
+      RINGLET_RETURN_IF_ERROR(CheckNotData(what, file, *data));
+    }
+    if (!file.empty() && IsSameFile(file, path)) {
+      return InvalidArgument("%s %s: holds the run itself; give another name",
+                             what, file.c_str());
+    }
+  }
+  return Status();
+}
+
 // All that one worker can see to be wrong is told before it waits for others.
 Status Prepare(const std::string& path, const TrainFlags& flags,
                const ClusterConfig& cluster, Prepared* run) {
@@ -261,11 +282,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   run->read = true;
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
-  for (const DataConfig* data : {&config.train, &config.validation}) {
-    RINGLET_RETURN_IF_ERROR(CheckNotData("--save", flags.save, *data));
-    RINGLET_RETURN_IF_ERROR(
-        CheckNotData("--log-steps", flags.log_steps, *data));
-  }
+  RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
   RINGLET_RETURN_IF_ERROR(
       PlanKeeping(path, config, flags, cluster.is_chief, &run->keeping));
   if (cluster.is_chief) {

@@ -49,6 +49,10 @@ TEST(JsonTest, SyntaxErrorsNameLineAndColumn) {
       ErrorOf("[1,\n2"),
       "file: line 2, near column 2: the text ends too early: is a bracket "
       "missing?");
+  // cJSON reports the bracket one byte too late: the text is whole.
+  EXPECT_EQ(ErrorOf("{\"a\": 1,}"),
+            "file: line 1, near column 10: not JSON from here on: look for a "
+            "missing or extra comma, bracket or quote (strings take \"\")");
   EXPECT_EQ(ErrorOf("[\"a\", \"b]"),
             "file: line 1, column 10: the text ends inside a string: is its "
             "closing quote missing?");

@@ -1,7 +1,11 @@
 #include "io/events/csv_logger.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -93,6 +97,17 @@ TEST(CSVLoggerTest, ResumeGoesBackToTheRowsOfItsBackup) {
   EXPECT_EQ(ReadWhole(path), first + "1,0.5,NA\r\n");
 }
 
+// As a fit is set up that goes on from a backup with `saved` bytes of rows.
+void Restore(Callback* logger, Model* model, int64_t saved, FitState* fit) {
+  fit->model = model;
+  fit->epoch = 2;
+  ASSERT_TRUE(logger->OnSetup(*fit).ok());
+  std::vector<StateSpan> spans;
+  logger->AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(logger->StateLoaded().ok());
+}
+
 // The log was removed, or a power cut took its end, which is not synced.
 TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
   TempFolder folder;
@@ -106,17 +121,11 @@ TEST(CSVLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
     WriteWhole(path, left);
     auto model = TinyModel();
     auto logger = CSVLogger(path);
+    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
     FitState fit;
-    fit.model = model.get();
-    fit.epoch = 2;
+    Restore(logger.get(), model.get(), saved, &fit);
     Logs logs;
     logs.Set("loss", 0.25);
-    ASSERT_TRUE(logger->OnSetup(fit).ok());
-    std::vector<StateSpan> spans;
-    logger->AppendState(&spans);
-    const int64_t saved = static_cast<int64_t>(first.size()) + 10;
-    *static_cast<int64_t*>(spans[0].data) = saved;
-    ASSERT_TRUE(logger->StateLoaded().ok());
     testing::internal::CaptureStderr();
     ASSERT_TRUE(logger->OnEpochBegin(fit).ok());
     const std::string said = testing::internal::GetCapturedStderr();
@@ -150,6 +159,57 @@ TEST(CSVLoggerTest, ResumeBeforeTheFirstRowWritesTheHeader) {
   ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
   ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
   EXPECT_EQ(ReadWhole(path), "epoch,loss,val_loss\r\n0,0.25,NA\r\n");
+}
+
+// A pipe, a terminal or a device has no rows to go back to, and no first line
+// to read: whoever reads it now gets a header.
+TEST(CSVLoggerTest, ResumeInAPipeOrADeviceWritesOn) {
+  TempFolder folder;
+  const std::string path = folder / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const int reader = open(path.c_str(), O_RDWR | O_NONBLOCK);
+  for (const std::string& log :
+       {path, std::string("/dev/null"), std::string("/dev/full")}) {
+    auto model = TinyModel();
+    auto logger = CSVLogger(log);
+    FitState fit;
+    Restore(logger.get(), model.get(), /*saved=*/300, &fit);
+    Logs logs;
+    logs.Set("loss", 0.25);
+    const Status begun = logger->OnEpochBegin(fit);
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    ASSERT_TRUE(logger->OnEpochEnd(fit, &logs).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, logs).ok());
+  }
+  char text[256];
+  const ssize_t n = read(reader, text, sizeof(text));
+  close(reader);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(n, 0))),
+            "epoch,loss,val_loss\r\n2,0.25,NA\r\n");
+}
+
+// A row that a power cut tore is not the beginning of the next one, whose
+// epoch would then be another number.
+TEST(CSVLoggerTest, AppendBeginsARowOfItsOwn) {
+  const std::string whole = "epoch,loss\r\n0,1\r\n";
+  for (const std::string end : {"", "1", "1,0", "1,0.5", "1,0.5\r"}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, whole + end);
+    auto model = TinyModel();
+    FitOptions options = Quiet(1);
+    options.callbacks = {CSVLogger(path, ',', /*append=*/true)};
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(model->Fit(Points(8).Batch(8), options).ok());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("its last row has no end") != std::string::npos,
+              !end.empty())
+        << said;
+    const std::string kept = whole + (end.empty() ? end : end + "\n");
+    const std::string text = ReadWhole(path);
+    EXPECT_EQ(text.find(kept + "0,"), 0u) << text;
+    EXPECT_EQ(text.find('\n', kept.size()), text.size() - 1) << text;
+  }
 }
 
 TEST(StepLoggerTest, ResumeWithoutItsRowsKeepsTheWholeOnesThatAreThere) {
@@ -401,6 +461,9 @@ TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
         << status.message();
     EXPECT_EQ(ReadWhole(precious), "not a log\n");
   }
+  std::filesystem::create_symlink("loop", folder / "loop");
+  RowFile loop("some_logger", folder / "loop");
+  EXPECT_EQ(loop.Open(&solo, false).code(), Code::kInvalidArgument);
   // A folder's link, and one to what is no file, as /dev/stdout is.
   std::filesystem::create_directory(folder / "real");
   std::filesystem::create_directory_symlink(folder / "real", folder / "logs");
