@@ -63,7 +63,7 @@ struct Layer {
   };
 
   Kind kind = Kind::kInput;
-  std::string name;            // "" is replaced by "dense", "dense_1", …
+  std::string name;  // "" is replaced by "dense", "dense_1", …
   bool trainable = true;
   Shape shape;                 // Input, Reshape (one dimension may be -1)
   int64_t units = 0;           // Dense units, Conv2D filters
@@ -77,8 +77,8 @@ struct Layer {
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   bool keepdims = false;  // GlobalAveragePooling2D
-  float rate = 0;     // Dropout: the share set to 0
-  uint64_t seed = 0;  // Dropout: added to the model's seed
+  float rate = 0;         // Dropout: the share set to 0
+  uint64_t seed = 0;      // Dropout: added to the model's seed
   std::shared_ptr<const CustomLayer> custom;  // see custom_layer.h
   uint32_t settings = 0;
 
