@@ -231,19 +231,8 @@ Status MakeConv2D(const Layer& layer, const std::vector<Shape>& inputs,
         x.ToString().c_str());
   }
   if (layer.units < 1) return InvalidArgument("filters must be at least 1");
-  Window2D window = {{x[0], 0, layer.window[0], layer.strides[0], 0},
-                     {x[1], 0, layer.window[1], layer.strides[1], 0},
-                     x[2]};
-  if (!window.height.Resolve(layer.padding) ||
-      !window.width.Resolve(layer.padding)) {
-    return InvalidArgument(
-        "a kernel of (%lld, %lld) with strides (%lld, %lld) does not fit an "
-        "input of %s",
-        static_cast<long long>(layer.window[0]),
-        static_cast<long long>(layer.window[1]),
-        static_cast<long long>(layer.strides[0]),
-        static_cast<long long>(layer.strides[1]), x.ToString().c_str());
-  }
+  Window2D window;
+  RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, x, "kernel", &window));
   op->reset(new Conv2DOp(layer, window));
   return Status();
 }

@@ -193,6 +193,24 @@ bool WindowAxis::Resolve(PaddingMode padding) {
   return true;
 }
 
+Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
+                   Window2D* window) {
+  *window = {{x[0], 0, layer.window[0], layer.strides[0], 0},
+             {x[1], 0, layer.window[1], layer.strides[1], 0},
+             x[2]};
+  if (window->height.Resolve(layer.padding) &&
+      window->width.Resolve(layer.padding)) {
+    return Status();
+  }
+  return InvalidArgument(
+      "a %s of (%lld, %lld) with strides (%lld, %lld) does not fit an input of "
+      "%s",
+      what, static_cast<long long>(layer.window[0]),
+      static_cast<long long>(layer.window[1]),
+      static_cast<long long>(layer.strides[0]),
+      static_cast<long long>(layer.strides[1]), x.ToString().c_str());
+}
+
 void ImageToColumns(const Window2D& w, const float* image, float* col) {
   const int64_t row_floats = w.width.input * w.channels;
   const int64_t run = w.width.window * w.channels;

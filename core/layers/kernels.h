@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "../base/shape.h"
+#include "../base/status.h"
 #include "../base/thread_pool.h"
 #include "layers.h"
 
@@ -51,6 +53,10 @@ struct Window2D {
   int64_t positions() const { return height.output * width.output; }
   int64_t patch() const { return height.window * width.window * channels; }
 };
+// The layer's window, strides and padding on images of shape x (height, width,
+// channels), or an error that says what does not fit. `what`: "kernel".
+Status PlaceWindow(const Layer& layer, const Shape& x, const char* what,
+                   Window2D* window);
 
 // col(positions, patch): the pixels under the window at each position of one
 // image (height, width, channels), 0 where it hangs over the border.

@@ -136,19 +136,8 @@ Status MakePooling2D(const Layer& layer, const std::vector<Shape>& inputs,
                      std::unique_ptr<Op>* op) {
   const Shape& x = inputs[0];
   RINGLET_RETURN_IF_ERROR(CheckImage(layer, x));
-  Window2D window = {{x[0], 0, layer.window[0], layer.strides[0], 0},
-                     {x[1], 0, layer.window[1], layer.strides[1], 0},
-                     x[2]};
-  if (!window.height.Resolve(layer.padding) ||
-      !window.width.Resolve(layer.padding)) {
-    return InvalidArgument(
-        "a pool of (%lld, %lld) with strides (%lld, %lld) does not fit an "
-        "input of %s",
-        static_cast<long long>(layer.window[0]),
-        static_cast<long long>(layer.window[1]),
-        static_cast<long long>(layer.strides[0]),
-        static_cast<long long>(layer.strides[1]), x.ToString().c_str());
-  }
+  Window2D window;
+  RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, x, "pool", &window));
   op->reset(new Pooling2DOp(
       layer.kind == Layer::Kind::kMaxPooling2D, window,
       {window.height.output, window.width.output, window.channels}));
