@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
       loading, &batches);
 
   while (at.epoch < kEpochs && status.ok()) {
-    std::vector<MetricState> epoch(model.num_metrics());
+    std::vector<MetricState> epoch(model.num_metric_states());
     for (int step = 0; step < kStepsPerEpoch && status.ok(); ++step) {
       Batch batch;
       status = batches->Next(&batch);
@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
     }
     if (!status.ok()) break;
     Print("Epoch: %d, accuracy: %.4f, train_loss: %.4f.\n",
-          static_cast<int>(at.epoch), epoch[1].Result(), epoch[0].Result());
+          static_cast<int>(at.epoch), model.metric_value(1, epoch.data()),
+          model.metric_value(0, epoch.data()));
     ++at.epoch;
     status = checkpoints.Save();
   }

@@ -13,10 +13,11 @@ name the folders.
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
+
+from free_ports import free_ports
 
 
 def blocks(page):
@@ -64,9 +65,7 @@ def with_free_ports(text, ports):
     """The same free port for the same port, all over the page."""
     def free(match):
         if match.group() not in ports:
-            with socket.socket() as listener:
-                listener.bind(("127.0.0.1", 0))
-                ports[match.group()] = f"localhost:{listener.getsockname()[1]}"
+            ports[match.group()] = f"localhost:{free_ports(1)[0]}"
         return ports[match.group()]
     return re.sub(r"localhost:\d+", free, text)
 
@@ -78,17 +77,22 @@ def start(text, folder, environment):
         stderr=subprocess.STDOUT)
 
 
+class TooLate(Exception):
+    """What a block was to kill had ended: the machine stood still meanwhile."""
+
+
 def finish(process, where):
     printed, _ = process.communicate(timeout=300)
+    if process.returncode != 0 and "No such process" in printed:
+        raise TooLate(where)
     if process.returncode != 0:
         sys.exit(f"{where}: exit code {process.returncode}\n{printed}")
     return printed
 
 
-def main():
+def run_page(page):
     source = pathlib.Path(os.environ["RINGLET_SOURCE"]).resolve()
     build = pathlib.Path(os.environ["RINGLET_BUILD"]).resolve()
-    page = pathlib.Path(sys.argv[1])
     environment = dict(os.environ)
     environment.pop("TF_CONFIG", None)
     environment["PATH"] = f"{build}/tools/ringlet:{environment['PATH']}"
@@ -120,6 +124,16 @@ def main():
                 check_output(text, printed, where)
                 printed = None
     print(f"{page.name}: {run} blocks")
+
+
+def main():
+    page = pathlib.Path(sys.argv[1])
+    for _ in range(3):
+        try:
+            return run_page(page)
+        except TooLate as late:
+            print(f"{late}: the kill came too late; the page once more")
+    sys.exit("no kill came in time")
 
 
 main()

@@ -10,6 +10,7 @@
 //   save=R            rank R cannot save its model at the end
 //   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
+//   elastic=N         the job goes on with N workers or more, of 6 replicas
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
 // FOLDER/final.<rank>.safetensors.
@@ -149,6 +150,12 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
+    if (std::strncmp(argv[i], "elastic=", 8) == 0) {
+      cluster.min_workers = std::atoi(argv[i] + 8);
+      cluster.replicas = 6;
+      // A slow machine parts no job: its two parts would write the same logs.
+      cluster.timeout_seconds = 4;
+    }
     if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
     if (At(argv[i], "large").rank >= 0) full = large = At(argv[i], "large");
     if (At(argv[i], "slow").rank >= 0) slow = At(argv[i], "slow");

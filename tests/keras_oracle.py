@@ -10,41 +10,16 @@ Images are (batch, height, width, channels), Conv2D kernels (height, width, in,
 out), Dense kernels (in, out). A gradient is that of the mean over the whole
 batch, of all workers together.
 """
+import copy
+import functools
 import math
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from keras_activations import activate, activation_gradient, log_softmax
+
 EPSILON = 1e-7  # Keras's backend epsilon
-
-
-# --- activations --------------------------------------------------------------
-
-def activate(name, z):
-    if name == "relu":
-        return np.maximum(z, 0)
-    if name == "sigmoid":
-        e = np.exp(-np.abs(z))
-        return np.where(z >= 0, 1, e) / (1 + e)
-    if name == "tanh":
-        return np.tanh(z)
-    if name == "softmax":
-        e = np.exp(z - z.max(-1, keepdims=True))
-        return e / e.sum(-1, keepdims=True)
-    assert name == "linear", name
-    return z
-
-
-def activation_gradient(name, y, dy):
-    if name == "relu":
-        return np.where(y > 0, dy, 0)
-    if name == "sigmoid":
-        return dy * y * (1 - y)
-    if name == "tanh":
-        return dy * (1 - y * y)
-    if name == "softmax":
-        return y * (dy - (dy * y).sum(-1, keepdims=True))
-    return dy
 
 
 # --- layers -------------------------------------------------------------------
@@ -53,6 +28,7 @@ class Layer:
     """`build` gives the output's shape and fills `shapes`, those of the weights
     by name; `forward` keeps what `backward` needs."""
     activation = "linear"
+    terms = None  # of backward: what cancels in its result, of the same shape
 
     def __init__(self, config):
         self.config = config
@@ -60,6 +36,8 @@ class Layer:
         self.shapes = {}
         self.weights = {}
         self.gradients = {}
+        self.state = ()  # names of weights that no gradient trains
+        self.parts = None  # while training: of each worker (begin, end)
         self.trainable = config.get("trainable", True)
 
     def regularizer(self, weight):
@@ -74,7 +52,7 @@ class Layer:
 
 
 class Identity(Layer):
-    """Dropout: with rate 0, or where nothing is trained."""
+    """Dropout and its kin: with rate 0, or where nothing is trained."""
 
     def build(self, shapes):
         return shapes[0]
@@ -119,7 +97,85 @@ class Activation(Layer):
     def backward(self, dy, of_logits=False):
         if of_logits:
             return [dy]
-        return [activation_gradient(self.activation, self.y, dy)]
+        return [activation_gradient(self.activation, self.z, self.y, dy)]
+
+
+class SoftmaxOver(Layer):
+    """Softmax over other axes than the last alone."""
+
+    def build(self, shapes):
+        axis = self.config["axis"]
+        self.axes = tuple(axis if isinstance(axis, list) else [axis])
+        return shapes[0]
+
+    def forward(self, xs):
+        e = np.exp(xs[0] - xs[0].max(self.axes, keepdims=True))
+        self.y = e / e.sum(self.axes, keepdims=True)
+        return self.y
+
+    def backward(self, dy):
+        return [self.y * (dy - (dy * self.y).sum(self.axes, keepdims=True))]
+
+
+def softmax_layer(config):
+    if config.get("axis", -1) == -1:
+        return Activation(config, "softmax")
+    return SoftmaxOver(config)
+
+
+class PReLU(Layer):
+    def build(self, shapes):
+        shared = self.config.get("shared_axes") or []
+        self.shapes["alpha"] = tuple(
+            1 if i in shared else n for i, n in enumerate(shapes[0], 1))
+        return shapes[0]
+
+    def forward(self, xs):
+        x = self.x = xs[0]
+        return np.where(x < 0, self.weights["alpha"] * x, x)
+
+    def backward(self, dy):
+        x, alpha = self.x, self.weights["alpha"]
+        d = np.where(x < 0, x * dy, 0).sum(0)
+        shared = tuple(i for i, n in enumerate(alpha.shape) if n == 1)
+        self.gradients["alpha"] = d.sum(shared, keepdims=True)
+        return [np.where(x > 0, dy, np.where(x < 0, alpha * dy, 0))]
+
+
+class Curve(Layer):
+    """ReLU, LeakyReLU, ELU with their parameters."""
+
+    def __init__(self, config, kind):
+        super().__init__(config)
+        self.elu = kind == "ELU"
+        self.alpha = config.get("alpha", 1.0)
+        top = config.get("max_value")
+        self.top = math.inf if top is None else top
+        self.slope = config.get("negative_slope",
+                                0.3 if kind == "LeakyReLU" else 0.0)
+        self.threshold = config.get("threshold", 0.0)
+
+    def build(self, shapes):
+        return shapes[0]
+
+    def forward(self, xs):
+        x = self.x = xs[0]
+        if self.elu:
+            y = np.where(x > 0, x, self.alpha * np.expm1(np.minimum(x, 0)))
+        else:
+            y = np.where(x > self.threshold, np.minimum(x, self.top),
+                         self.slope * (x - self.threshold))
+        return y.astype(x.dtype)
+
+    def backward(self, dy):
+        x = self.x
+        if self.elu:
+            d = np.where(x > 0, 1, self.alpha * np.exp(np.minimum(x, 0)))
+        else:
+            relu6 = self.top == 6 and self.threshold == 0
+            passes = x < self.top if relu6 else x <= self.top
+            d = np.where(x > self.threshold, passes, self.slope)
+        return [(dy * d).astype(dy.dtype)]
 
 
 class Weighted(Layer):
@@ -143,8 +199,8 @@ class Weighted(Layer):
         return self.y
 
     def backward(self, dy, of_logits=False):
-        dz = dy if of_logits else activation_gradient(self.activation, self.y,
-                                                      dy)
+        dz = dy if of_logits else activation_gradient(
+            self.activation, self.z, self.y, dy)
         if "bias" in self.shapes:
             self.gradients["bias"] = dz.reshape(-1, dz.shape[-1]).sum(0)
         return [self.linear_backward(dz)]
@@ -164,29 +220,63 @@ class Dense(Weighted):
         return dz @ self.weights["kernel"].T
 
 
-def pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
+def pair(value, axes=2):
+    """Of one number for all axes, or a list; a layer of one axis works on images
+    of height 1."""
+    values = (value,) * axes if isinstance(value, int) else tuple(value)
+    return (1,) * (2 - axes) + values
+
+
+class Plane(Layer):
+    """A layer over images, `axes` 2 or 1: of (steps, channels) it makes images
+    of one row. Its own `image_...` see images alone."""
+    axes = 2
+
+    def build(self, shapes):
+        if self.axes == 2:
+            return self.image_build(shapes[0])
+        shape = self.image_build((1, *shapes[0]))
+        return shape[1:] if len(shape) == 3 else shape
+
+    def image(self, x):
+        return x if self.axes == 2 else x[:, None]
+
+    def plain(self, y):
+        return y if self.axes == 2 or y.ndim < 4 else y[:, 0]
+
+    def forward(self, xs):
+        return self.plain(self.image_forward(self.image(xs[0])))
+
+    def backward(self, dy):
+        if dy.ndim == self.axes + 2:
+            dy = self.image(dy)
+        return [self.plain(self.image_backward(dy))]
 
 
 class Window:
     """Windows over an image, with TensorFlow's paddings."""
 
-    def __init__(self, size, strides, padding):
+    def __init__(self, size, strides, padding, dilation=(1, 1)):
         self.size, self.strides, self.padding = size, strides, padding
+        self.dilation = dilation
+        self.extent = tuple((n - 1) * d + 1 for n, d in zip(size, dilation))
 
     def pads(self, shape):
         pads = []
-        for size, window, stride in zip(shape, self.size, self.strides):
+        for size, extent, stride in zip(shape, self.extent, self.strides):
             total = 0
             if self.padding == "same":
-                total = max((-(-size // stride) - 1) * stride + window - size, 0)
-            pads.append((total // 2, total - total // 2))
+                total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+            before = total // 2
+            if self.padding == "causal":
+                total = before = extent - 1
+            pads.append((before, total - before))
         return pads
 
     def output(self, shape):
-        return tuple((size + sum(pad) - window) // stride + 1
-                     for size, window, stride, pad in
-                     zip(shape, self.size, self.strides, self.pads(shape)))
+        return tuple((size + sum(pad) - extent) // stride + 1
+                     for size, extent, stride, pad in
+                     zip(shape, self.extent, self.strides, self.pads(shape)))
 
     def cut(self, x, fill):
         """(batch, oh, ow, channels, kh, kw)."""
@@ -194,8 +284,9 @@ class Window:
         padded = np.pad(x, [(0, 0), *self.pads(x.shape[1:3]), (0, 0)],
                         constant_values=fill)
         self.padded = padded.shape
-        windows = sliding_window_view(padded, self.size, (1, 2))
-        return windows[:, ::self.strides[0], ::self.strides[1]]
+        windows = sliding_window_view(padded, self.extent, (1, 2))
+        return windows[:, ::self.strides[0], ::self.strides[1], :,
+                       ::self.dilation[0], ::self.dilation[1]]
 
     def paste(self, part):
         """The sum into an image of part(ky, kx), each (batch, oh, ow, c)."""
@@ -206,92 +297,321 @@ class Window:
                 d = part(ky, kx)
                 if image is None:
                     image = np.zeros(self.padded, d.dtype)
-                image[:, ky:ky + self.strides[0] * (oh - 1) + 1:self.strides[0],
-                      kx:kx + self.strides[1] * (ow - 1) + 1:self.strides[1]
-                      ] += d
+                top, left = ky * self.dilation[0], kx * self.dilation[1]
+                image[:, top:top + self.strides[0] * (oh - 1) + 1:
+                      self.strides[0],
+                      left:left + self.strides[1] * (ow - 1) + 1:
+                      self.strides[1]] += d
         (top, _), (left, _) = self.pads(self.shape[1:3])
         return image[:, top:top + self.shape[1], left:left + self.shape[2]]
 
 
-class Conv2D(Weighted):
-    def __init__(self, config):
+def window_of(config, axes):
+    return Window(pair(config["kernel_size"], axes),
+                  pair(config.get("strides", 1), axes),
+                  config.get("padding", "valid"),
+                  pair(config.get("dilation_rate", 1), axes))
+
+
+class Conv(Weighted):
+    """Convolutions in groups: a depthwise one has as many as channels."""
+
+    def __init__(self, config, axes=2):
         super().__init__(config)
-        self.window = Window(pair(config["kernel_size"]),
-                             pair(config.get("strides", 1)),
-                             config.get("padding", "valid"))
+        self.axes = axes
+        self.window = window_of(config, axes)
+
+    def outer(self, shape):
+        """Of the image's shape that of (steps, channels)."""
+        return shape if self.axes == 2 else shape[1:]
 
     def build(self, shapes):
-        height, width, channels = shapes[0]
-        filters = self.config["filters"]
-        self.set_shapes((*self.window.size, channels, filters))
-        return (*self.window.output((height, width)), filters)
+        channels = shapes[0][-1]
+        image = (1,) * (2 - self.axes) + tuple(shapes[0][:-1])
+        filters, self.groups = self.count(channels)
+        self.outputs = filters
+        self.set_kernels(channels, filters)
+        return self.outer((*self.window.output(image), filters))
+
+    def count(self, channels):
+        return self.config["filters"], self.config.get("groups", 1)
+
+    def set_kernels(self, channels, filters):
+        self.set_shapes((*self.outer(self.window.size),
+                         channels // self.groups, filters))
+
+    def split(self, t, axis=-1):
+        return np.split(t, self.groups, axis)
+
+    def convolve(self, x, kernel):
+        """Of an image and a kernel (kh, kw, channels of a group, filters)."""
+        self.windows = self.window.cut(x, 0)
+        return np.concatenate([
+            np.tensordot(cut, part, ([4, 5, 3], [0, 1, 2]))
+            for cut, part in zip(self.split(self.windows, 3),
+                                 self.split(kernel))], -1)
+
+    def convolve_backward(self, dz, kernel):
+        """(by the kernel, by the image)."""
+        dk = np.concatenate([
+            np.tensordot(cut, d, ([0, 1, 2], [0, 1, 2])).transpose(1, 2, 0, 3)
+            for cut, d in zip(self.split(self.windows, 3), self.split(dz))], -1)
+        dx = self.window.paste(lambda ky, kx: np.concatenate([
+            d @ part[ky, kx].T
+            for d, part in zip(self.split(dz), self.split(kernel))], -1))
+        return dk, dx
+
+    def image(self, t):
+        return t if self.axes == 2 else t[:, None]
+
+    def kernel(self, name="kernel"):
+        """As (kh, kw, channels of a group, filters)."""
+        w = self.weights[name]
+        return w if self.axes == 2 else w[None]
 
     def linear(self, x):
-        self.windows = self.window.cut(x, 0)
-        return np.tensordot(self.windows, self.weights["kernel"],
-                            ([4, 5, 3], [0, 1, 2]))
+        y = self.convolve(self.image(x), self.kernel())
+        return y if self.axes == 2 else y[:, 0]
 
     def linear_backward(self, dz):
-        self.gradients["kernel"] = np.tensordot(
-            self.windows, dz, ([0, 1, 2], [0, 1, 2])).transpose(1, 2, 0, 3)
-        kernel = self.weights["kernel"]
-        return self.window.paste(lambda ky, kx: dz @ kernel[ky, kx].T)
+        dk, dx = self.convolve_backward(self.image(dz), self.kernel())
+        self.gradients["kernel"] = dk.reshape(self.shapes["kernel"])
+        return dx if self.axes == 2 else dx[:, 0]
 
 
-class Pooling2D(Layer):
-    def __init__(self, config, is_max):
+class DepthwiseConv(Conv):
+    def count(self, channels):
+        return channels * self.config.get("depth_multiplier", 1), channels
+
+    def set_kernels(self, channels, filters):
+        self.set_shapes((*self.outer(self.window.size), channels,
+                         filters // channels))
+        if "bias" in self.shapes:
+            self.shapes["bias"] = (filters,)
+
+    def kernel(self, name="kernel"):
+        w = self.weights[name]
+        return w.reshape(*self.window.size, 1, -1)
+
+    def regularizer(self, weight):
+        return super().regularizer("depthwise" if weight == "kernel" else weight)
+
+
+class SeparableConv(DepthwiseConv):
+    def build(self, shapes):
+        y = super().build(shapes)
+        return (*y[:-1], self.config["filters"])
+
+    def set_kernels(self, channels, filters):
+        ones = (1,) * self.axes
+        self.shapes["depthwise_kernel"] = (
+            *self.outer(self.window.size), channels, filters // channels)
+        self.shapes["pointwise_kernel"] = (*ones, filters,
+                                           self.config["filters"])
+        if self.config.get("use_bias", True):
+            self.shapes["bias"] = (self.config["filters"],)
+
+    def point(self):
+        return self.weights["pointwise_kernel"].reshape(self.outputs, -1)
+
+    def linear(self, x):
+        self.middle = self.convolve(self.image(x),
+                                    self.kernel("depthwise_kernel"))
+        y = self.middle @ self.point()
+        return y if self.axes == 2 else y[:, 0]
+
+    def linear_backward(self, dz):
+        dz = self.image(dz)
+        dp = np.tensordot(self.middle, dz, ([0, 1, 2], [0, 1, 2]))
+        self.gradients["pointwise_kernel"] = dp.reshape(
+            self.shapes["pointwise_kernel"])
+        dk, dx = self.convolve_backward(dz @ self.point().T,
+                                        self.kernel("depthwise_kernel"))
+        self.gradients["depthwise_kernel"] = dk.reshape(
+            self.shapes["depthwise_kernel"])
+        return dx if self.axes == 2 else dx[:, 0]
+
+    def regularizer(self, weight):
+        return Layer.regularizer(self, weight.removesuffix("_kernel"))
+
+
+class Pooling(Plane):
+    def __init__(self, config, is_max, axes=2):
         super().__init__(config)
-        self.is_max = is_max
-        size = pair(config.get("pool_size", 2))
-        self.window = Window(size, pair(config.get("strides") or size),
+        self.is_max, self.axes = is_max, axes
+        size = pair(config.get("pool_size", 2), axes)
+        strides = config.get("strides")
+        self.window = Window(size, pair(strides, axes) if strides else size,
                              config.get("padding", "valid"))
 
-    def build(self, shapes):
-        return (*self.window.output(shapes[0][:2]), shapes[0][2])
+    def image_build(self, shape):
+        return (*self.window.output(shape[:2]), shape[2])
 
-    def forward(self, xs):
+    def image_forward(self, x):
         if self.is_max:
-            windows = self.window.cut(xs[0], -np.inf)
+            windows = self.window.cut(x, -np.inf)
             flat = windows.reshape(*windows.shape[:4], -1)
             self.first = flat.argmax(-1)
             return flat.max(-1)
-        inside = self.window.cut(np.ones_like(xs[0][:1]), 0).sum((-1, -2))
+        inside = self.window.cut(np.ones_like(x[:1]), 0).sum((-1, -2))
         self.count = inside
-        return self.window.cut(xs[0], 0).sum((-1, -2)) / inside
+        return self.window.cut(x, 0).sum((-1, -2)) / inside
 
-    def backward(self, dy):
+    def image_backward(self, dy):
         if self.is_max:
             width = self.window.size[1]
-            return [self.window.paste(lambda ky, kx: np.where(
-                self.first == ky * width + kx, dy, 0))]
-        return [self.window.paste(lambda ky, kx: dy / self.count)]
+            return self.window.paste(lambda ky, kx: np.where(
+                self.first == ky * width + kx, dy, 0))
+        return self.window.paste(lambda ky, kx: dy / self.count)
 
 
-class GlobalAveragePooling2D(Layer):
+class GlobalPooling(Layer):
+    def __init__(self, config, is_max, axes=2):
+        super().__init__(config)
+        self.is_max, self.axes = is_max, axes
+
     def build(self, shapes):
         keeps = self.config.get("keepdims", False)
-        return ((1, 1) if keeps else ()) + (shapes[0][2],)
+        return ((1,) * self.axes if keeps else ()) + (shapes[0][-1],)
 
     def forward(self, xs):
+        self.x = x = xs[0].reshape(len(xs[0]), -1, xs[0].shape[-1])
         self.shape = xs[0].shape
-        mean = xs[0].mean((1, 2))
-        return mean.reshape(len(mean), *self.build([self.shape[1:]]))
+        y = x.max(1) if self.is_max else x.mean(1)
+        return y.reshape(len(y), *self.build([self.shape[1:]]))
 
     def backward(self, dy):
-        share = dy.reshape(len(dy), 1, 1, -1) / math.prod(self.shape[1:3])
-        return [np.broadcast_to(share, self.shape).copy()]
+        dy = dy.reshape(len(dy), 1, -1)
+        if self.is_max:  # Keras shares it among equals
+            held = self.x == self.x.max(1, keepdims=True)
+            share = np.where(held, dy / held.sum(1, keepdims=True), 0)
+        else:
+            share = np.broadcast_to(dy / self.x.shape[1], self.x.shape).copy()
+        return [share.reshape(self.shape)]
 
 
-class Add(Layer):
+class Borders(Plane):
+    """ZeroPadding and Cropping."""
+
+    def __init__(self, config, pads, axes=2):
+        super().__init__(config)
+        self.pads, self.axes = pads, axes
+        ends = config.get("padding" if pads else "cropping", 1 if pads or
+                          axes == 1 else 0)
+        if axes == 1:
+            ends = [0, ends]
+        elif isinstance(ends, int):
+            ends = [ends, ends]
+        self.ends = [(e, e) if isinstance(e, int) else tuple(e) for e in ends]
+
+    def image_build(self, shape):
+        sign = 1 if self.pads else -1
+        return (*(n + sign * sum(e) for n, e in zip(shape, self.ends)), shape[2])
+
+    def pad(self, x):
+        return np.pad(x, [(0, 0), *self.ends, (0, 0)])
+
+    def crop(self, x):
+        (top, bottom), (left, right) = self.ends
+        return x[:, top:x.shape[1] - bottom, left:x.shape[2] - right]
+
+    def image_forward(self, x):
+        return self.pad(x) if self.pads else self.crop(x)
+
+    def image_backward(self, dy):
+        return self.crop(dy) if self.pads else self.pad(dy)
+
+
+class UpSampling(Plane):
+    def __init__(self, config, axes=2):
+        super().__init__(config)
+        self.axes = axes
+        self.size = pair(config.get("size", 2), axes)
+
+    def image_build(self, shape):
+        return (shape[0] * self.size[0], shape[1] * self.size[1], shape[2])
+
+    def image_forward(self, x):
+        return x.repeat(self.size[0], 1).repeat(self.size[1], 2)
+
+    def image_backward(self, dy):
+        n, h, w, c = dy.shape
+        kh, kw = self.size
+        return dy.reshape(n, h // kh, kh, w // kw, kw, c).sum((2, 4))
+
+
+class Permute(Layer):
     def build(self, shapes):
-        return shapes[0]
+        self.axes = [0, *self.config["dims"]]
+        return tuple(shapes[0][d - 1] for d in self.config["dims"])
 
     def forward(self, xs):
-        self.count = len(xs)
-        return sum(xs[1:], xs[0])
+        return xs[0].transpose(self.axes)
 
     def backward(self, dy):
-        return [dy] * self.count
+        return [dy.transpose(np.argsort(self.axes))]
+
+
+def sum_to(d, shape):
+    """The gradient of what was broadcast."""
+    lead = d.ndim - len(shape)
+    for axis in range(d.ndim - 1, 0, -1):
+        of = axis - lead
+        if of < 1 or (shape[of] == 1 and d.shape[axis] != 1):
+            d = d.sum(axis, keepdims=True)
+    return d.reshape(shape)
+
+
+class Merge(Layer):
+    """Add and its kin: shapes as NumPy broadcasts them behind the batch."""
+
+    def __init__(self, config, kind):
+        super().__init__(config)
+        self.kind = kind
+
+    def build(self, shapes):
+        return np.broadcast_shapes(*shapes)
+
+    def forward(self, xs):
+        self.shapes_in = [x.shape for x in xs]
+        rank = max(x.ndim for x in xs)
+        self.xs = [x.reshape(len(x), *[1] * (rank - x.ndim), *x.shape[1:])
+                   for x in xs]
+        if self.kind in ("Maximum", "Minimum"):
+            best = np.maximum if self.kind == "Maximum" else np.minimum
+            self.y = self.xs[0]
+            for x in self.xs[1:]:
+                self.y = best(self.y, x)
+            return self.y
+        y = self.xs[0]
+        for x in self.xs[1:]:
+            y = (y - x if self.kind == "Subtract" else
+                 y * x if self.kind == "Multiply" else y + x)
+        return y / y.dtype.type(len(xs)) if self.kind == "Average" else y
+
+    def backward(self, dy):
+        parts = []
+        free = np.ones(dy.shape, bool)  # not yet given to an input
+        for i, x in enumerate(self.xs):
+            d = dy
+            if self.kind == "Average":
+                d = dy / dy.dtype.type(len(self.xs))
+            elif self.kind == "Subtract" and i == 1:
+                d = -dy
+            elif self.kind == "Multiply":
+                for k, other in enumerate(self.xs):
+                    d = d * other if k != i else d
+            elif self.kind in ("Maximum", "Minimum"):
+                own = free & (x == self.y)
+                free &= ~own
+                d = np.where(own, dy, 0)
+            shape = (len(dy), *[1] * (dy.ndim - len(self.shapes_in[i])),
+                     *self.shapes_in[i][1:])
+            parts.append(sum_to(d, shape).reshape(self.shapes_in[i]))
+        return parts
+
+
+MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum")
 
 
 class Concatenate(Layer):
@@ -306,72 +626,305 @@ class Concatenate(Layer):
         return np.split(dy, self.ends, -1)
 
 
+class BatchNormalization(Layer):
+    """Each worker's part of the batch has statistics of its own; the moving ones
+    are the mean of theirs, where a worker without examples has the old ones.
+    `synchronized`: the batch has them as one."""
+
+    def build(self, shapes):
+        width = shapes[0][-1:]
+        names = ["moving_mean", "moving_variance"]
+        if self.config.get("center", True):
+            names.insert(0, "beta")
+        if self.config.get("scale", True):
+            names.insert(0, "gamma")
+        self.shapes = {name: width for name in names}
+        self.state = names[-2:]
+        return shapes[0]
+
+    def forward(self, xs):
+        w = self.weights
+        self.axes = tuple(range(xs[0].ndim - 1))
+        self.moves = self.parts is not None and self.trainable
+        apart = self.moves and not self.config.get("synchronized", False)
+        self.cuts = self.parts if apart else [(0, len(xs[0]))]
+        kept = 1 - self.config.get("momentum", 0.99)
+        means, variances = [], []
+        self.hat, self.deviation = np.empty_like(xs[0]), []
+        for begin, end in self.cuts:
+            x = xs[0][begin:end]
+            mean, variance = w["moving_mean"], w["moving_variance"]
+            if self.moves and begin < end:
+                mean, variance = x.mean(self.axes), x.var(self.axes)
+            means.append(mean)
+            variances.append(variance)
+            self.deviation.append(np.sqrt(
+                variance + self.config.get("epsilon", 1e-3)))
+            self.hat[begin:end] = (x - mean) / self.deviation[-1]
+        y = self.hat * w.get("gamma", 1) + w.get("beta", 0)
+        if self.moves:
+            for name, all_of in (("moving_mean", means),
+                                 ("moving_variance", variances)):
+                w[name] += kept * (np.mean(all_of, 0) - w[name])
+        return y
+
+    def backward(self, dy):
+        w = self.weights
+        if "gamma" in self.shapes:
+            self.gradients["gamma"] = (dy * self.hat).sum(self.axes)
+        if "beta" in self.shapes:
+            self.gradients["beta"] = dy.sum(self.axes)
+        dx, self.terms = np.empty_like(dy), np.empty_like(dy)
+        for (begin, end), deviation in zip(self.cuts, self.deviation):
+            if begin == end:
+                continue
+            d, hat = dy[begin:end] * w.get("gamma", 1), self.hat[begin:end]
+            self.terms[begin:end] = d / deviation
+            if self.moves:
+                d = d - d.mean(self.axes) - hat * (d * hat).mean(self.axes)
+            dx[begin:end] = d / deviation
+        return [dx]
+
+
+class LayerNormalization(Layer):
+    def build(self, shapes):
+        axis = self.config.get("axis", -1)
+        self.axes = tuple(sorted(
+            each if each > 0 else len(shapes[0]) + 1 + each
+            for each in (axis if isinstance(axis, list) else [axis])))
+        self.shapes = {name: tuple(shapes[0][each - 1] for each in self.axes)
+                       for name, flag in (("gamma", "scale"), ("beta", "center"))
+                       if self.config.get(flag, True)}
+        return shapes[0]
+
+    def forward(self, xs):
+        x, w = xs[0], self.weights
+        self.rest = tuple(each for each in range(x.ndim)
+                          if each not in self.axes)
+        self.deviation = np.sqrt(x.var(self.axes, keepdims=True) +
+                                 self.config.get("epsilon", 1e-3))
+        self.hat = (x - x.mean(self.axes, keepdims=True)) / self.deviation
+        return self.hat * w.get("gamma", 1) + w.get("beta", 0)
+
+    def backward(self, dy):
+        if "gamma" in self.shapes:
+            self.gradients["gamma"] = (dy * self.hat).sum(self.rest)
+        if "beta" in self.shapes:
+            self.gradients["beta"] = dy.sum(self.rest)
+        d = dy * self.weights.get("gamma", 1)
+        self.terms = d / self.deviation
+        d = (d - d.mean(self.axes, keepdims=True) -
+             self.hat * (d * self.hat).mean(self.axes, keepdims=True))
+        return [d / self.deviation]
+
+
+class Affine(Layer):
+    """Rescaling and Normalization, (x - minus) * times + plus."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        values = [np.array(config[name], float) for name in
+                  (("mean", "variance") if "mean" in config else
+                   ("scale", "offset"))]
+        if "mean" not in config:
+            self.minus, (self.times, self.plus) = 0, values
+            return
+        deviation = np.maximum(np.sqrt(values[1]), EPSILON)
+        self.minus, self.times, self.plus = values[0], 1 / deviation, 0
+        if config.get("invert"):
+            self.minus, self.times, self.plus = 0, deviation, values[0]
+
+    def build(self, shapes):
+        return shapes[0]
+
+    def forward(self, xs):
+        y = (xs[0] - self.minus) * self.times + self.plus
+        return y.astype(xs[0].dtype)
+
+    def backward(self, dy):
+        return [(dy * self.times).astype(dy.dtype)]
+
+
 LAYERS = {
+    "BatchNormalization": BatchNormalization,
+    "LayerNormalization": LayerNormalization,
+    "Rescaling": Affine, "Normalization": Affine,
     "Flatten": View, "Reshape": View, "Dropout": Identity,
-    "Activation": Activation, "Dense": Dense, "Conv2D": Conv2D,
-    "ReLU": lambda config: Activation(config, "relu"),
-    "Softmax": lambda config: Activation(config, "softmax"),
-    "MaxPooling2D": lambda config: Pooling2D(config, True),
-    "AveragePooling2D": lambda config: Pooling2D(config, False),
-    "GlobalAveragePooling2D": GlobalAveragePooling2D,
-    "Add": Add, "Concatenate": Concatenate,
+    "Activation": Activation, "Dense": Dense, "Permute": Permute,
+    "ReLU": lambda config: Curve(config, "ReLU"),
+    "LeakyReLU": lambda config: Curve(config, "LeakyReLU"),
+    "ELU": lambda config: Curve(config, "ELU"),
+    "Softmax": softmax_layer, "PReLU": PReLU,
+    "SpatialDropout1D": Identity, "SpatialDropout2D": Identity,
+    "GaussianNoise": Identity, "GaussianDropout": Identity,
+    "AlphaDropout": Identity,
+    "Concatenate": Concatenate,
 }
+for merge in MERGES:
+    LAYERS[merge] = functools.partial(Merge, kind=merge)
 
 
-def names_in(node):
-    """The layers that an inbound node of Keras 3 names, in order."""
+def add_images(axes):
+    """The layers over images, of two axes and of one."""
+    def make(kind, *more):
+        return lambda config: kind(config, *more, axes)
+
+    for name, layer in (
+            ("Conv", make(Conv)), ("DepthwiseConv", make(DepthwiseConv)),
+            ("SeparableConv", make(SeparableConv)),
+            ("MaxPooling", make(Pooling, True)),
+            ("AveragePooling", make(Pooling, False)),
+            ("GlobalMaxPooling", make(GlobalPooling, True)),
+            ("GlobalAveragePooling", make(GlobalPooling, False)),
+            ("ZeroPadding", make(Borders, True)),
+            ("Cropping", make(Borders, False)),
+            ("UpSampling", make(UpSampling))):
+        LAYERS[f"{name}{axes}D"] = layer
+
+
+add_images(2)
+add_images(1)
+
+
+MODELS = ("Sequential", "Functional")
+
+
+def calls_in(node):
+    """The calls, (layer, number), that an inbound node of Keras 3 names."""
     if isinstance(node, list):
-        return [name for each in node for name in names_in(each)]
-    return [node["config"]["keras_history"][0]]
+        return [call for each in node for call in calls_in(each)]
+    return [tuple(node["config"]["keras_history"][:2])]
+
+
+class Rows:
+    """Arrays of several inputs or outputs, as one over the examples."""
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    def __getitem__(self, at):
+        return Rows([each[at] for each in self.arrays])
+
+    def __len__(self):
+        return len(self.arrays[0])
+
+
+class Head:
+    """Of a model, one of its outputs as if it were the only one."""
+
+    def __init__(self, model, end):
+        self.layers = [model.layers[model.outputs.index(end)]]
+        self.output_shape = model.shapes[end]
 
 
 class Model:
-    """Of Keras's JSON; every layer has a name, the layers of a functional model
-    stand behind their inputs."""
+    """Of Keras's JSON; every layer has a name. `layers` are the calls, each with
+    the names of its `inputs` and its own in `outputs`; those of a model within
+    the model stand among them. A layer that is called again is a copy with the
+    same weights, whose gradients are added to those of the first."""
 
     def __init__(self, config):
-        layers = config["config"]["layers"]
+        given = {each["config"]["name"]: tuple(each["config"]["batch_shape"][1:])
+                 for each in config["config"]["layers"]
+                 if each["class_name"] == "InputLayer"}
+        self.input_names = list(given)  # which stand in their order
+        self.input_shape = given[self.input_names[0]]
+        self.layers, self.inputs, self.outputs = [], [], []
+        self.firsts = {}  # by path
+        self.shapes = dict(given)
+        self.ends = self.expand(config, "", self.input_names, True)
+        self.heads = [Head(self, end) for end in self.ends]
+        self.output_shape = self.heads[0].output_shape
+        self.noise = lambda t, terms=None: t
+
+    def expand(self, config, path, given, trainable):
+        """Calls the layers of a model with `given`; the names of its outputs."""
+        entries = config["config"]["layers"]
         functional = config["class_name"] == "Functional"
-        self.input_name = layers[0]["config"]["name"]
-        self.input_shape = tuple(layers[0]["config"]["batch_shape"][1:])
-        self.layers, self.inputs = [], []
-        shapes = {self.input_name: self.input_shape}
-        last = self.input_name
-        for entry in layers[1:]:
+        inputs = [each for each in entries if each["class_name"] == "InputLayer"]
+        last = (inputs[0]["config"]["name"], 0)
+        tensors = {(each["config"]["name"], 0): name
+                   for each, name in zip(inputs, given)}
+        waiting = []
+        for entry in entries:
+            if entry in inputs:
+                continue
+            # Keras takes the making of a Functional for its first call.
+            first = int(entry["class_name"] == "Functional")
+            nodes = ([calls_in(node["args"]) for node in entry["inbound_nodes"]]
+                     if functional else [[last]])
+            for number, inputs in enumerate(nodes, first):
+                last = (entry["config"]["name"], number)
+                waiting.append((last, entry, inputs))
+        while waiting:
+            ready = next(call for call in waiting
+                         if all(each in tensors for each in call[2]))
+            waiting.remove(ready)
+            last, entry, inputs = ready
+            tensors[last] = self.call(entry, path,
+                                      [tensors[each] for each in inputs],
+                                      trainable)
+        ends = config["config"].get("output_layers", [])
+        return [tensors[name, number] for name, number, _ in ends] or [
+            tensors[last]]
+
+    def call(self, entry, path, inputs, trainable):
+        path += entry["config"]["name"]
+        trainable = trainable and entry["config"].get("trainable", True)
+        if entry["class_name"] in MODELS:
+            return self.expand(entry, path + "/", inputs, trainable)[0]
+        shapes = [self.shapes[each] for each in inputs]
+        if path in self.firsts:
+            layer = copy.copy(self.firsts[path])
+            layer.gradients = {}
+        else:
             layer = LAYERS[entry["class_name"]](entry["config"])
-            inputs = (names_in(entry["inbound_nodes"][0]["args"])
-                      if functional else [last])
-            shapes[layer.name] = layer.build([shapes[name] for name in inputs])
-            self.layers.append(layer)
-            self.inputs.append(inputs)
-            last = layer.name
-        self.output_shape = shapes[last]
-        self.noise = lambda t: t
+            layer.name, layer.trainable = path, trainable
+            self.firsts[path] = layer
+        name = f"{path}#{len(self.layers)}"
+        self.shapes[name] = layer.build(shapes)
+        self.layers.append(layer)
+        self.inputs.append(inputs)
+        self.outputs.append(name)
+        return name
 
     def weights(self):
         """(path, layer, name) of each weight."""
         return [(f"{layer.name}/{name}", layer, name)
-                for layer in self.layers for name in layer.shapes]
+                for layer in self.firsts.values() for name in layer.shapes]
 
-    def forward(self, x):
-        tensors = {self.input_name: x}
-        for layer, inputs in zip(self.layers, self.inputs):
-            tensors[layer.name] = self.noise(
+    def forward(self, x, parts=None):
+        """`parts`: of a training step, where each worker's examples lie. A list
+        where there are several outputs."""
+        tensors = dict(zip(self.input_names,
+                           x.arrays if isinstance(x, Rows) else [x]))
+        for layer, inputs, output in zip(self.layers, self.inputs, self.outputs):
+            layer.parts = parts
+            tensors[output] = self.noise(
                 layer.forward([tensors[name] for name in inputs]))
-        return tensors[self.layers[-1].name]
+        if len(self.ends) > 1:
+            return Rows([tensors[end] for end in self.ends])
+        return tensors[self.ends[0]]
 
-    def backward(self, dy, of_logits):
-        gradients = {self.layers[-1].name: dy}
-        for layer, inputs in zip(self.layers[::-1], self.inputs[::-1]):
-            own = gradients.pop(layer.name)
-            last = layer is self.layers[-1]
-            parts = (layer.backward(own, True) if last and of_logits
+    def backward(self, dys, of_logits):
+        """Of each output."""
+        gradients = dict(zip(self.ends, dys))
+        logits = {end for end, of in zip(self.ends, of_logits) if of}
+        calls = list(zip(self.layers, self.inputs, self.outputs))
+        for layer, inputs, output in calls[::-1]:
+            own = gradients.pop(output)
+            parts = (layer.backward(own, True) if output in logits
                      else layer.backward(own))
             for name, weight in layer.gradients.items():
                 layer.gradients[name] = self.noise(weight)
             for name, part in zip(inputs, parts):
-                part = self.noise(part)
+                part = self.noise(part, terms=layer.terms)
                 gradients[name] = gradients.get(name, 0) + part
+        for layer in self.layers:
+            first = self.firsts[layer.name]
+            for name in layer.gradients if layer is not first else ():
+                first.gradients[name] = (first.gradients[name] +
+                                         layer.gradients[name])
 
     def penalty(self):
         total = 0.0
@@ -385,7 +938,7 @@ class Model:
         """Of the loss with the penalties, by the path of each trained weight."""
         result = {}
         for path, layer, name in self.weights():
-            if not layer.trainable:
+            if not layer.trainable or name in layer.state:
                 continue
             l1, l2 = layer.regularizer(name)
             w = layer.weights[name]
@@ -394,11 +947,6 @@ class Model:
 
 
 # --- losses -------------------------------------------------------------------
-
-def log_softmax(z):
-    shifted = z - z.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
 
 def clip(p):
     """Clipped, and 1 where the gradient goes through."""
@@ -424,6 +972,7 @@ class Loss:
         self.config = config.get("config", {})
         self.from_logits = self.config.get("from_logits", False)
         self.smoothing = self.config.get("label_smoothing", 0.0)
+        self.sums = self.config.get("reduction") == "sum"
         self.sparse = self.kind == "SparseCategoricalCrossentropy"
         # Keras goes back to the input of a softmax or sigmoid.
         self.takes_logits = (self.HEADS.get(self.kind, "") ==
@@ -460,6 +1009,8 @@ class Loss:
                 q, through = clip(p)
                 loss = -(t * np.log(q) + (1 - t) * np.log(1 - q))
                 d = through * ((1 - t) / (1 - q) - t / q)
+        elif self.kind in OTHER_LOSSES:
+            return OTHER_LOSSES[self.kind](self, p, y)
         else:
             e = p - y
             if self.kind == "MeanSquaredError":
@@ -475,54 +1026,352 @@ class Loss:
                 d = np.where(inner, e, delta * np.sign(e))
         return loss.mean(-1), d / k
 
-    def __call__(self, model, p, y):
+    def __call__(self, model, p, y, weights=None):
         """(per example, gradient of their mean, whether by the logits)."""
         z = model.layers[-1].z if self.takes_logits else p
         loss, d = self.rows(z, y)
         count = len(p)
         per_row = loss.size // count
-        return (loss.reshape(count, -1).mean(1), d / (count * per_row),
-                self.takes_logits)
+        per, d = loss.reshape(count, -1).mean(1), d / (count * per_row)
+        if weights is not None:
+            per = per * weights
+            d = d * weights.reshape(-1, *[1] * (d.ndim - 1))
+        if self.sums:  # what is a mean of these is the sum of the rows
+            per, d = per * (count * per_row), d * (count * per_row)
+        return per, d, self.takes_logits
+
+
+def mean_of(loss, d):
+    return loss.mean(-1), d / loss.shape[-1]
+
+
+def focal_binary(loss, p, y):
+    t = y * (1 - loss.smoothing) + loss.smoothing / 2
+    alpha, gamma = loss.config.get("alpha", 0.25), loss.config.get("gamma", 2.0)
+    if loss.from_logits:
+        entropy = np.maximum(p, 0) - p * t + np.log1p(np.exp(-np.abs(p)))
+        q = activate("sigmoid", p)
+        slope, d_entropy = q * (1 - q), q - t
+    else:
+        q, slope = p, 1.0
+        c, through = clip(p)
+        entropy = -(t * np.log(c) + (1 - t) * np.log(1 - c))
+        d_entropy = through * ((1 - t) / (1 - c) - t / c)
+    m = t * (1 - q) + (1 - t) * q
+    balance = (t * alpha + (1 - t) * (1 - alpha)
+               if loss.config.get("apply_class_balancing") else 1.0)
+    d = gamma * m ** (gamma - 1) * (1 - 2 * t) * slope * entropy + (
+        m ** gamma * d_entropy)
+    return mean_of(balance * m ** gamma * entropy, balance * d)
+
+
+def focal_categorical(loss, p, y):
+    t = y * (1 - loss.smoothing) + loss.smoothing / p.shape[-1]
+    alpha, gamma = loss.config.get("alpha", 0.25), loss.config.get("gamma", 2.0)
+    total = p.sum(-1, keepdims=True)
+    q = activate("softmax", p) if loss.from_logits else p / total
+    c, through = clip(q)
+    dq = through * alpha * t * (gamma * (1 - c) ** (gamma - 1) * np.log(c) -
+                                (1 - c) ** gamma / c)
+    dot = (dq * q).sum(-1, keepdims=True)
+    d = q * (dq - dot) if loss.from_logits else (dq - dot) / total
+    return -(alpha * (1 - c) ** gamma * t * np.log(c)).sum(-1), d
+
+
+def divergence(_, p, y):
+    t, q = np.clip(y, EPSILON, 1), np.clip(p, EPSILON, 1)
+    return (t * np.log(t / q)).sum(-1), np.where(p == q, -t / q, 0)
+
+
+def poisson(_, p, y):
+    return mean_of(p - y * np.log(p + EPSILON), 1 - y / (p + EPSILON))
+
+
+def percentage(_, p, y):
+    unit = 100 / np.maximum(np.abs(y), EPSILON)
+    return mean_of(np.abs(p - y) * unit, np.sign(p - y) * unit)
+
+
+def logarithmic(_, p, y):
+    q = np.maximum(p, EPSILON)
+    e = np.log(q + 1) - np.log(np.maximum(y, EPSILON) + 1)
+    return mean_of(e * e, np.where(p >= EPSILON, 2 * e / (q + 1), 0))
+
+
+def cosine(_, p, y):
+    def inverse(v):
+        with np.errstate(divide="ignore"):
+            return 1 / np.sqrt((v * v).sum(-1, keepdims=True))
+    of_p, of_y = inverse(p), np.minimum(inverse(y), 1 / EPSILON)
+    capped = of_p > 1 / EPSILON
+    of_p = np.minimum(of_p, 1 / EPSILON)
+    dot = (of_p * p * of_y * y).sum(-1, keepdims=True)
+    along = np.where(capped, 0, of_p * p * dot)
+    return -dot[..., 0], -(of_y * y - along) * of_p
+
+
+def log_cosh(_, p, y):
+    e = p - y
+    return mean_of(np.abs(e) + np.log1p(np.exp(-2 * np.abs(e))) - math.log(2),
+                   np.tanh(e))
+
+
+def signs(y):
+    """-1 for 0 where all of a row are 0 or 1."""
+    binary = ((y == 0) | (y == 1)).all(-1, keepdims=True)
+    return np.where(binary, 2 * y - 1, y)
+
+
+def hinge(_, p, y):
+    t = signs(y)
+    m = 1 - t * p
+    return mean_of(np.maximum(m, 0), np.where(m >= 0, -t, 0))
+
+
+def squared_hinge(_, p, y):
+    t = signs(y)
+    m = np.maximum(1 - t * p, 0)
+    return mean_of(m * m, -2 * t * m)
+
+
+def categorical_hinge(_, p, y):
+    wrong = (1 - y) * p
+    largest = wrong.max(-1, keepdims=True)
+    m = largest - (y * p).sum(-1, keepdims=True) + 1
+    at = wrong == largest
+    d = at * (1 - y) / at.sum(-1, keepdims=True) - y
+    return np.maximum(m, 0)[..., 0], np.where(m >= 0, d, 0)
+
+
+OTHER_LOSSES = {
+    "BinaryFocalCrossentropy": focal_binary,
+    "CategoricalFocalCrossentropy": focal_categorical,
+    "KLDivergence": divergence, "Poisson": poisson,
+    "MeanAbsolutePercentageError": percentage,
+    "MeanSquaredLogarithmicError": logarithmic, "CosineSimilarity": cosine,
+    "LogCosh": log_cosh, "Hinge": hinge, "SquaredHinge": squared_hinge,
+    "CategoricalHinge": categorical_hinge,
+}
 
 
 # --- metrics ------------------------------------------------------------------
 
+def ratio(a, b):
+    return np.divide(a, b, out=np.zeros_like(a, float), where=np.asarray(b) != 0)
+
+
 class Metric:
-    """The sum over rows, and how many rows a hair's breadth would turn."""
+    """The value over examples, and how far it may turn where predictions are
+    off by `near`."""
 
     NEAR = 3e-5
+    # Those that are the mean of a loss over rows.
+    LOSSES = {"LogCoshError": "LogCosh", "RootMeanSquaredError":
+              "MeanSquaredError"}
+    MEANS = {"MeanSquaredError", "MeanAbsoluteError", "RootMeanSquaredError",
+             "LogCoshError", "BinaryCrossentropy", "CategoricalCrossentropy",
+             "SparseCategoricalCrossentropy", "CosineSimilarity",
+             *OTHER_LOSSES}
 
-    def __init__(self, config, loss, output):
+    def __init__(self, config, loss, model, weighted=False):
         self.config = config.get("config", {}) if isinstance(config, dict) else {}
         self.kind = config["class_name"] if isinstance(config, dict) else config
+        self.weighted, self.model, self.sparse = weighted, model, loss.sparse
         if self.kind == "accuracy":
             self.kind = ("SparseCategoricalAccuracy" if loss.sparse else
-                         "BinaryAccuracy" if output[-1] == 1 else
+                         "BinaryAccuracy" if model.output_shape[-1] == 1 else
                          "CategoricalAccuracy")
 
-    def __call__(self, p, y):
+    def __call__(self, p, y, w, near=0.0):
+        self.near = max(near, self.NEAR)
+        rows = math.prod(p.shape[1:-1])
+        w = np.repeat(w if self.weighted else np.ones(len(p)), rows)
         p = p.reshape(-1, p.shape[-1])
-        y = y.reshape(-1) if self.kind.startswith("Sparse") else y.reshape(
-            p.shape)
-        if self.kind == "MeanSquaredError":
-            return ((p - y) ** 2).mean(-1).sum(), 0, len(p)
-        if self.kind == "MeanAbsoluteError":
-            return np.abs(p - y).mean(-1).sum(), 0, len(p)
+        y = y.reshape(-1) if self.sparse else y.reshape(p.shape)
+        if self.kind in self.MEANS:
+            return self.of_loss(p, y, w), 0.0
+        own = getattr(self, "of_" + self.kind.lower(), None)
+        if own:
+            return own(p, y, w)
+        right, near = self.rights(p, y)
+        return (float(ratio((right * w).sum(), w.sum())),
+                float(ratio((near * np.abs(w)).sum(), np.abs(w.sum()))))
+
+    def of_loss(self, p, y, w):
+        loss = Loss.__new__(Loss)
+        loss.kind = self.LOSSES.get(self.kind, self.kind)
+        loss.config, loss.sparse = self.config, self.sparse
+        loss.from_logits = self.config.get("from_logits", False)
+        loss.smoothing = self.config.get("label_smoothing", 0.0)
+        value = float(ratio((loss.rows(p, y)[0] * w).sum(), w.sum()))
+        if self.kind == "RootMeanSquaredError":
+            return math.sqrt(value)
+        return -value if self.kind == "CosineSimilarity" else value
+
+    def rights(self, p, y):
+        """Of each row: how much of it is right, and may turn."""
         if self.kind == "BinaryAccuracy":
             threshold = self.config.get("threshold", 0.5)
-            near = (np.abs(p - threshold) < self.NEAR).mean(-1).sum()
-            return ((p > threshold) == y).mean(-1).sum(), near, len(p)
-        near_by = self.NEAR * np.maximum(1, np.abs(p).max(-1))
-        if self.kind == "SparseTopKCategoricalAccuracy":
+            return (((p > threshold) == y).mean(-1),
+                    (np.abs(p - threshold) < self.near).mean(-1))
+        near_by = np.maximum(self.near, self.NEAR * np.abs(p).max(-1))
+        label = y if self.sparse else y.argmax(-1)
+        if "TopK" in self.kind:
             k = self.config.get("k", 5)
-            own = p[np.arange(len(p)), y][:, None]
-            larger = (p > own).sum(-1)
-            close = (np.abs(p - own) < near_by[:, None]).sum(-1) > 1
-            return (larger < k).sum(), close.sum(), len(p)
-        label = y if self.kind.startswith("Sparse") else y.argmax(-1)
+            own = p[np.arange(len(p)), label][:, None]
+            return ((p > own).sum(-1) < k,
+                    (np.abs(p - own) < near_by[:, None]).sum(-1) > 1)
         order = np.sort(p, -1)
-        near = (order[:, -1] - order[:, -2] < near_by).sum()
-        return (p.argmax(-1) == label).sum(), near, len(p)
+        return (p.argmax(-1) == label,
+                order[:, -1] - order[:, -2] < near_by)
+
+    # --- of counts
+
+    def positives(self, p):
+        """(taken to be positive, may turn)."""
+        threshold, k = self.config.get("thresholds"), self.config.get("top_k")
+        taken = p > (0.5 if threshold is None else threshold)
+        near = np.abs(p - (0.5 if threshold is None else threshold)) < self.near
+        if k:
+            own = p[:, :, None]
+            others = p[:, None, :]
+            before = np.tri(p.shape[1], k=-1, dtype=bool)
+            rank = ((others > own) | ((others == own) & before)).sum(-1)
+            tied = ((np.abs(others - own) < self.near).sum(-1) > 1)
+            in_top = rank < k
+            if threshold is None:
+                return in_top, tied
+            return in_top & taken, tied | near
+        return taken, near
+
+    def counts(self, p, y, w):
+        """(true positives, false positives, false negatives, true negatives),
+        and by how much these may be more or less."""
+        taken, near = self.positives(p)
+        if self.config.get("class_id") is not None:
+            at = slice(self.config["class_id"], self.config["class_id"] + 1)
+            taken, near, y = taken[:, at], near[:, at], y[:, at]
+        y = y != 0
+        w = w[:, None]
+        right, wrong = (float((np.abs(w) * near * each).sum())
+                        for each in (y, ~y))
+        return [float((w * each).sum()) for each in (
+            y & taken, ~y & taken, y & ~taken, ~y & ~taken)], [
+                right, wrong, right, wrong]
+
+    def share(self, p, y, w, other):
+        """True positives among these and the `other` count."""
+        counts, turns = self.counts(p, y, w)
+        turn = turns[0] + (turns[other] if other == 1 else 0)
+        whole = counts[0] + counts[other]
+        return float(ratio(counts[0], whole)), (
+            min(1.0, turn / (abs(whole) - turn)) if turn < abs(whole) else
+            1.0 * (turn > 0))
+
+    def of_precision(self, p, y, w):
+        return self.share(p, y, w, 1)
+
+    def of_recall(self, p, y, w):
+        return self.share(p, y, w, 2)
+
+    def count(self, p, y, w, number):
+        counts, turns = self.counts(p, y, w)
+        return counts[number], turns[number]
+
+    of_truepositives = functools.partialmethod(count, number=0)
+    of_falsepositives = functools.partialmethod(count, number=1)
+    of_falsenegatives = functools.partialmethod(count, number=2)
+    of_truenegatives = functools.partialmethod(count, number=3)
+
+    def of_auc(self, p, y, w):
+        n = self.config.get("num_thresholds", 200)
+        at = np.array([-EPSILON, *(i / (n - 1) for i in range(1, n - 1)),
+                       1 + EPSILON])
+        w = np.repeat(w, p.shape[1])
+        p, y = p.reshape(-1), y.reshape(-1) != 0
+        p = np.clip(activate("sigmoid", p) if self.config.get("from_logits")
+                    else p, 0, 1)
+        value = self.area(p, y, w, at)
+        # At best all is nearer to the truth, at worst further from it.
+        ends = [self.area(np.clip(p + way * np.where(y, 1, -1), 0, 1), y, w, at)
+                for way in (self.near, -self.near)]
+        return value, sum(abs(end - value) for end in ends)
+
+    def area(self, p, y, w, at):
+        above = p[None] > at[:, None]
+        tp, fp = (above * y * w).sum(1), (above * ~y * w).sum(1)
+        pos, neg = (y * w).sum(), (~y * w).sum()
+        method = self.config.get("summation_method", "interpolation")
+        pr = self.config.get("curve", "ROC") == "PR"
+        if pr and method == "interpolation":
+            all_ = tp + fp
+            dtp, dp = tp[:-1] - tp[1:], all_[:-1] - all_[1:]
+            slope = ratio(dtp, np.maximum(dp, 0))
+            cut = tp[1:] - slope * all_[1:]
+            both = (all_[:-1] > 0) & (all_[1:] > 0)
+            safe = np.where(both, ratio(all_[:-1], all_[1:]), 1)
+            return float(ratio(slope * (dtp + cut * np.log(safe)),
+                               np.full(len(dp), pos)).sum())
+        recall = ratio(tp, np.full(len(tp), pos))
+        x, h = ((recall, ratio(tp, tp + fp)) if pr else
+                (ratio(fp, np.full(len(fp), neg)), recall))
+        height = {"interpolation": (h[:-1] + h[1:]) / 2,
+                  "minoring": np.minimum(h[:-1], h[1:]),
+                  "majoring": np.maximum(h[:-1], h[1:])}[method]
+        return float(((x[:-1] - x[1:]) * height).sum())
+
+    def of_f1score(self, p, y, w):
+        threshold = self.config.get("threshold")
+        if threshold is None:
+            largest = p.max(-1, keepdims=True)
+            taken = (p >= largest) & (np.abs(p) > 1e-9)
+            near = (np.sort(p, -1)[:, -2:].ptp(-1) < self.near).any() if (
+                p.shape[1] > 1) else False
+        else:
+            taken = p > threshold
+            near = (np.abs(p - threshold) < self.near).any()
+        average = self.config["average"]
+        axis = None if average == "micro" else 0
+        w = w[:, None]
+        tp, fp, fn = ((w * each).sum(axis) for each in (
+            taken * y, taken * (1 - y), ~taken * y))
+        precision, recall = ratio(tp, tp + fp), ratio(tp, tp + fn)
+        square = self.config.get("beta", 1.0) ** 2
+        f = ratio(precision * recall, square * precision + recall) * (1 + square)
+        if average == "weighted":
+            there = (w * y).sum(0)
+            f = (f * ratio(there, np.full(len(there), there.sum()))).sum()
+        return float(np.mean(f)), 1.0 * near
+
+    of_fbetascore = of_f1score
+
+    def of_meaniou(self, p, y, w):
+        n = self.config["num_classes"]
+        truth = y if self.sparse else y.argmax(-1)
+        matrix = np.zeros((n, n))
+        np.add.at(matrix, (truth, p.argmax(-1)), w)
+        right = np.diag(matrix)
+        either = matrix.sum(0) + matrix.sum(1) - right
+        near = (np.sort(p, -1)[:, -2:].ptp(-1) < self.near).any() if (
+            p.shape[1] > 1) else False
+        return float(ratio(ratio(right, either).sum(), (either != 0).sum())
+                     ), 1.0 * near
+
+    of_onehotmeaniou = of_meaniou
+
+    def of_r2score(self, p, y, w):
+        w = w[:, None]
+        mean = ratio((w * y).sum(0), np.full(y.shape[1], w.sum()))
+        spread = (w * y * y).sum(0) - (w * y).sum(0) * mean
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = 1 - (w * (y - p) ** 2).sum(0) / spread
+        # Of one value, or equal ones, rounding decides.
+        unsure = (spread < 1e-6 * (w * y * y).sum(0)).any()
+        score = np.where(np.isinf(score), 0, score)
+        if self.config.get("class_aggregation") == "variance_weighted_average":
+            score = float(ratio((score * spread).sum(), spread.sum()))
+        value = float(np.mean(score))
+        return (0.0, math.inf) if unsure else (value, 0.0)
 
 
 # --- optimizers ---------------------------------------------------------------
@@ -541,14 +1390,32 @@ def learning_rate(rate, step):
         p = step / c["decay_steps"]
         return initial * c["decay_rate"] ** (
             math.floor(p) if c.get("staircase") else p)
-    assert rate["class_name"] == "CosineDecay"
+    if rate["class_name"] == "CosineDecayRestarts":
+        p, t, n = step / c["first_decay_steps"], c.get("t_mul", 2.0), 0
+        while p >= t ** n:
+            p, n = p - t ** n, n + 1
+        cosine = c.get("m_mul", 1.0) ** n * 0.5 * (
+            1 + math.cos(math.pi * p / t ** n))
+        alpha = c.get("alpha", 0.0)
+        return initial * ((1 - alpha) * cosine + alpha)
     target = c.get("warmup_target")
     warmup = c.get("warmup_steps", 0)
     if target is None:
         target, warmup = initial, 0
     if step < warmup:
         return initial + (target - initial) * step / warmup
-    part = min(step - warmup, c["decay_steps"]) / c["decay_steps"]
+    step -= warmup
+    p = step / c["decay_steps"]
+    if rate["class_name"] == "InverseTimeDecay":
+        p = math.floor(p) if c.get("staircase") else p
+        return target / (1 + c["decay_rate"] * p)
+    if rate["class_name"] == "PolynomialDecay":
+        end = c.get("end_learning_rate", 1e-4)
+        if c.get("cycle") and step > 0:
+            p /= math.ceil(p)
+        return (target - end) * (1 - min(p, 1)) ** c.get("power", 1.0) + end
+    assert rate["class_name"] == "CosineDecay"
+    part = min(step, c["decay_steps"]) / c["decay_steps"]
     alpha = c.get("alpha", 0.0)
     return target * ((1 - alpha) * 0.5 * (1 + math.cos(math.pi * part)) + alpha)
 
@@ -563,6 +1430,12 @@ class Optimizer:
     }
     DEFAULTS["Adamax"] = {"learning_rate": 0.001, "beta_1": 0.9,
                           "beta_2": 0.999, "epsilon": 1e-7}
+    DEFAULTS["Nadam"] = DEFAULTS["Adamax"]
+    DEFAULTS["Adagrad"] = {"learning_rate": 0.001, "epsilon": 1e-7,
+                           "initial_accumulator_value": 0.1}
+    DEFAULTS["Adadelta"] = {"learning_rate": 0.001, "rho": 0.95,
+                            "epsilon": 1e-7}
+    DEFAULTS["Lion"] = {"learning_rate": 0.001, "beta_1": 0.9, "beta_2": 0.99}
     DEFAULTS["AdamW"] = {**DEFAULTS["Adam"], "weight_decay": 0.004}
 
     def __init__(self, config):
@@ -570,6 +1443,8 @@ class Optimizer:
         self.o = {**self.DEFAULTS[self.kind], **config.get("config", {})}
         self.iterations = 0
         self.slots = {}
+        self.averages = {}
+        self.gathered = []  # gradients since the last update
 
     def clip(self, gradients):
         o = self.o
@@ -590,6 +1465,14 @@ class Optimizer:
 
     def step(self, weights, gradients):
         """Changes the arrays of `weights` in place."""
+        every = self.o.get("gradient_accumulation_steps")
+        if every:
+            self.gathered.append(gradients)
+            if len(self.gathered) < every:
+                return
+            gradients = {path: sum(each[path] for each in self.gathered) / every
+                         for path in gradients}
+            self.gathered = []
         rate = learning_rate(self.o["learning_rate"], self.iterations)
         self.iterations += 1
         decay = self.o.get("weight_decay") or 0.0
@@ -599,6 +1482,21 @@ class Optimizer:
                 path, [np.zeros_like(w) for _ in range(3)])
             w -= w * w.dtype.type(decay * rate)
             w -= getattr(self, "of_" + self.kind.lower())(rate, g, slots)
+            if self.o.get("use_ema"):
+                self.average(path, w)
+
+    def average(self, path, w):
+        mean = self.averages.setdefault(path, w.copy())
+        momentum = self.o.get("ema_momentum", 0.99)
+        if self.iterations > 1:
+            mean[:] = momentum * mean + (1 - momentum) * w
+        every = self.o.get("ema_overwrite_frequency")
+        if every and self.iterations % every == 0:
+            w[:] = mean
+
+    def finalize(self, weights):
+        for path, mean in self.averages.items():
+            weights[path][:] = mean
 
     def of_sgd(self, rate, g, slots):
         mu, m = self.o["momentum"], slots[0]
@@ -641,6 +1539,39 @@ class Optimizer:
         return rate / (1 - o["beta_1"] ** self.iterations) * m / (
             u + o["epsilon"])
 
+    def of_nadam(self, rate, g, slots):
+        o, (m, v, _) = self.o, slots
+        t = self.iterations
+
+        def u(at):
+            return o["beta_1"] * (1 - 0.5 * 0.96 ** at)
+        product = math.prod(u(at) for at in range(1, t + 1))
+        m += (g - m) * (1 - o["beta_1"])
+        v += (g * g - v) * (1 - o["beta_2"])
+        mean = (u(t + 1) / (1 - product * u(t + 1)) * m +
+                (1 - u(t)) / (1 - product) * g)
+        return rate * mean / (np.sqrt(v / (1 - o["beta_2"] ** t)) +
+                              o["epsilon"])
+
+    def of_adagrad(self, rate, g, slots):
+        if self.iterations == 1:
+            slots[0][:] = self.o["initial_accumulator_value"]
+        slots[0][:] += g * g
+        return rate * g / np.sqrt(slots[0] + self.o["epsilon"])
+
+    def of_adadelta(self, rate, g, slots):
+        o, (a, u, _) = self.o, slots
+        a[:] = o["rho"] * a + (1 - o["rho"]) * g * g
+        d = np.sqrt(u + o["epsilon"]) * g / np.sqrt(a + o["epsilon"])
+        u[:] = o["rho"] * u + (1 - o["rho"]) * d * d
+        return rate * d
+
+    def of_lion(self, rate, g, slots):
+        o, m = self.o, slots[0]
+        change = rate * np.sign(o["beta_1"] * m + (1 - o["beta_1"]) * g)
+        m[:] = o["beta_2"] * m + (1 - o["beta_2"]) * g
+        return change
+
 
 # --- the order of the examples ------------------------------------------------
 
@@ -673,30 +1604,43 @@ def permute(seed, epoch, n, i):
 
 # --- fit ----------------------------------------------------------------------
 
-def disturbed(t, noise):
-    """As float32 may round sums whose terms are of the tensor's size; what is
-    exactly 0 stays so."""
+def disturbed(t, noise, terms=None):
+    """As float32 may round sums whose terms are of the tensor's size, or that of
+    `terms`; without them what is exactly 0 stays so."""
     size = np.abs(t) + 0.5 * math.sqrt(float((t * t).mean()))
-    return t + 2.0 ** -24 * noise.standard_normal(t.shape) * size * (t != 0)
+    size = size * (t != 0) if terms is None else np.maximum(size, np.abs(terms))
+    return t + 2.0 ** -24 * noise.standard_normal(t.shape) * size
 
 
 class Fit:
     """One run of training. `data` is (x, y) of all examples as the model sees
     them, `validation` such a pair or None, `weights` arrays by path. `noise`
     is a random generator: values are then changed by as much as float32 may
-    round them. `runs`: so often fit is called, one time after another."""
+    round them. `runs`: so often fit is called, one time after another.
+    `others`: what runs of the same that were disturbed have `seen`."""
+
+    FURTHER = 6  # than those led another rounding may lead
 
     def __init__(self, run, world, data, validation, weights, dtype=np.float64,
-                 noise=None, runs=1):
+                 noise=None, runs=1, others=()):
         self.fit = run.get("fit", {})
+        self.others, self.seen = others, []  # of each measurement the outputs
+        self.reach = 0.0
         self.world, self.dtype, self.runs = world, dtype, runs
         self.model = Model(run["model"])
         if noise is not None:
-            self.model.noise = lambda t: disturbed(t, noise)
+            self.model.noise = functools.partial(disturbed, noise=noise)
         compile_ = run["compile"]
-        self.loss = Loss(compile_["loss"], self.model)
-        self.metrics = [Metric(each, self.loss, self.model.output_shape)
-                        for each in compile_.get("metrics", [])]
+        heads, several = self.model.heads, len(self.model.heads) > 1
+        self.losses = [Loss(each, head) for each, head in zip(
+            compile_["loss"] if several else [compile_["loss"]], heads)]
+        self.scales = compile_.get("loss_weights", [1.0] * len(heads))
+        self.metrics = []  # of each the number of its output
+        for key, weighted in ("metrics", False), ("weighted_metrics", True):
+            asked = compile_.get(key, [])
+            for k, list_ in enumerate(asked if several else [asked]):
+                self.metrics += [(k, Metric(each, self.losses[k], heads[k],
+                                            weighted)) for each in list_]
         self.optimizer = Optimizer(compile_["optimizer"])
         self.weights = {}
         for path, layer, name in self.model.weights():
@@ -714,12 +1658,31 @@ class Fit:
                                     for t in self.validation)
 
     def cast(self, data):
-        x, y = data
-        x = x.astype(self.dtype).reshape(len(x), *self.model.input_shape)
-        rows = self.model.output_shape
-        if self.loss.sparse:
-            return x, y.reshape(len(y), *rows[:-1])
-        return x, y.astype(self.dtype).reshape(len(y), *rows)
+        x, y, *w = data
+        w = w[0] if w else np.ones(len(x))
+        xs = [array.astype(self.dtype).reshape(
+            len(x), *self.model.shapes[name]) for array, name in zip(
+                x.arrays if isinstance(x, Rows) else [x],
+                self.model.input_names)]
+        ys = []
+        for array, loss, head in zip(y.arrays if isinstance(y, Rows) else [y],
+                                     self.losses, self.model.heads):
+            rows = head.output_shape
+            ys.append(array.reshape(len(y), *rows[:-1]) if loss.sparse else
+                      array.astype(self.dtype).reshape(len(y), *rows))
+        return (xs[0] if len(xs) == 1 else Rows(xs),
+                ys[0] if len(ys) == 1 else Rows(ys), w)
+
+    def class_weights(self):
+        """Of the examples to train on."""
+        asked = self.fit.get("class_weight")
+        x, y, w = self.data
+        if not asked:
+            return w
+        y = y.reshape(len(y), -1)
+        label = (np.rint(y[:, 0]).astype(int) if y.shape[1] == 1 else
+                 y.argmax(-1))
+        return np.array([asked.get(str(each), 1.0) for each in label])
 
     def batches(self):
         """For each epoch the list of its batches' indices."""
@@ -744,23 +1707,52 @@ class Fit:
                 result.append([order[s:s + size] for s in range(0, n, size)])
         return result
 
-    def measure(self, p, y, sums):
-        for metric, total in zip(self.metrics, sums):
-            total += metric(p, y)
+    def measure(self, p, y, w):
+        """Of each metric the value, and how far it may turn."""
+        ps, ys = self.each(p), self.each(y)
+        self.seen.append(ps)
+        for other in self.others:
+            self.reach = max(self.reach, *(
+                float(np.abs(own - disturbed).max(initial=0)) for own, disturbed
+                in zip(ps, other[len(self.seen) - 1])))
+        return [metric(ps[k].astype(np.float64), ys[k], w,
+                       self.FURTHER * self.reach) for k, metric in self.metrics]
 
-    def evaluate(self, data, sizes=128):
-        """[loss, metrics ...], and the share of turnable rows of each."""
-        x, y = data
-        total = 0.0
-        sums = np.zeros((len(self.metrics), 3))
+    @staticmethod
+    def each(rows):
+        return rows.arrays if isinstance(rows, Rows) else [rows]
+
+    def lose(self, p, y, w):
+        """([the loss and, of several, each output's] of each example, the
+        gradients, and which are by the logits)."""
+        pers, ds, logits = [], [], []
+        for head, loss, scale, p_, y_ in zip(self.model.heads, self.losses,
+                                             self.scales, self.each(p),
+                                             self.each(y)):
+            per, d, of = loss(head, p_, y_, w)
+            pers.append(per.astype(np.float64))
+            ds.append((d * scale).astype(self.dtype))
+            logits.append(of)
+        total = sum(scale * per for scale, per in zip(self.scales, pers))
+        return [total] + pers * (len(pers) > 1), ds, logits
+
+    def evaluate(self, data, sizes):
+        """[loss, metrics ...], and how far each may turn."""
+        x, y, w = data
+        totals, outputs = 0.0, []
         for i in range(0, len(x), sizes):
-            p = self.model.forward(x[i:i + sizes])
-            per, _, _ = self.loss(self.model, p, y[i:i + sizes])
-            total += float(per.astype(np.float64).sum())
-            self.measure(p, y[i:i + sizes], sums)
-        values = [total / len(x) + self.model.penalty()]
-        return (values + list(sums[:, 0] / sums[:, 2]),
-                [0.0] + list(sums[:, 1] / sums[:, 2]))
+            at = slice(i, i + sizes)
+            outputs.append(self.model.forward(x[at]))
+            pers, _, _ = self.lose(outputs[-1], y[at], w[at])
+            totals = totals + np.array([per.sum() for per in pers])
+        arrays = [np.concatenate(each) for each in
+                  zip(*(self.each(p) for p in outputs))]
+        measured = self.measure(Rows(arrays) if len(arrays) > 1 else arrays[0],
+                                y, w)
+        values = totals / len(x)
+        values[0] += self.model.penalty()
+        return ([*values, *(value for value, _ in measured)],
+                [0.0] * len(values) + [slack for _, slack in measured])
 
     def validates(self, epoch):
         freq = self.fit.get("validation_freq", 1)
@@ -771,28 +1763,42 @@ class Fit:
         """Arrays by name: steps (S, 1 + metrics), steps_slack, epochs, val,
         val_slack, and weights/PATH."""
         steps, slacks, epochs, val, val_slacks = [], [], [], [], []
+        weights = self.class_weights()
+        size = self.fit.get("validation_batch_size") or self.fit.get(
+            "batch_size", 32)
         for number, epoch in enumerate(self.batches() * self.runs):
             total, examples = 0.0, 0
             for index in epoch:
                 x, y = self.data[0][index], self.data[1][index]
-                p = self.model.forward(x)
-                per, d, of_logits = self.loss(self.model, p, y)
-                value = float(per.astype(np.float64).mean()) + (
-                    self.model.penalty())
-                sums = np.zeros((len(self.metrics), 3))
-                self.measure(p, y, sums)
-                self.model.backward(d.astype(self.dtype), of_logits)
+                piece = -(-len(index) // self.world)
+                p = self.model.forward(x, [
+                    (min(len(index), piece * rank),
+                     min(len(index), piece * (rank + 1)))
+                    for rank in range(self.world)])
+                w = weights[index]
+                pers, ds, of_logits = self.lose(p, y, w)
+                values = [float(per.mean()) for per in pers]
+                values[0] += self.model.penalty()
+                value = values[0]
+                measured = self.measure(p, y, w)
+                self.model.backward(
+                    [self.model.noise(d.astype(self.dtype)) for d in ds],
+                    of_logits)
                 gradients = self.model.whole_gradients()
                 self.optimizer.step(self.weights, gradients)
-                steps.append([value, *(sums[:, 0] / sums[:, 2])])
-                slacks.append([0.0, *(sums[:, 1] / sums[:, 2])])
+                steps.append([*values, *(each for each, _ in measured)])
+                slacks.append([0.0] * len(values) +
+                              [slack for _, slack in measured])
                 total += value * len(index)
                 examples += len(index)
             epochs.append([total / examples])
             if self.validates(number % self.fit.get("epochs", 1) + 1):
-                values, slack = self.evaluate(self.validation)
+                values, slack = self.evaluate(self.validation,
+                                              size * self.world)
                 val.append(values)
                 val_slacks.append(slack)
+            if (number + 1) % self.fit.get("epochs", 1) == 0:
+                self.optimizer.finalize(self.weights)
         result = {"steps": np.array(steps), "steps_slack": np.array(slacks),
                   "epochs": np.array(epochs), "val": np.array(val),
                   "val_slack": np.array(val_slacks)}

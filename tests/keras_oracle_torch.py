@@ -1,8 +1,9 @@
 """Holds keras_oracle.py against PyTorch in float64: loss and gradients.
 
 check(case) gives "" or what disagrees, of the first batch of a case of
-differential.py. Needs python3-torch. A model is computed anew with PyTorch's
-own layers and losses, and differentiated by PyTorch.
+differential.py; unknown(case) what of it is not done here, or "". Needs
+python3-torch. A model is computed anew with PyTorch's own layers and losses,
+and differentiated by PyTorch.
 """
 import numpy as np
 import torch
@@ -27,6 +28,55 @@ def padded(x, window, value):
     return F.pad(x, (0, 0, left, right, top, bottom), value=value)
 
 
+def conv(layer, x, kernel, groups):
+    """Of a kernel (kh, kw, channels of a group, filters)."""
+    return images(F.conv2d, padded(x, layer.window, 0.0),
+                  kernel.permute(3, 2, 0, 1).contiguous(), None,
+                  stride=layer.window.strides, dilation=layer.window.dilation,
+                  groups=groups)
+
+
+def convolution(layer, x, w):
+    size = layer.window.size
+    if isinstance(layer, keras_oracle.SeparableConv):
+        kernel = w[layer.name + "/depthwise_kernel"]
+        middle = conv(layer, x, kernel.reshape(*size, 1, -1), x.shape[-1])
+        point = w[layer.name + "/pointwise_kernel"]
+        y = middle @ point.reshape(middle.shape[-1], -1)
+    else:
+        kernel = w[layer.name + "/kernel"].reshape(
+            *size, x.shape[-1] // layer.groups, -1)
+        y = conv(layer, x, kernel, layer.groups)
+    bias = w.get(layer.name + "/bias")
+    return y if bias is None else y + bias
+
+
+def global_pool(layer, x):
+    flat = x.reshape(len(x), -1, x.shape[-1])
+    y = flat.amax(1) if layer.is_max else flat.mean(1)
+    return y.reshape(len(y), *layer.build([tuple(x.shape[1:])]))
+
+
+def borders(layer, x):
+    (top, bottom), (left, right) = layer.ends
+    if not layer.pads:
+        top, bottom, left, right = -top, -bottom, -left, -right
+    return F.pad(x, (0, 0, left, right, top, bottom))
+
+
+def upsampled(layer, x):
+    return x.repeat_interleave(layer.size[0], 1).repeat_interleave(
+        layer.size[1], 2)
+
+
+PLANES = {keras_oracle.Pooling: lambda layer, x, w: pool(layer, x),
+          keras_oracle.Borders: lambda layer, x, w: borders(layer, x),
+          keras_oracle.UpSampling: lambda layer, x, w: upsampled(layer, x),
+          keras_oracle.Conv: convolution,
+          keras_oracle.DepthwiseConv: convolution,
+          keras_oracle.SeparableConv: convolution}
+
+
 def pool(layer, x):
     window = layer.window
     if layer.is_max:
@@ -38,29 +88,69 @@ def pool(layer, x):
     return mean / images(F.avg_pool2d, ones, window.size, window.strides)
 
 
+def merge(kind, xs):
+    rank = max(x.dim() for x in xs)
+    xs = torch.broadcast_tensors(*[
+        x.reshape(len(x), *[1] * (rank - x.dim()), *x.shape[1:]) for x in xs])
+    return MERGES[kind](torch.stack(xs))
+
+
+# Of the inputs one on another. (Where some are equal, PyTorch divides the
+# gradient of a Maximum.)
+MERGES = {"Add": lambda xs: xs.sum(0), "Average": lambda xs: xs.mean(0),
+          "Subtract": lambda xs: xs[0] - xs[1],
+          "Multiply": lambda xs: xs.prod(0)}
+
+
 def apply(layer, xs, w):
     """(input of the activation, output)."""
     x = xs[0]
     if isinstance(layer, keras_oracle.View):
         x = x.reshape(len(x), *layer.build([tuple(x.shape[1:])]))
-    elif isinstance(layer, keras_oracle.Pooling2D):
-        x = pool(layer, x)
-    elif isinstance(layer, keras_oracle.GlobalAveragePooling2D):
-        x = x.mean((1, 2)).reshape(len(x), *layer.build([tuple(x.shape[1:])]))
-    elif isinstance(layer, keras_oracle.Add):
-        x = torch.stack(xs).sum(0)
+    elif type(layer) in PLANES:
+        line = layer.axes == 1
+        x = PLANES[type(layer)](layer, x[:, None] if line else x, w)
+        x = x[:, 0] if line else x
+    elif isinstance(layer, keras_oracle.GlobalPooling):
+        x = global_pool(layer, x)
+    elif isinstance(layer, keras_oracle.Permute):
+        x = x.permute(layer.axes)
+    elif isinstance(layer, keras_oracle.Merge):
+        x = merge(layer.kind, xs)
     elif isinstance(layer, keras_oracle.Concatenate):
         x = torch.cat(xs, -1)
-    elif isinstance(layer, keras_oracle.Weighted):
-        kernel = w[layer.name + "/kernel"]
-        bias = w.get(layer.name + "/bias")
-        if isinstance(layer, keras_oracle.Dense):
-            x = F.linear(x, kernel.T, bias)
-        else:
-            x = images(F.conv2d, padded(x, layer.window, 0.0),
-                       kernel.permute(3, 2, 0, 1).contiguous(), bias,
-                       stride=layer.window.strides)
+    elif isinstance(layer, keras_oracle.Dense):
+        x = F.linear(x, w[layer.name + "/kernel"].T,
+                     w.get(layer.name + "/bias"))
     return x, ACTIVATIONS[layer.activation](x)
+
+
+LAYERS = (keras_oracle.View, keras_oracle.GlobalPooling, keras_oracle.Permute,
+          keras_oracle.Concatenate, keras_oracle.Dense, keras_oracle.Identity,
+          keras_oracle.Activation, *PLANES)
+LOSSES = ("SparseCategoricalCrossentropy", "CategoricalCrossentropy",
+          "BinaryCrossentropy", "MeanSquaredError", "MeanAbsoluteError",
+          "Huber")
+
+
+def unknown(case):
+    train, _ = case.data()
+    fit = keras_oracle.Fit(case.run, case.workers, train, None, case.weights)
+    if fit.losses[0].kind not in LOSSES:
+        return fit.losses[0].kind
+    if fit.losses[0].sums:
+        return "a sum as the loss"
+    for layer in fit.model.layers:
+        known = (layer.kind in MERGES if type(layer) is keras_oracle.Merge
+                 else type(layer) in LAYERS)
+        if not known:
+            return getattr(layer, "kind", type(layer).__name__)
+        if layer.activation not in ACTIVATIONS:
+            return layer.activation
+        if any(f"{layer.name}/{name}" not in fit.weights
+               for name in layer.shapes):
+            return "a layer that is named otherwise than its weights"
+    return ""
 
 
 def loss_of(loss, p, y):
@@ -98,18 +188,17 @@ def check(case):
     fit = keras_oracle.Fit(case.run, case.workers, train, None, case.weights)
     model, x, y = fit.model, fit.data[0][:32], fit.data[1][:32]
     p = model.forward(x)
-    per, d, of_logits = fit.loss(model, p, y)
-    model.backward(d, of_logits)
+    per, d, of_logits = fit.losses[0](model.heads[0], p, y)
+    model.backward([d], [of_logits])
     gradients = model.whole_gradients()
 
     w = {path: torch.tensor(value, requires_grad=True)
          for path, value in fit.weights.items()}
-    tensors = {model.input_name: torch.tensor(x)}
-    for layer, inputs in zip(model.layers, model.inputs):
-        z, tensors[layer.name] = apply(layer, [tensors[each] for each in inputs],
-                                       w)
-    last = tensors[model.layers[-1].name]
-    loss = loss_of(fit.loss, z if fit.loss.takes_logits else last, y)
+    tensors = {model.input_names[0]: torch.tensor(x)}
+    for layer, inputs, output in zip(model.layers, model.inputs, model.outputs):
+        z, tensors[output] = apply(layer, [tensors[each] for each in inputs], w)
+    last = tensors[model.outputs[-1]]
+    loss = loss_of(fit.losses[0], z if fit.losses[0].takes_logits else last, y)
     whole = loss
     for path, layer, name in model.weights():
         l1, l2 = layer.regularizer(name)

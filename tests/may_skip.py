@@ -53,6 +53,16 @@ def not_root(_):
     return os.geteuid() != 0
 
 
+def no_sodium(build):
+    return "secure = disabled" in build.options or not answers(
+        "pkg-config", "--exists", "libsodium")
+
+
+def no_users(build):
+    return not_root(build) or build.cross() or not answers(
+        "unshare", "--user", "true")
+
+
 def no_torch(build):
     return build.cross() or not answers("/usr/bin/python3", "-c", "import torch")
 
@@ -142,6 +152,8 @@ MAY_SKIP = [
     ("FootprintTest.*", "a sanitizer takes more", Build.sanitized),
     ("FootprintTest.BothTrainInAMemoryCgroup",
      "no memory cgroup", no_memory_cgroup),
+    ("GemmTest.NeedsNoMemoryOfItsOwn", "a sanitizer takes more memory",
+     Build.sanitized),
     ("ProgramTest.WhatMayNotBeReadOrWrittenIsNamed", "root may read and write all", root),
     ("RealDiskTest.AFullDiskKeepsTheOldCheckpoint", "may not mount", no_mounts),
     ("RealDiskTest.AnExt4ThatIsShutDownLosesNothingDurable",
@@ -153,9 +165,21 @@ MAY_SKIP = [
      "a static program takes no names", Build.static),
     ("SafetensorsTest.EncodedElementsAreLittleEndianOnAnyHost",
      "a big-endian machine", Build.big_endian),
+    ("SealedFilesTest.*", "a build without libsodium", no_sodium),
+    ("Sealed/CheckpointCrashTest.*", "a build without libsodium", no_sodium),
+    ("ProgramTest.A*Sealed*", "a build without libsodium", no_sodium),
+    ("ProgramTest.AWrongRunIsTold*", "a build without libsodium", no_sodium),
+    ("ProgramTest.AWorkerWithoutItsKey*", "a build without libsodium",
+     no_sodium),
     ("StatusTest.WithoutMemoryEveryThreadGetsTheCodeOfItsError",
      "a sanitizer takes more memory", Build.sanitized),
     ("SquatterTest.OfAnotherUserHearsNothing", "only root can be another user", not_root),
+    ("SquatterTest.AGuestOfAnotherUserIsNotAnswered",
+     "only root can be another user", not_root),
+    ("SquatterTest.NobodyMayBeAnybody", "no users of its own", no_users),
+    ("KeyFileTest.KeysAreNotDumped", "no /proc/self/smaps", Build.cross),
+    ("KeyFileTest.ALaunchersKeyIsThereAsLongAsItsDescriptor",
+     "no memory without a name", Build.cross),
     ("TorchTest.*", "no python3-torch", no_torch),
     ("TrainingTest.TutorialsRunLearnsAsItDoesElsewhere",
      "no MNIST in ../shared/data/mnist", no_mnist),
@@ -163,6 +187,7 @@ MAY_SKIP = [
     ("ringlet.install_static", "no static cJSON", no_static_cjson),
     ("ringlet.make_install", "no make", no_make),
     ("ringlet.network", "no network namespaces, tc or nftables", no_networks),
+    ("ringlet.tiny_parity", "no python3-torch", no_torch),
     ("ringlet.static_chroot", "only root may change the root directory",
      not_root),
 ]

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Jobs over networks that are cut, lose packets, are slow or under attack.
 
-    network_test.py BUILD [NAME...]    all tests, or those whose name has NAME
+    network_test.py BUILD [--sealed] [NAME...]
 
+All tests, or those whose name has NAME; --sealed: of jobs with a key.
 Makes a switch and workers' networks in namespaces of its own, which also hold
 every process it starts: all of it ends with it, however it ends. Exits with
 77 where such namespaces cannot be made.
@@ -30,6 +31,13 @@ LOADED = 4.0
 PORT = 7000
 RESUMABLE = 75  # exit code: start it again
 INSIDE = "RINGLET_NETWORK_TEST_INSIDE"
+
+
+SEALED = "--sealed" in sys.argv
+if SEALED:
+    os.environ.pop("RINGLET_INSECURE", None)
+else:  # its networks are of nobody else
+    os.environ["RINGLET_INSECURE"] = "1"
 
 
 def run(*command):
@@ -137,6 +145,8 @@ def ring(network, size, count, rounds, *keys):
     """Workers that sum vectors, once all have met."""
     workers = Processes()
     addresses = ",".join(network.addresses(size))
+    if SEALED:
+        keys = (*keys, "key=right")
     for i in range(size):
         workers.append(Process(network.inside(
             i, f"{BUILD}/tests/ring_worker", str(i), addresses, str(count),
@@ -356,6 +366,7 @@ def flood(addresses):
         "http": lambda: b"GET / HTTP/1.1\r\nHost: worker\r\n\r\n",
         "random": lambda: chance.randbytes(chance.randrange(1, 4096)),
         "magic": lambda: b"RGLT\1\1" + chance.randbytes(200),
+        "greeting": lambda: b"RGLS\1\0\0\0" + chance.randbytes(52),
     }
     counts = dict.fromkeys(["refused", *says], 0)
     held = collections.deque()
@@ -424,6 +435,10 @@ def main():
     # Names of networks, and files: gone with this namespace.
     run("mount", "-t", "tmpfs", "none", "/run")
     tempfile.tempdir = "/run"
+    if SEALED:
+        os.environ["RINGLET_KEY_FILE"] = "/run/job.key"
+        run(f"{BUILD}/tools/ringlet/ringlet", "keygen", "--out",
+            "/run/job.key")
     for name, test in list(globals().items()):
         if name.startswith("test_") and (
                 not WANTED or any(w in name for w in WANTED)):
@@ -433,6 +448,6 @@ def main():
 
 
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
-WANTED = sys.argv[2:]
+WANTED = [word for word in sys.argv[2:] if word != "--sealed"]
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ import tempfile
 SOURCE = pathlib.Path(os.environ["RINGLET_SOURCE"])
 PROGRAM = pathlib.Path(os.environ["RINGLET_BUILD"]) / "tools/ringlet/ringlet"
 PAGE = (SOURCE / "docs/porting.md").read_text()
+SECURITY = (SOURCE / "docs/security.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.M | re.S)
 
 
@@ -49,7 +50,12 @@ def two_free_ports():
 
 
 def check_service(folder):
-    unit = block("ini", "[Service]")
+    check_unit(folder, block("ini", "[Service]"))
+    check_unit(folder, re.search(r"^```ini\n(.*?)^```$", SECURITY,
+                                 re.M | re.S).group(1))
+
+
+def check_unit(folder, unit):
     if shutil.which("systemd-analyze") is None:
         print("no systemd-analyze: the unit is not checked")
         return

@@ -94,8 +94,8 @@ def defaults(properties):
 
 def check_schema():
     """Samples fit it, and the program takes what it says, at its defaults."""
-    samples = sorted((SOURCE / "samples").glob("*.json"))
-    assert len(samples) >= 4
+    samples = sorted((SOURCE / "samples").rglob("*.json"))
+    assert len(samples) >= 8
     for sample in samples:
         text = json.loads(sample.read_text())
         assert fits(text, SCHEMA), sample

@@ -6,8 +6,12 @@
 A line a value: tag, step and the float32, or the histogram's fields; `version`
 for the first event. Exits 1 at a wrong checksum, length or field.
 """
+import pathlib
 import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import protobuf  # noqa: E402
 
 
 def crc32c(data):
@@ -38,33 +42,11 @@ def records(data):
         at += 16 + length
 
 
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
 def message(data):
-    """Field number -> value: int, 4 or 8 bytes, or bytes."""
-    fields, at = {}, 0
-    while at < len(data):
-        key, at = varint(data, at)
-        size = {1: 8, 5: 4}.get(key & 7)
-        if key & 7 == 0:
-            value, at = varint(data, at)
-        else:
-            if key & 7 == 2:
-                size, at = varint(data, at)
-            value, at = data[at:at + size], at + size
-            assert len(value) == size, "field runs over its message"
-        assert key >> 3 not in fields, "field twice"
-        fields[key >> 3] = value
-    return fields
+    """Field number -> value."""
+    found = protobuf.fields(data)
+    assert all(len(values) == 1 for values in found.values()), "field twice"
+    return {number: value for number, (value,) in found.items()}
 
 
 def doubles(data):
@@ -78,7 +60,6 @@ def show(event):
         print("version", event[3].decode())
         return
     step = event.get(2, 0)
-    step -= (step >> 63) << 64
     value = message(message(event[5])[1])
     tag = value[1].decode()
     if 2 in value:

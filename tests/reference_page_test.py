@@ -30,17 +30,23 @@ SEED = int(os.environ.get("RINGLET_SEED", "1"))
 # What a field takes that has no default, and no bounds to choose one from.
 EXAMPLES = {
     "units": 3, "filters": 2, "kernel_size": 2, "target_shape": [2, 8],
-    "batch_shape": [None, 4, 4], "rate": 0.5, "activation": "relu",
+    "batch_shape": [None, 4, 4], "rate": 0.5, "stddev": 0.5, "activation": "relu",
     "initial_learning_rate": 0.25, "decay_steps": 2, "decay_rate": 0.5,
+    "first_decay_steps": 2,
     "boundaries": [1], "values": [0.5, 0.25], "filepath": "m.safetensors",
     "filename": "log.csv", "backup_dir": "backup",
+    "key_file": "job.key", "average": "macro",
+    "num_classes": 2, "dims": [2, 1], "scale": 0.5, "mean": 0.25,
+    "variance": [1, 2, 3, 4],
 }
+MERGES = ("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum",
+          "Concatenate")
 
 # Of fields that choose among some: none of another's.
 WORDS = ["auto", "min", "max", "valid", "same", "full", "causal", "fan_in",
          "fan_out", "fan_avg", "uniform", "normal", "truncated_normal",
          "untruncated_normal", "file", "data", "off", "hint", "wait", "fail",
-         "shrink", "epoch", "batch", "Same", "AUTO", ""]
+         "shrink", "ring", "exact", "epoch", "batch", "Same", "AUTO", ""]
 
 failures = []
 
@@ -252,10 +258,10 @@ def host_layer(one):
         run["model"]["config"]["layers"][0] = one
         return run
     reshape = [layer("Reshape", target_shape=[4, 4, 1], name="image")]
-    if name in ("Add", "Concatenate"):
+    if name in MERGES:
+        units = 1 if name == "Concatenate" else 2
         run["model"] = functional(copy.deepcopy(HEAD[0]),
-                                  layer("Dense", units=1 + (name == "Add"),
-                                        name="d"), one)
+                                  layer("Dense", units=units, name="d"), one)
     elif name.endswith("2D"):
         run["model"] = sequential(*reshape, one, *copy.deepcopy(HEAD))
     else:
@@ -296,9 +302,11 @@ def host_loss(one):
 
 def host_metric(one):
     name = name_of(one)
-    values = re.match("(?i)mean|mse|mae|binary|categorical", name)
+    classes = re.match("(?i)sparse|acc|mean_?io", name)
+    if not isinstance(one, str) and "sparse_y_true" in one["config"]:
+        classes = one["config"]["sparse_y_true"] is True
     run = host_loss(layer(
-        "mse" if values else "sparse_categorical_crossentropy"))
+        "sparse_categorical_crossentropy" if classes else "mse"))
     run["compile"]["metrics"] = [one]
     return run
 
@@ -375,7 +383,9 @@ def values_of(field):
             good, bad = good + [0, 1, 2], bad + [3, -1]
     elif field.takes.startswith("a column's name"):
         low, high = map(int, re.findall(r"-?\d+", field.takes))
-        good, bad = [low, high], [low - 1, high + 1, 0.5, [[]]]
+        good, bad = [low, high], [low - 1, high + 1, 0.5, [[]], ""]
+    elif field.takes.startswith("a file's path"):
+        bad = [0.5, [[]], {}, ""]
     elif field.takes.startswith(("a string", "a path", "the path")):
         bad = [1, [[]], {}]
         if field.takes == "a string of one character":
@@ -596,7 +606,7 @@ def check_schema(parts):
 
 # --- flags ------------------------------------------------------------------
 
-def check_flags(text):
+def check_flags(text, folder):
     command, count = None, 0
     for _, rows in tables(text):
         for row in rows:
@@ -608,9 +618,10 @@ def check_flags(text):
                          "SECONDS": "1", "BYTES": "64M", "RATE": "20M"}
                 words[1:] = [value.get(word, "x") for word in words[1:]]
                 done = subprocess.run([PROGRAM, command, *words], text=True,
-                                      stderr=subprocess.PIPE)
+                                      cwd=folder, stderr=subprocess.PIPE)
                 # But for the arguments, which are missing, all is well.
-                check(done.returncode == 2 and "is missing" in done.stderr,
+                check(done.returncode == 0 if command == "keygen" else
+                      done.returncode == 2 and "is missing" in done.stderr,
                       command, words, done.stderr)
                 wrong = subprocess.run(
                     [PROGRAM, command, words[0] + "-zzz"], text=True,
@@ -635,7 +646,8 @@ def main():
     assert len(all_fields) > 70 and set(parts) == {
         "compile", "data.train", "fit", "strategy", "strategy.communication"}
     check_schema(parts)
-    check_flags(flags)
+    with tempfile.TemporaryDirectory() as folder:
+        check_flags(flags, folder)
     jobs = []
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(2) as pool:

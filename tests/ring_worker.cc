@@ -5,14 +5,15 @@
 //
 // Sums COUNT floats ROUNDS times (0: for ever). Prints "up" when the ring is
 // formed, one line at the end or "failed: why", and exits as ExitCode() says.
-// Keys: timeout, start (seconds), job, tcp=1, implementation=ring|tree, pause
-// (milliseconds between two rounds), bench=1 (prints the seconds of each of
-// ROUNDS in a line; then COUNT and ROUNDS are read from stdin, line by line),
-// soak=1 (sums of random lengths up to COUNT, several at once, each checked;
-// prints how far it is and what it holds), dtype, abort (the round in which
-// this rank gives up), quit=1 (and its process ends there and then), reform=1
-// (after a loss it forms the ring again, as often as it takes, and all go on
-// from the greatest round of any).
+// Keys: timeout, start (seconds), job, tcp=1, socket=1 (no shared memory),
+// implementation=ring|tree, pause (milliseconds between two rounds), bench=1
+// (prints the seconds of each of ROUNDS in a line; then COUNT and ROUNDS are
+// read from stdin, line by line), soak=1 (sums of random lengths up to COUNT,
+// several at once, each checked; prints how far it is and what it holds),
+// key=TEXT (of the job), hold=FILE (at the end the ring stays until FILE is
+// there), dtype, abort (the round in which this rank gives up), quit=1 (and its
+// process ends there and then), reform=1 (after a loss it forms the ring again,
+// as often as it takes, and all go on from the greatest round of any).
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -33,6 +34,7 @@
 #include "core/base/crc32c.h"
 #include "net/ring/ring_collective.h"
 #include "net/ring/withdrawal.h"
+#include "net/wire/wire_dtype.h"
 
 namespace ringlet {
 namespace {
@@ -53,7 +55,14 @@ struct Ends {
   long abort_round = -1;
   bool quit = false;
   bool reform = false;
+  std::string hold;
 };
+
+void HoldUntil(const std::string& file) {
+  for (int i = 0; i < 12000 && access(file.c_str(), F_OK) != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
 
 // The greatest round of any rank.
 Status AgreeOnRound(Collective* ring, long* round) {
@@ -114,6 +123,8 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
     }
   }
   std::printf("digest %08" PRIx32 "\n", digest);
+  std::fflush(stdout);
+  if (!ends.hold.empty()) HoldUntil(ends.hold);
   return Status();
 }
 
@@ -205,6 +216,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   RingOptions options;
   options.rank = std::atoi(argv[1]);
   options.addresses = SplitAt(argv[2], ',');
+  options.insecure = true;  // networks of the tests' own
   if (keys.count("timeout")) {
     options.timeout_seconds = std::atof(keys["timeout"].c_str());
   }
@@ -212,7 +224,15 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
     options.start_timeout_seconds = std::atof(keys["start"].c_str());
   }
   if (keys.count("job")) options.job = keys["job"];
+  if (keys.count("key")) {
+    auto job_keys = std::make_shared<JobKeys>();
+    job_keys->count = 1;
+    std::strncpy(reinterpret_cast<char*>(job_keys->keys[0].bytes),
+                 keys["key"].c_str(), sizeof(JobKey::bytes));
+    options.keys = std::move(job_keys);
+  }
   options.local_sockets = keys.count("tcp") == 0;
+  options.shared_memory = keys.count("socket") == 0;
   if (keys["implementation"] == "ring") {
     options.implementation = RingImplementation::kRing;
   }
@@ -235,6 +255,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   if (keys.count("abort")) ends.abort_round = std::atol(keys["abort"].c_str());
   ends.quit = keys.count("quit") > 0;
   ends.reform = keys.count("reform") > 0;
+  ends.hold = keys["hold"];
   const Status status = keys.count("bench") ? Bench(ring.get(), count, rounds)
                         : keys.count("soak")
                             ? Soak(ring.get(), count, rounds)

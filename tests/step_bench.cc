@@ -3,13 +3,17 @@
 //   step_bench        reads one command a line from stdin, answers with a line:
 //     gemm            GFLOP/s of one 512 x 512 x 512 product on one thread
 //     step T          milliseconds of a training step, batch 64, T threads
+//     train NET B T   milliseconds of a training step of a network of
+//                     bench_networks.h, batch B, T threads
+//     pieces NET B T  of that "name phase milliseconds", in one line
 //     layers T        "name phase milliseconds" for each piece, in one line
 //     bytes           of the model's memory at batch 64
 //     save FOLDER     milliseconds of: the copy that a save pauses for, memcpy
 //                     of as much, a save until it is durable, a plain write
 //                     and fsync of as much, a load; and the megabytes of it
 //
-// With a TF_CONFIG it is a worker, with a batch of 64 of its own.
+// With a TF_CONFIG it is a worker, with a batch of 64 of its own; `step_bench
+// exact` sums exactly.
 
 #include <algorithm>
 #include <cstdio>
@@ -18,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -25,6 +30,7 @@
 #include "core/compute/gemm.h"
 #include "io/checkpoint/snapshot.h"
 #include "ringlet.h"
+#include "support/bench_networks.h"
 
 namespace ringlet {
 namespace {
@@ -43,7 +49,7 @@ double GemmRate() {
     return RowMajor(m.data(), kSize, kSize);
   };
   const int64_t begin = Clock::System()->MonotonicNanos();
-  Gemm(1, matrix(a), matrix(b), 0, RowMajor(c.data(), kSize, kSize));
+  Gemm(matrix(a), matrix(b), false, RowMajor(c.data(), kSize, kSize));
   const int64_t end = Clock::System()->MonotonicNanos();
   return 2.0 * kSize * kSize * kSize / static_cast<double>(end - begin);
 }
@@ -69,11 +75,12 @@ class Layers final : public StepObserver {
 // A model at work on noise, which takes as long as images.
 class Trainer {
  public:
-  Trainer(int threads, const MultiWorkerMirroredStrategy& strategy)
-      : images_(1024 * 784),
-        labels_(1024),
-        model_({Input({28, 28}), Reshape({28, 28, 1}), Conv2D(32, 3, kRelu),
-                Flatten(), Dense(128, kRelu), Dense(10)}) {
+  Trainer(const std::string& network, int64_t batch, int threads,
+          const MultiWorkerMirroredStrategy& strategy)
+      : model_(BenchNetwork(network)) {
+    const Shape shape = BenchShape(network);
+    images_.resize(static_cast<size_t>(1024 * shape.elements()));
+    labels_.resize(1024);
     const Philox random(1, 0);
     for (size_t i = 0; i < images_.size(); ++i) {
       images_[i] = static_cast<unsigned char>(random.At(i)[0]);
@@ -81,14 +88,15 @@ class Trainer {
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = i % 10;
     CompileOptions options = strategy;
     options.threads = threads;
-    model_.Compile(SGD(0.001f), SparseCategoricalCrossentropy(kFromLogits),
-                   {Accuracy()}, options);
+    model_.Compile(network == "tutorial" ? SGD(0.001f) : Adam(0.0003f),
+                   SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
+                   options);
     Check(model_.OpenLoader(
-        Dataset(MemorySource({DType::kUint8, {28, 28}}, images_.data(),
+        Dataset(MemorySource({DType::kUint8, shape}, images_.data(),
                              {DType::kUint8, {}}, labels_.data(), 1024))
             .Map(Scale(1 / 255.f))
             .Repeat()
-            .Batch(64 * strategy.num_workers()),
+            .Batch(batch * strategy.num_workers()),
         {}, &loader_));
   }
 
@@ -144,44 +152,73 @@ class Trainer {
   }
 
   std::vector<unsigned char> images_, labels_;
-  Sequential model_;
+  Functional model_;
   std::unique_ptr<BatchLoader> loader_;
   Snapshot snapshot_;
   std::vector<char> copy_;
 };
 
-int Main() {
-  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
-  std::map<int, std::unique_ptr<Trainer>> trainers;
+// Which of the trainers a command is about.
+struct Run {
+  std::string network = "tutorial";
+  int64_t batch = 64;
+  int threads = 1;
+  bool operator<(const Run& other) const {
+    return std::tie(network, batch, threads) <
+           std::tie(other.network, other.batch, other.threads);
+  }
+};
+
+// The words behind the command. False where they are missing.
+bool ReadRun(const std::string& command, Run* run, std::string* folder) {
+  char text[256] = "";
+  if (command == "save") {
+    if (std::scanf("%255s", text) != 1) return false;
+    *folder = text;
+    return true;
+  }
+  if (command == "bytes") return true;
+  if (command == "train" || command == "pieces") {
+    long long batch = 0;
+    if (std::scanf("%255s %lld", text, &batch) != 2) return false;
+    run->network = text;
+    run->batch = batch;
+  }
+  return std::scanf("%d", &run->threads) == 1;
+}
+
+int Main(bool exact) {
+  StrategyOptions options;
+  if (exact) options.reduction = Reduction::kExact;
+  const auto strategy = MultiWorkerMirroredStrategy::FromEnvironment(options);
+  std::map<Run, std::unique_ptr<Trainer>> trainers;
   char word[16] = "";
   while (std::scanf("%15s", word) == 1) {
-    if (std::strcmp(word, "gemm") == 0) {
+    const std::string command = word;
+    Run run;
+    std::string folder;
+    if (command == "gemm") {
       std::printf("%.3f\n", GemmRate());
+      std::fflush(stdout);
+      continue;
+    }
+    if (!ReadRun(command, &run, &folder)) return 2;
+    std::unique_ptr<Trainer>& trainer = trainers[run];
+    if (trainer == nullptr) {
+      trainer = std::make_unique<Trainer>(run.network, run.batch, run.threads,
+                                          strategy);
+      for (int i = 0; i < 5; ++i) trainer->Step();
+    }
+    if (command == "step" || command == "train") {
+      // As in a training that goes on: caches filled, processors awake.
+      for (int i = 0; i < 3; ++i) trainer->Step();
+      std::printf("%.4f\n", trainer->Step());
+    } else if (command == "save") {
+      trainer->Save(folder);
+    } else if (command == "bytes") {
+      std::printf("%zu\n", trainer->Bytes());
     } else {
-      int threads = 1;
-      char folder[256] = "";
-      if (std::strcmp(word, "save") == 0) {
-        if (std::scanf("%255s", folder) != 1) return 2;
-      } else if (std::strcmp(word, "bytes") != 0 &&
-                 std::scanf("%d", &threads) != 1) {
-        return 2;
-      }
-      std::unique_ptr<Trainer>& trainer = trainers[threads];
-      if (trainer == nullptr) {
-        trainer = std::make_unique<Trainer>(threads, strategy);
-        for (int i = 0; i < 5; ++i) trainer->Step();
-      }
-      if (std::strcmp(word, "step") == 0) {
-        // As in a training that goes on: caches filled, processors awake.
-        for (int i = 0; i < 3; ++i) trainer->Step();
-        std::printf("%.4f\n", trainer->Step());
-      } else if (folder[0] != '\0') {
-        trainer->Save(folder);
-      } else if (std::strcmp(word, "layers") == 0) {
-        trainer->PrintLayers();
-      } else {
-        std::printf("%zu\n", trainer->Bytes());
-      }
+      trainer->PrintLayers();
     }
     std::fflush(stdout);
   }
@@ -191,4 +228,6 @@ int Main() {
 }  // namespace
 }  // namespace ringlet
 
-int main() { return ringlet::Main(); }
+int main(int argc, char** argv) {
+  return ringlet::Main(argc > 1 && std::strcmp(argv[1], "exact") == 0);
+}

@@ -9,7 +9,8 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 CASES = {
     "passes": '<testcase classname="A" name="Passes"/>',
-    "fails": '<testcase classname="A" name="Fails"><failure/></testcase>',
+    "fails": '<testcase classname="A" name="Fails"><failure/>'
+             "<system-out>why</system-out></testcase>",
     # Lets itself skip, and no list does.
     "forgets": '<testcase classname="A" name="Forgets">'
                '<skipped message="no numpy"/></testcase>',
@@ -27,17 +28,24 @@ CASES = {
 }
 
 
-def summary(names, options="", ci=True):
-    """(exit code, lines) over these cases."""
+def report_of(name, names):
+    return (f'<testsuites><testsuite name="{name}">' +
+            "".join(CASES[name] for name in names) +
+            "</testsuite></testsuites>")
+
+
+def summary(names, options="", ci=True, again=None):
+    """(exit code, lines) over these cases; `again`: suite and cases that ran
+    once more."""
     with tempfile.TemporaryDirectory() as folder:
         build = pathlib.Path(folder)
         (build / "meson-private").mkdir()
         (build / "meson-private/cmd_line.txt").write_text(options)
         (build / "meson-logs").mkdir()
         report = build / "meson-logs/testlog.junit.xml"
-        report.write_text("<testsuites><testsuite>" +
-                          "".join(CASES[name] for name in names) +
-                          "</testsuite></testsuites>")
+        report.write_text(report_of("ringlet.ringlet:slow / a_test.A", names))
+        if again:
+            report.with_name("again.junit.xml").write_text(report_of(*again))
         environment = {k: v for k, v in os.environ.items() if k != "RINGLET_CI"}
         if ci:
             environment["RINGLET_CI"] = "1"
@@ -59,6 +67,7 @@ check(summary(["passes"]), 0, "1 passed, 0 failed")
 check(summary([]), 1, "0 passed, 0 failed")
 check(summary(["forgets", "fails", "passes"]), 1,
       "FAILED  A.Forgets: skipped (no numpy)", "FAILED  A.Fails",
+      "        why",
       "1 passed, 2 failed")
 check(summary(["forgets", "passes"], ci=False), 0,
       "skipped A.Forgets: no numpy (fails in CI", "1 passed, 0 failed, 1 skipped")
@@ -76,4 +85,13 @@ for name in ("meson", "plain"):  # only root may change the root directory
               "1 passed, 0 failed, 1 skipped")
 check(summary(["unlisted"]), 1, "FAILED  ringlet.csv_fuzz: ",
       "0 passed, 1 failed")
+# What has run again counts as it ended then; all other results stay.
+A = "ringlet.ringlet:slow / a_test.A"
+check(summary(["fails", "passes"], again=(A, ["passes"])), 0,
+      "again   a_test: ", "1 passed, 0 failed")
+got = summary(["passes"], again=(A, ["fails"]))
+assert got[0] == 1 and got[1][0].startswith("again   a_test: "), got
+assert got[1][-1] == "0 passed, 1 failed", got
+check(summary(["passes", "static"], again=("ringlet.b_test.A", ["passes"])), 1,
+      "again   b_test: ", "FAILED  RingCollectiveTest", "2 passed, 1 failed")
 print("test_summary.py: as it should be")

@@ -25,8 +25,10 @@ def save_file(tensors, path):
     """As the library of that name does: sorted by name."""
     header, data = {}, b""
     for name, tensor in sorted(tensors.items()):
-        raw = tensor.astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape),
+        of_floats = tensor.dtype == numpy.float32
+        raw = tensor.astype("<f4" if of_floats else "<i8").tobytes()
+        header[name] = {"dtype": "F32" if of_floats else "I64",
+                        "shape": list(tensor.shape),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
@@ -62,6 +64,75 @@ class Twins(nn.Module):
         return self.a(torch.relu(self.b(x)))
 
 
+class Normalized(nn.Module):
+    """Norms of images, of a flattened image and of features."""
+
+    def __init__(self):
+        super().__init__()
+        self.ln1 = nn.LayerNorm((2, 6, 4), eps=1e-3)
+        self.conv = nn.Conv2d(2, 3, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(3, eps=1e-3)
+        self.bn2 = nn.BatchNorm1d(3 * 4 * 2, eps=1e-3)
+        self.ln2 = nn.LayerNorm(3 * 4 * 2, eps=1e-3)
+        self.fc = nn.Linear(3 * 4 * 2, 5)
+        self.bn3 = nn.BatchNorm1d(5, affine=False)
+        for ln in (self.ln1, self.ln2):
+            nn.init.normal_(ln.weight)
+            nn.init.normal_(ln.bias)
+        for bn in (self.bn1, self.bn2, self.bn3):
+            bn.running_mean.normal_()
+            bn.running_var.uniform_(0.5, 2)
+            if bn.affine:
+                nn.init.normal_(bn.weight)
+                nn.init.normal_(bn.bias)
+
+    def forward(self, x):
+        y = torch.relu(self.bn1(self.conv(self.ln1(x))))
+        return self.bn3(self.fc(self.ln2(self.bn2(y.flatten(1)))))
+class Depthwise(nn.Module):
+    """Convolutions in groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.depth = nn.Conv2d(4, 8, (3, 2), stride=2, groups=4)
+        self.groups = nn.Conv2d(8, 6, (1, 2), groups=2, dilation=2)
+        self.fc = nn.Linear(6 * 4 * 3, 3)
+
+    def forward(self, x):
+        y = self.groups(torch.relu(self.depth(x)))
+        return self.fc(torch.tanh(y).flatten(1))
+
+
+class Separable(nn.Module):
+    """The first is two modules of the second's shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.s = nn.Module()
+        self.s.depthwise = nn.Conv2d(3, 6, 3, groups=3, bias=False)
+        self.s.pointwise = nn.Conv2d(6, 5, 1)
+        self.last = nn.Conv2d(5, 2, 1)
+
+    def forward(self, x):
+        y = torch.relu(self.s.pointwise(self.s.depthwise(x)))
+        return self.last(y).amax((2, 3))
+
+
+class Line(nn.Module):
+    """One axis."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(3, 6, 3, dilation=2)
+        self.depth = nn.Conv1d(6, 12, 4, groups=6)
+        self.fc = nn.Linear(12 * 4, 5)
+
+    def forward(self, x):
+        y = nn.functional.pad(torch.relu(self.conv(x)), (2, 0))
+        y = nn.functional.max_pool1d(self.depth(y), 2)
+        return self.fc(y.flatten(1))
+
+
 def numbered():
     layers = [nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)]
     layers += [nn.Identity()] * 7 + [nn.Tanh(), nn.Linear(3, 3)]
@@ -76,7 +147,7 @@ def write(folder, name, model, x):
     save_file(weights, path + ".safetensors")
     with torch.no_grad():
         y = model(x).numpy()
-    x = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
+    x = x.permute(0, *range(2, x.dim()), 1) if x.dim() > 2 else x
     numpy.save(path + ".x.npy", numpy.ascontiguousarray(x.numpy()))
     numpy.save(path + ".y.npy", y)
 
@@ -85,7 +156,11 @@ def main(folder):
     torch.manual_seed(1)
     write(folder, "cnn", Cnn(), torch.randn(7, 2, 10, 7))
     write(folder, "twins", Twins(), torch.randn(7, 4))
+    write(folder, "normalized", Normalized().eval(), torch.randn(7, 2, 6, 4))
     write(folder, "numbered", numbered(), torch.randn(7, 3))
+    write(folder, "depthwise", Depthwise(), torch.randn(7, 4, 10, 11))
+    write(folder, "separable", Separable(), torch.randn(7, 3, 6, 5))
+    write(folder, "line", Line(), torch.randn(7, 3, 13))
 
 
 main(sys.argv[1])

@@ -42,4 +42,5 @@ def main(path, prefix, *described):
     save_file(tensors, path)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

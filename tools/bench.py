@@ -49,6 +49,68 @@ for line in sys.stdin:
     print(step(), flush=True)
 """
 
+# The networks of tests/support/bench_networks.h, as PyTorch's modules.
+TORCH_NETWORKS = r"""
+import sys, time
+import torch
+from torch import nn
+class Residual(nn.Module):
+    def __init__(self, inputs, filters, stride):
+        super().__init__()
+        self.body = nn.Sequential(*conv(inputs, filters, 3, stride), nn.ReLU(),
+                                  *conv(filters, filters, 3, 1))
+        self.short = (nn.Conv2d(inputs, filters, 1, stride) if stride > 1
+                      else nn.Identity())
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.short(x))
+def conv(inputs, filters, size, stride, groups=1):
+    return [nn.Conv2d(inputs, filters, size, stride, size // 2, groups=groups),
+            nn.BatchNorm2d(filters)]
+def separable():
+    return [*conv(64, 64, 3, 1, 64), nn.ReLU(), *conv(64, 64, 1, 1), nn.ReLU()]
+NETWORKS = {
+    "mlp": ((1, 28, 28), lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))),
+    "lenet5": ((1, 28, 28), lambda: nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+        nn.Linear(84, 10))),
+    "resnet8": ((3, 32, 32), lambda: nn.Sequential(
+        *conv(3, 16, 3, 1), nn.ReLU(), Residual(16, 16, 1),
+        Residual(16, 32, 2), Residual(32, 64, 2), nn.AvgPool2d(8),
+        nn.Flatten(), nn.Linear(64, 10))),
+    "ds_cnn": ((1, 49, 10), lambda: nn.Sequential(
+        nn.ZeroPad2d((1, 1, 4, 5)), nn.Conv2d(1, 64, (10, 4), 2),
+        nn.BatchNorm2d(64), nn.ReLU(), nn.Dropout(.2),
+        *separable(), *separable(), *separable(), *separable(),
+        nn.Dropout(.4), nn.AvgPool2d((25, 5)), nn.Flatten(),
+        nn.Linear(64, 10)))}
+trainers = {}
+def trainer(name, batch):
+    shape, make = NETWORKS[name]
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=.0003)
+    x, y = torch.rand(batch, *shape), torch.arange(batch) % 10
+    def step():
+        begin = time.perf_counter()
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        return (time.perf_counter() - begin) * 1e3
+    for _ in range(5):
+        step()
+    return step
+for line in sys.stdin:
+    _, name, batch, threads = line.split()
+    torch.set_num_threads(int(threads))
+    step = trainers.setdefault((name, batch), None) or trainer(name, int(batch))
+    trainers[name, batch] = step
+    for _ in range(3):
+        step()
+    print(step(), flush=True)
+"""
+
 
 class Contestant:
     """A process that answers one line with one line."""
@@ -89,6 +151,10 @@ def machine():
                   if line.startswith("model name")), "unknown processor")
     print(f"machine: {model}, {os.cpu_count()} cores, "
           f"load {os.getloadavg()[0]:.1f}")
+    version = subprocess.run(
+        [str(BUILD / "tools/ringlet/ringlet"), "--version", "--verbose"],
+        stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+    print(*version[1:3], sep="\n")
 
 
 def steps():
@@ -111,7 +177,7 @@ def steps():
     print(f"\ntraining step of the tutorials' model, batch 64 "
           f"(medians of {ROUNDS} rounds)")
     print(f"  limit on one core: {GFLOP} GFLOP at {median['gemm']:.1f} "
-          f"GFLOP/s of bli_sgemm 512^3 = {limit:.2f} ms")
+          f"GFLOP/s of a product 512^3 = {limit:.2f} ms")
     one, two = median["ringlet", 1], median["ringlet", 2]
     print(f"  1 thread : {one:6.2f} ms = {one / limit:.2f} x the limit"
           f"   (goal 1.15)")
@@ -136,6 +202,33 @@ def steps():
         torch.close()
 
 
+def networks():
+    """Small networks beside PyTorch, Adam, by batch and threads."""
+    if not has_torch():
+        return
+    ringlet = Contestant(str(BUILD / "tests/step_bench"))
+    torch = Contestant("/usr/bin/python3", "-c", TORCH_NETWORKS)
+    cases = [(name, batch, threads)
+             for name in ("mlp", "lenet5", "resnet8", "ds_cnn")
+             for batch in (1, 32, 64, 256) for threads in (1, 2)]
+    times = {}
+    for _ in range(max(3, ROUNDS // 3)):
+        for case in cases:
+            for peer in (ringlet, torch):
+                times.setdefault((case, peer), []).append(
+                    float(peer.ask("train %s %d %d" % case)))
+    print("\ntraining step of small networks, Adam, milliseconds and how many "
+          "times PyTorch's speed\n  (goal: lenet5 3, resnet8 and ds_cnn 2, mlp "
+          "at batch 1 4)")
+    for case in cases:
+        own, peer = (statistics.median(times[case, c])
+                     for c in (ringlet, torch))
+        print("  %-8s batch %3d, %d thread(s): " % case
+              + f"{own:8.3f}  {peer / own:5.2f} x")
+    ringlet.close()
+    torch.close()
+
+
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for s in sockets:
@@ -146,25 +239,46 @@ def free_ports(count):
     return ports
 
 
+def step_workers(*arguments):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    return [Contestant(str(BUILD / "tests/step_bench"), *arguments,
+                       TF_CONFIG=json.dumps(
+                           {"cluster": {"worker": addresses},
+                            "task": {"type": "worker", "index": i}}))
+            for i in range(2)]
+
+
+def step_of(pair, command):
+    for worker in pair:
+        worker.tell(command)
+    return max(float(worker.answer("step")) for worker in pair)
+
+
 def workers():
     """Two workers on two cores against one on one: weak scaling."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    pair = [Contestant(str(BUILD / "tests/step_bench"), TF_CONFIG=json.dumps(
-        {"cluster": {"worker": addresses},
-         "task": {"type": "worker", "index": i}})) for i in range(2)]
+    pairs = {"ring": step_workers(), "exact": step_workers("exact")}
     alone = Contestant(str(BUILD / "tests/step_bench"))
-    ones, twos = [], []
+    ones, times = [], {name: [] for name in pairs}
     for _ in range(3 * ROUNDS):
         ones.append(float(alone.ask("step 1")))
-        for worker in pair:
-            worker.tell("step 1")
-        twos.append(max(float(worker.answer("step")) for worker in pair))
-    one, two = statistics.median(ones), statistics.median(twos)
+        for name, pair in pairs.items():
+            times[name].append(step_of(pair, "step 1"))
+    one, two = statistics.median(ones), statistics.median(times["ring"])
+    exact = statistics.median(times["exact"])
     print(f"\none worker on one core: {one:.2f} ms a step of 64; two workers "
-          f"on two: {two:.2f} ms a step of 128 = {two / one:.2f} x (goal 1.25)")
-    for worker in pair:
+          f"on two: {two:.2f} ms a step of 128 = {two / one:.2f} x (goal 1.25); "
+          f"with exact sums {exact:.2f} ms = {exact / two:.3f} x (goal 1.05)")
+    for network in ("lenet5", "resnet8"):
+        command = f"train {network} 64 1"
+        ratios = []
+        for _ in range(3 * ROUNDS):
+            ring, exact = (step_of(pair, command) for pair in pairs.values())
+            ratios.append(exact / ring)
+        print(f"  {network}: exact sums {statistics.median(ratios):.3f} x ring's")
+    both = sum(pairs.values(), [])
+    for worker in both:
         worker.process.stdin.close()
-    for worker in pair:
+    for worker in both:
         worker.process.wait()
     alone.close()
 
@@ -207,15 +321,18 @@ def all_reduces():
     print(f"\nall-reduce on this machine (medians of {ROUNDS} rounds, of the "
           f"slowest rank)")
     for size in (2, 4):
-        jobs = {"AF_UNIX": ring_workers(size),
-                "TCP": ring_workers(size, "tcp=1")}
+        jobs = {"shared": ring_workers(size),
+                "AF_UNIX": ring_workers(size, "socket=1"),
+                "TCP": ring_workers(size, "tcp=1"),
+                "sealed": ring_workers(size, "tcp=1", "key=bench")}
         if has_torch():
             jobs["Gloo"] = gloo_workers(size)
         for worker in sum(jobs.values(), []):
             worker.answer("up")
         for floats, each, name, goals in (
-                (1, 200, "4 bytes", {"AF_UNIX": 5}),
-                (2777162, 8, "11.1 MB", {"AF_UNIX": 3, "TCP": 1.2})):
+                (1, 200, "4 bytes", {"shared": 10}),
+                (2777162, 8, "11.1 MB",
+                 {"shared": 3 if size == 2 else 2, "TCP": 1.3})):
             times = {kind: [] for kind in jobs}
             for _ in range(ROUNDS):
                 for kind, job in jobs.items():
@@ -335,6 +452,7 @@ def micro():
 
 machine()
 steps()
+networks()
 workers()
 all_reduces()
 saves()

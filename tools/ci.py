@@ -56,7 +56,7 @@ FULL = [
       for variant, tools in (("clang", "clang"), ("asan", ""), ("tsan", ""),
                              ("coverage", "coverage"))],
     *[(f"static-{blis}", "static", ["make", "static", f"BLIS={blis}"])
-      for blis in ("haswell", "generic", "system", "none")],
+      for blis in ("system", "none")],
     *[(f"cross-{arch}", f"cross {arch}", ["make", "cross", f"ARCH={arch}"])
       for arch in ("arm64", "armhf", "s390x")],
     ("fuzz", "fuzz", ["make", "fuzz", "FUZZ_RUNS=100000"]),

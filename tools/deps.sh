@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 
 packages="g++ make meson ninja-build pkg-config libblis-serial-dev libuv1-dev
- libcjson-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
+ libcjson-dev libsodium-dev zlib1g-dev libgtest-dev libbenchmark-dev python3-numpy"
 # Tests and the demo do without these: the demo has a small data set of its own,
 # the tests of networks, of an older CPU and of CMake are left out.
 wanted="dataset-fashion-mnist iproute2 nftables cmake"
@@ -58,7 +58,7 @@ if ! command -v dpkg-query >/dev/null; then
   if [ -n "$missing" ]; then
     echo "deps: not a Debian system, and these are missing:$missing" >&2
     echo "deps: install them, and the development files of BLIS, libuv, cJSON," \
-         "zlib, GoogleTest and Google Benchmark (docs/porting.md)" >&2
+         "libsodium, zlib, GoogleTest and Google Benchmark (docs/porting.md)" >&2
     exit 1
   elif [ "${1:-}" = cross ]; then
     echo "deps: not a Debian system: bring a cross file and libraries of your" \
@@ -185,23 +185,23 @@ fetch_sysroot() {
   sysroot=.deps/$target
   ini="[constants]
 sysroot = '$root/$sysroot'"
-  [ -e "$sysroot/done" ] && [ "$(cat "$sysroot/sysroot.ini")" = "$ini" ] &&
-    return
+  libraries="libblis-serial-dev libuv1-dev libsodium-dev zlib1g-dev libgtest-dev"
+  [ "$(cat "$sysroot/done" 2>/dev/null)" = "$libraries" ] &&
+    [ "$(cat "$sysroot/sysroot.ini")" = "$ini" ] && return
   own_deps
   mkdir -p "$sysroot"
   echo "$ini" >"$sysroot/sysroot.ini" # the folder may have been moved
-  [ -e "$sysroot/done" ] && return
+  [ "$(cat "$sysroot/done" 2>/dev/null)" = "$libraries" ] && return
   echo "deps: unpacking libraries for $target"
   apt_update deb "$target"
-  (cd ".deps/apt/$target/archives" && apt_of "$target" download \
-     libblis-serial-dev libuv1-dev zlib1g-dev libgtest-dev \
+  (cd ".deps/apt/$target/archives" && apt_of "$target" download $libraries \
      >/dev/null 2>>"$root/.deps/apt/log") ||
     cannot "libraries for $target"
   for package in ".deps/apt/$target/archives/"*.deb; do
     dpkg-deb -x "$package" "$sysroot"
   done
   rm -rf .deps/apt
-  touch "$sysroot/done"
+  echo "$libraries" >"$sysroot/done"
 }
 
 install_packages

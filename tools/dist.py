@@ -36,6 +36,7 @@ LIBRARIES = {
     "libstdc++ and libgcc": ("GPL-3.0-or-later WITH GCC-exception-3.1",
                              "libstdc++-12-dev"),
     "BLIS": ("BSD-3-Clause", "libblis-serial-dev"),
+    "libsodium": ("ISC", "libsodium-dev"),
     "libuv": ("MIT", "libuv1-dev"),
     "zlib": ("Zlib", "zlib1g-dev"),
 }
@@ -112,7 +113,8 @@ def libraries(options, arch, native):
     """(name, version, licence's name, its text, where it is from)"""
     found = []
     for name, (licence, package) in LIBRARIES.items():
-        if name == "BLIS" and options["blis"] == "none":
+        if (name == "BLIS" and options["blis"] == "none"
+                or name == "libsodium" and options["secure"] == "disabled"):
             continue
         version, text, origin = library(package, arch, native)
         found.append((name, version, licence, text, origin))

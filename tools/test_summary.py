@@ -4,7 +4,8 @@
     test_summary.py BUILD/meson-logs/testlog.junit.xml
 
 Reads the JUnit file that `meson test` writes. Exits 1 where a test failed or
-none ran. A test that skips where tests/may_skip.py does not let it is marked;
+none ran. Where tools/test_again.py has run some once more, their second results
+count, and they are named. A test that skips where tests/may_skip.py does not let it is marked;
 with RINGLET_CI set it has failed.
 """
 import os
@@ -25,6 +26,42 @@ def reason_of(case):
     return lines[-1] if lines else "no reason given"
 
 
+def last_words(case):
+    """The end of what a failed test printed, indented, from a line of its own."""
+    texts = [case.findtext(tag) or "" for tag in ("system-out", "system-err")]
+    texts += [found.get("message") or found.text or ""
+              for found in case.findall("failure") + case.findall("error")]
+    lines = [line for text in texts for line in text.splitlines() if line]
+    return "".join(f"\n        {line}" for line in lines[-25:])
+
+
+def program_of(suite, case):
+    """The test of tests/meson.build that a case belongs to: meson writes
+    "ringlet.SUITES / PROGRAM.SUITE OF GTEST", or all others as cases of
+    "ringlet"; the suites and their slash are not always there."""
+    _, dot, rest = suite.get("name", "").partition(".")
+    name = (rest if dot else case.get("name", "")).rsplit(" / ", 1)[-1]
+    return name.split(".")[0]
+
+
+def cases_of(path):
+    """(program, case) of each in a report."""
+    return [(program_of(suite, case), case)
+            for suite in ET.parse(path).getroot() for case in suite]
+
+
+def results(path):
+    """The cases, those of what has run again as they ended then."""
+    again = pathlib.Path(path).with_name("again.junit.xml")
+    second = cases_of(again) if again.exists() else []
+    repeated = {program for program, _ in second}
+    for program in sorted(repeated):
+        print(f"again   {program}: it failed among others, and ran once more "
+              "alone")
+    return [case for program, case in cases_of(path)
+            if program not in repeated] + [case for _, case in second]
+
+
 def main(path):
     if not os.path.exists(path):
         print(f"FAILED  meson test: it wrote no {path}; what it says is above")
@@ -32,12 +69,12 @@ def main(path):
         return 1
     build = may_skip.Build(pathlib.Path(path).resolve().parent.parent)
     passed, failed, skipped = 0, [], []
-    for case in ET.parse(path).getroot().iter("testcase"):
+    for case in results(path):
         # meson puts the suites before a name: "ringlet:slow / install_static".
         name = case.get("name", "").rsplit(" / ", 1)[-1]
         name = f"{case.get('classname', '')}.{name}"
         if case.find("failure") is not None or case.find("error") is not None:
-            failed.append(f"FAILED  {name}")
+            failed.append(f"FAILED  {name}{last_words(case)}")
         elif case.find("skipped") is None:
             passed += 1
         elif may_skip.allowed(name, build):

@@ -57,9 +57,9 @@ class Arena {
 };
 
 // Places buffers whose lives are known in advance, so that two which do not
-// live at the same time may share bytes. Greedy by size, largest first, each
-// at the lowest offset free for its whole life (Pisarchyk and Lee, "Efficient
-// memory management for deep neural net inference", 2020).
+// live at the same time may share bytes. Greedy, each at the lowest offset free
+// for its whole life, largest first (Pisarchyk and Lee, "Efficient memory
+// management for deep neural net inference", 2020) or by what fits better.
 class LifetimePlan {
  public:
   // A buffer needed from time `first` to time `last`, both inclusive. Returns
@@ -67,6 +67,8 @@ class LifetimePlan {
   int Add(size_t bytes, int first, int last);
   // Places all buffers; returns the bytes the whole takes.
   size_t Place();
+  // The most bytes that live at one time: no placement takes less.
+  size_t Peak() const;
   // What a buffer takes: a multiple of Arena::kAlignment.
   size_t bytes(int buffer) const { return buffers_[buffer].bytes; }
   // When it lives.
@@ -78,9 +80,11 @@ class LifetimePlan {
  private:
   struct Buffer {
     size_t bytes;
-    int first, last;
+    int first, last;  // from 0
     size_t offset;
   };
+  template <typename Key>
+  size_t PlaceBy(const Key& key);
   std::vector<Buffer> buffers_;
 };
 

@@ -1,7 +1,8 @@
 // Assertions about ringlet's own invariants.
 //
-// Public. Never applied to bytes from a file, a peer or the environment: those
-// get a Status. A failed check prints file, line and condition, and aborts.
+// Internal. Never applied to bytes from a file, a peer or the environment:
+// those get a Status. A failed check prints file, line and condition, and
+// aborts.
 
 #ifndef RINGLET_CORE_BASE_CHECK_H_
 #define RINGLET_CORE_BASE_CHECK_H_

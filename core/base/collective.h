@@ -20,6 +20,19 @@
 
 namespace ringlet {
 
+// What the floats of a long all-reduce are while they travel, over a ring. Half
+// the bytes for a third to an eighth of the digits: where the network is what
+// training waits for. Each number is rounded to nearest, ties to even, at every
+// hop; sums are made in float32, in the ring's fixed order, and the sum that a
+// rank owns is rounded before anybody gets it, so all ranks end with the same
+// bits. Vectors of at most 8 KiB travel as float32 always. Values are part of
+// the wire's format.
+enum class WireDtype : uint8_t {
+  kFloat32 = 0,
+  kBfloat16 = 1,  // float32's range, 8 bits of precision
+  kFloat16 = 2,   // IEEE 754 binary16, 11 bits; beyond 65,504 infinity
+};
+
 class Collective {
  public:
   // Names a started operation until it was waited for.
@@ -36,11 +49,23 @@ class Collective {
   // as the backward pass has produced it. The same on every rank.
   virtual size_t bucket_bytes() const { return 1 << 20; }
 
+  // Sums of up to so many bytes are made of floats that travel as they are,
+  // whatever those of longer ones are rounded to on their way.
+  virtual size_t exact_bytes() const { return SIZE_MAX; }
+
   // data[0..count) becomes the element-wise sum over all ranks. Start returns
   // at once; the span belongs to the operation until Wait has returned. Started
   // operations complete in the order of their start. After an error the span's
   // content is undefined.
   virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
+  // The same of integers, whose sums are exact in any order and are never
+  // rounded on their way: the caller sees to it that none overflows.
+  virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
+                                    Ticket* /*ticket*/) {
+    return Error(Code::kUnimplemented,
+                 "this collective has no sums of integers, which exact "
+                 "reduction needs");
+  }
   virtual Status Wait(Ticket ticket) = 0;
   Status AllReduce(float* data, size_t count) {
     Ticket ticket = 0;
@@ -82,6 +107,14 @@ class Collective {
   virtual Status Reform() {
     return InvalidArgument("this collective cannot be formed again");
   }
+  // Reform may leave out ranks that are lost and take in others, so that rank()
+  // and size() are others after it.
+  virtual bool elastic() const { return false; }
+  // Another worker of the job waits to take part: Reform lets it in. From any
+  // thread.
+  virtual bool visited() const { return false; }
+  // The number of this worker in the job's list, whatever its rank is now.
+  virtual int worker() const { return rank(); }
 };
 
 // Broadcast and AllGather of `count` numbers of `element_bytes` each: ranks may
@@ -108,6 +141,10 @@ class SoloCollective final : public Collective {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   Status StartAllReduce(float*, size_t, Ticket* ticket) override {
+    *ticket = 0;
+    return Status();
+  }
+  Status StartAllReduceInts(int32_t*, size_t, Ticket* ticket) override {
     *ticket = 0;
     return Status();
   }

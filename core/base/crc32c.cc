@@ -32,32 +32,36 @@ using Implementation = uint32_t (*)(const void*, size_t, uint32_t);
 
 // The instruction takes one cycle and its result comes after three, so three
 // blocks go at once; then the sums are brought together: appending zeros to a
-// message is linear in its sum, a table for each byte of it.
+// message is linear in its sum, a table for each four bits of it.
 constexpr size_t kBlock = 1024;
 
-constexpr std::array<std::array<uint32_t, 256>, 4> MakeShift() {
+constexpr std::array<std::array<uint32_t, 16>, 8> MakeShift() {
   std::array<uint32_t, 32> basis{};  // what becomes of each bit
   for (int bit = 0; bit < 32; ++bit) {
     uint32_t c = uint32_t{1} << bit;
     for (size_t i = 0; i < kBlock; ++i) c = (c >> 8) ^ kTable[c & 0xff];
     basis[bit] = c;
   }
-  std::array<std::array<uint32_t, 256>, 4> shift{};
-  for (int byte = 0; byte < 4; ++byte) {
-    for (uint32_t value = 0; value < 256; ++value) {
-      for (int bit = 0; bit < 8; ++bit) {
+  std::array<std::array<uint32_t, 16>, 8> shift{};
+  for (int four = 0; four < 8; ++four) {
+    for (uint32_t value = 0; value < 16; ++value) {
+      for (int bit = 0; bit < 4; ++bit) {
         if ((value >> bit & 1) != 0)
-          shift[byte][value] ^= basis[8 * byte + bit];
+          shift[four][value] ^= basis[4 * four + bit];
       }
     }
   }
   return shift;
 }
-constexpr std::array<std::array<uint32_t, 256>, 4> kShift = MakeShift();
+constexpr std::array<std::array<uint32_t, 16>, 8> kShift = MakeShift();
 
-inline uint32_t Shift(uint64_t c) {
-  return kShift[0][c & 0xff] ^ kShift[1][c >> 8 & 0xff] ^
-         kShift[2][c >> 16 & 0xff] ^ kShift[3][c >> 24 & 0xff];
+inline uint64_t Shift(uint64_t c) {
+  uint64_t shifted = 0;
+  for (const auto& four : kShift) {
+    shifted ^= four[c & 0xf];
+    c >>= 4;
+  }
+  return shifted;
 }
 
 inline uint64_t Load(const unsigned char* p) {

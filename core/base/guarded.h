@@ -45,7 +45,8 @@ Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
 // Of `count` examples: see losses.h and metrics.h.
 Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions);
+                   float* per_example, float* d_predictions,
+                   const float* weights);
 Status GuardedUpdate(const CustomMetric& metric, const Shape& output,
                      int64_t count, const float* predictions,
                      const Targets& targets, MetricState* state);

@@ -8,6 +8,8 @@
 #define RINGLET_CORE_BASE_SAVEABLE_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ class Collective;
 constexpr char kWeightsPrefix[] = "model/";  // "model/dense/kernel"
 constexpr char kOptimizerPrefix[] = "optimizer/";
 constexpr char kLearningRateName[] = "optimizer/learning_rate";
+// Of exact reduction alone, which any other way of training has no use for.
+constexpr char kScalesName[] = "optimizer/reduction_scales";
 
 // One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
 // bytes, native byte order, valid until the owner changes shape or dies.
@@ -30,10 +34,18 @@ struct StateSpan {
   DType dtype = DType::kFloat32;
   Shape shape;
   void* data = nullptr;
+  bool optional = false;  // where a file lacks it, it becomes zeros
   size_t bytes() const {
     return SizeOf(dtype) * static_cast<size_t>(shape.elements());
   }
 };
+
+// How the elements of a span stand in a file, little-endian; kF16 and kBF16 are
+// float32 in memory.
+enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
+
+// What a file says of itself, beside its spans.
+using Metadata = std::map<std::string, std::string>;
 
 class Saveable {
  public:

@@ -12,8 +12,6 @@
 #include <initializer_list>
 #include <string>
 
-#include "check.h"
-
 namespace ringlet {
 
 enum class DType : uint8_t { kFloat32, kUint8, kInt32, kInt64, kFloat64 };
@@ -37,10 +35,7 @@ class Shape {
   int64_t operator[](int i) const { return dims_[i]; }
   int64_t& operator[](int i) { return dims_[i]; }
   int64_t back() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
-  void Append(int64_t dim) {
-    RINGLET_CHECK(rank_ >= 0 && rank_ < kMaxRank);
-    dims_[rank_++] = dim;
-  }
+  void Append(int64_t dim);  // aborts where there are kMaxRank already
 
   // The product of the dimensions; 1 for a scalar.
   int64_t elements() const {

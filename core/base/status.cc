@@ -234,7 +234,8 @@ Status OsError(int error_number, const char* format, ...) {
 
 void EndWithError(const Status& status) {
   std::fflush(stdout);
-  Notice("error: %s", status.message());
+  Notice("error: %s", status.ok() ? "a Result was made of a Status that is OK"
+                                  : status.message());
   std::abort();
 }
 
@@ -266,7 +267,8 @@ int ExitCodeOf(const Status& status) {
 int ExitCode(const Status& status) {
   if (status.ok()) return 0;
   std::fflush(stdout);
-  Notice("error: %s", status.message());
+  Notice("error: %s", status.ok() ? "a Result was made of a Status that is OK"
+                                  : status.message());
   return ExitCodeOf(status);
 }
 

@@ -18,8 +18,6 @@
 #include <optional>
 #include <utility>
 
-#include "check.h"
-
 #if defined(__GNUC__)
 #define RINGLET_PRINTF(format_index, first_argument) \
   __attribute__((format(printf, format_index, first_argument)))
@@ -139,7 +137,7 @@ class [[nodiscard]] Result {
  public:
   Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit
   Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit
-    RINGLET_CHECK(!status_.ok());
+    if (status_.ok()) EndWithError(status_);  // neither value nor error
   }
 
   bool ok() const { return status_.ok(); }

@@ -32,6 +32,14 @@ size_t EndOfUtf8(const std::string& text) {
   return size;
 }
 
+std::string HexText(uint64_t number) {
+  std::string text(16, '0');
+  for (size_t i = text.size(); i > 0; number >>= 4) {
+    text[--i] = "0123456789abcdef"[number & 15];
+  }
+  return text;
+}
+
 std::string Printable(const std::string& text) {
   constexpr size_t kMost = 100;
   std::string shown = text.substr(0, kMost);

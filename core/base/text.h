@@ -6,6 +6,7 @@
 #define RINGLET_CORE_BASE_TEXT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,9 @@ inline std::string WithoutSuffix(const std::string& text,
 // Where the first byte is that does not belong to a character in UTF-8, as
 // RFC 3629 has it; text.size() where there is none.
 size_t EndOfUtf8(const std::string& text);
+
+// 16 hexadecimal digits.
+std::string HexText(uint64_t number);
 
 // `text` as it may stand in a message: no control bytes, at most 100 bytes.
 std::string Printable(const std::string& text);

@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "check.h"
+#include "ieee_arithmetic.h"
 #include "status.h"
+#include "thread_pool.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -24,7 +26,9 @@
 namespace ringlet {
 namespace {
 
+// Whatever mode the creating thread is in.
 void* Main(void* body) {
+  const IeeeArithmetic ieee;
   (*static_cast<std::function<void()>*>(body))();
   return nullptr;
 }

@@ -1,6 +1,6 @@
 // Thread: a thread of the library, on a stack of known size.
 //
-// Public. A system that refuses a thread is a Status, not the end of the
+// Internal. A system that refuses a thread is a Status, not the end of the
 // process, and a stack takes what the library needs rather than the system's
 // 8 MB of address space (docs/porting.md has the measured use).
 
@@ -42,14 +42,9 @@ class Thread {
   bool started_ = false;
 };
 
-// How many threads of this process can compute at once, >= 1: the processors
-// that it may run on (sched_getaffinity), fewer where a cgroup has a quota
-// (cpu.max, cpu.cfs_quota_us; a fraction counts as one).
-int UsableCores();
-
-// The least quota of the groups in `memberships`, the text of
-// /proc/self/cgroup, and those above them, which lie below `root`,
-// /sys/fs/cgroup; in processors, 0 where there is none.
+// For UsableCores (thread_pool.h): the least quota of the groups in
+// `memberships`, the text of /proc/self/cgroup, and those above them, which lie
+// below `root`, /sys/fs/cgroup; in processors, 0 where there is none.
 double CpuQuota(const std::string& memberships, const std::string& root);
 
 }  // namespace ringlet

@@ -1,7 +1,7 @@
 #include "thread_pool.h"
 
 #include "check.h"
-#include "flush_denormals.h"
+#include "thread.h"
 
 namespace ringlet {
 namespace {
@@ -64,7 +64,6 @@ void ThreadPool::RunAll(Function function, const void* work) {
 }
 
 void ThreadPool::Loop(int thread) {
-  const FlushDenormals flush;
   uint64_t seen = 0;
   for (;;) {
     const auto called = [&] { return generation_ != seen; };

@@ -16,9 +16,15 @@
 #include <mutex>
 
 #include "status.h"
-#include "thread.h"
 
 namespace ringlet {
+
+class Thread;
+
+// How many threads of this process can compute at once, >= 1: the processors
+// that it may run on (sched_getaffinity), fewer where a cgroup has a quota
+// (cpu.max, cpu.cfs_quota_us; a fraction counts as one).
+int UsableCores();
 
 struct Range {
   int64_t begin = 0;

@@ -1,117 +1,356 @@
+// Products in blocks: a block of C at a time, which stays in cache while the
+// terms go by in steps of kInnerBlock. For each step a block of A and one of B
+// are copied into panels, which the kernels (gemm_kernels.h) multiply tile by
+// tile. Whatever is chosen here (blocks, which operand is A, whether to copy at
+// all) leaves each element's chain as it is.
+
 #include "gemm.h"
 
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "../base/check.h"
 #include "../base/poison.h"
-
-#ifdef RINGLET_BLIS
-#include <blis.h>
-
-#include "blis_trim.h"
-#endif
+#include "gemm_kernels.h"
 
 namespace ringlet {
 namespace {
 
-template <typename T>
-Status CheckView(const char* name, const MatrixView<T>& m) {
-  if (m.rows < 0 || m.cols < 0) {
-    return InvalidArgument("Gemm: %s has a negative size", name);
-  }
-  if (m.row_stride <= 0 || m.col_stride <= 0) {
-    return InvalidArgument("Gemm: strides of %s must be positive", name);
-  }
-  const bool rows_apart = m.rows <= 1 || m.cols <= 1 ||
-                          m.row_stride >= m.cols * m.col_stride ||
-                          m.col_stride >= m.rows * m.row_stride;
-  if (!rows_apart) {
-    return InvalidArgument("Gemm: elements of %s overlap", name);
-  }
-  return Status();
-}
-
-void GemmPart(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
-#ifdef RINGLET_BLIS
-  bli_sgemm(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, c.rows, c.cols, a.cols,
-            &alpha, const_cast<float*>(a.data), a.row_stride, a.col_stride,
-            const_cast<float*>(b.data), b.row_stride, b.col_stride, &beta,
-            c.data, c.row_stride, c.col_stride);
-#else
-  NaiveGemm(alpha, a, b, beta, c);
-#endif
-}
-
-// BLIS is not compiled with AddressSanitizer, so its views are looked at here.
+// The kernels are not all seen by AddressSanitizer: their views are, here.
 template <typename T>
 bool IsTouchable(const MatrixView<T>& m) {
-  if (!kPoisons || m.rows == 0 || m.cols == 0) return true;
+  if (!kPoisons || m.rows == 0 || m.cols == 0 || m.data == nullptr) return true;
   const int64_t last =
       (m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride;
   return !IsPoisoned(m.data, static_cast<size_t>(last + 1) * sizeof(T));
 }
 
-// Multiples of the micro-tiles of BLIS's kernels, so that no tile is cut.
-constexpr int64_t kGrain = 48;
+constexpr int64_t kFewCols = 8;
+constexpr int64_t kMostTile = 12 * 32;
+constexpr int64_t kMostRows = 240, kMostCols = 512;
+constexpr int64_t kPanelFloats = (kMostRows + kMostCols) * kInnerBlock;
 constexpr double kSmallestParallelProduct = 1 << 17;  // multiply-adds
 
-}  // namespace
-
-Status CheckGemm(ConstMatrix a, ConstMatrix b, Matrix c) {
-  RINGLET_RETURN_IF_ERROR(CheckView("A", a));
-  RINGLET_RETURN_IF_ERROR(CheckView("B", b));
-  RINGLET_RETURN_IF_ERROR(CheckView("C", c));
-  if (a.rows != c.rows || b.cols != c.cols || a.cols != b.rows) {
-    return InvalidArgument(
-        "Gemm: A(%lld,%lld) * B(%lld,%lld) does not give C(%lld,%lld)",
-        static_cast<long long>(a.rows), static_cast<long long>(a.cols),
-        static_cast<long long>(b.rows), static_cast<long long>(b.cols),
-        static_cast<long long>(c.rows), static_cast<long long>(c.cols));
+// A thread's panels until it ends, of which only what products have used takes
+// memory. Null where the system gives none: then products do without. (So no
+// thread_local object: where there is no memory for one, glibc ends the
+// program.)
+float* Panels() {
+  constexpr size_t kBytes = kPanelFloats * sizeof(float);
+  static pthread_key_t key;
+  static const bool has_key =
+      pthread_key_create(&key, [](void* p) { munmap(p, kBytes); }) == 0;
+  if (!has_key) return nullptr;
+  void* p = pthread_getspecific(key);
+  if (p != nullptr) return static_cast<float*>(p);
+  p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+           -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  if (pthread_setspecific(key, p) != 0) {
+    munmap(p, kBytes);
+    return nullptr;
   }
-  return Status();
+  return static_cast<float*>(p);
 }
 
-void Gemm(float alpha, ConstMatrix a, ConstMatrix b, float beta, Matrix c,
-          ThreadPool* pool) {
-  RINGLET_CHECK(CheckGemm(a, b, c).ok());
-  RINGLET_CHECK(IsTouchable(a) && IsTouchable(b) && IsTouchable(c));
-  if (c.rows == 0 || c.cols == 0) return;
-  const double products = 1.0 * c.rows * c.cols * a.cols;
-  if (pool == nullptr || pool->threads() == 1 ||
-      products < kSmallestParallelProduct) {
-    return GemmPart(alpha, a, b, beta, c);
+// Asks for memory a few lines at a time: `segments` of `floats`, `stride`
+// apart.
+class Ahead {
+ public:
+  Ahead() = default;
+  Ahead(const float* at, int64_t segments, int64_t stride, int64_t floats)
+      : at_(at), segments_(segments), stride_(stride), floats_(floats) {}
+  int64_t lines() const { return segments_ * (floats_ / kLine + 1); }
+  void Ask(int64_t lines) {
+    for (; lines > 0 && segments_ > 0; --lines) {
+      __builtin_prefetch(at_ + next_, 0, 2);
+      next_ += kLine;
+      if (next_ < floats_) continue;
+      next_ = 0;
+      at_ += stride_;
+      --segments_;
+    }
   }
-  // BLIS (serial) may be called by several threads at once.
-  pool->Run([&](int t) {
-    const bool by_rows = c.rows >= c.cols;
-    const int64_t extent = by_rows ? c.rows : c.cols;
-    const int64_t grain = extent >= 2 * kGrain * pool->threads() ? kGrain : 16;
-    const Range part = Split(extent, pool->threads(), t, grain);
-    if (part.empty()) return;
-    if (by_rows) {
-      GemmPart(alpha, a.Rows(part.begin, part.end), b, beta,
-               c.Rows(part.begin, part.end));
-    } else {
-      GemmPart(alpha, a, b.Cols(part.begin, part.end), beta,
-               c.Cols(part.begin, part.end));
-    }
-  });
-}
 
-void NaiveGemm(float alpha, ConstMatrix a, ConstMatrix b, float beta,
-               Matrix c) {
-  for (int64_t i = 0; i < c.rows; ++i) {
-    for (int64_t j = 0; j < c.cols; ++j) {
-      float* out = c.data + i * c.row_stride + j * c.col_stride;
-      *out = beta == 0 ? 0.0f : beta * *out;
+ private:
+  static constexpr int64_t kLine = 16;
+  const float* at_ = nullptr;
+  int64_t segments_ = 0, stride_ = 0, floats_ = 0, next_ = 0;
+};
+
+// A range of rows of A, or of columns of B, as panels.
+struct Operand {
+  ConstMatrix m;  // a row for each term
+
+  void Pack(const GemmLoops& loops, Range inner, Range outer, int64_t width,
+            float* to) const {
+    for (int64_t i = outer.begin; i < outer.end;
+         i += width, to += width * inner.size()) {
+      const int64_t count = std::min(width, outer.end - i);
+      if (count < width) std::fill_n(to, width * inner.size(), 0.0f);
+      PackPanel(loops, inner, {i, i + count}, width, to);
     }
-    // Row by row of B, so that a row-major B and C are read in order.
-    for (int64_t k = 0; k < a.cols; ++k) {
-      const float scaled = alpha * a.data[i * a.row_stride + k * a.col_stride];
-      const float* from = b.data + k * b.row_stride;
-      float* to = c.data + i * c.row_stride;
-      for (int64_t j = 0; j < c.cols; ++j) {
-        to[j * c.col_stride] += scaled * from[j * b.col_stride];
+  }
+
+  // What Pack will read.
+  Ahead Of(Range inner, Range outer) const {
+    if (inner.empty() || outer.empty()) return {};
+    const float* const from =
+        m.data + inner.begin * m.row_stride + outer.begin * m.col_stride;
+    if (m.col_stride == 1) {
+      return {from, inner.size(), m.row_stride, outer.size()};
+    }
+    if (m.row_stride == 1) {
+      return {from, outer.size(), m.col_stride, inner.size()};
+    }
+    return {};
+  }
+
+ private:
+  void PackPanel(const GemmLoops& loops, Range inner, Range outer,
+                 int64_t width, float* to) const {
+    const float* from =
+        m.data + inner.begin * m.row_stride + outer.begin * m.col_stride;
+    const int64_t ahead = 2 * width * m.col_stride;  // the next panel but one
+    if (m.col_stride == 1) {
+      return loops.copy(from, m.row_stride, inner.size(), outer.size(), width,
+                        ahead, to);
+    }
+    if (m.row_stride == 1) {
+      return loops.transpose(from, m.col_stride, inner.size(), outer.size(),
+                             width, ahead, to);
+    }
+    for (int64_t k = 0; k < inner.size(); ++k) {
+      for (int64_t i = 0; i < outer.size(); ++i) {
+        to[k * width + i] = from[k * m.row_stride + i * m.col_stride];
       }
     }
   }
+};
+
+// One thread's part of a product.
+class Multiplier {
+ public:
+  Multiplier(const Product& p, const GemmKernelSet& set)
+      : p_(p),
+        set_(set),
+        loops_(p.c.cols <= kFewCols ? *set.few_loops : *set.loops),
+        rows_(set.scalar),
+        cols_(set.vector),
+        a_{p.a.Transposed()},
+        b_{p.b} {}
+
+  void Run() {
+    if (IsNarrow()) return ByRows();
+    float* const space = Panels();
+    if (space == nullptr) return ByTiles();
+    b_panels_ = space;
+    a_panels_ = space + kMostCols * kInnerBlock;
+    InBlocks(set_.row_block, set_.col_block);
+  }
+
+ private:
+  // Where the system gives no memory: tiles of 4x4 on the stack.
+  __attribute__((noinline)) void ByTiles() {
+    alignas(64) float space[2][4 * kInnerBlock];
+    rows_ = cols_ = 4;
+    b_panels_ = space[0];
+    a_panels_ = space[1];
+    InBlocks(rows_, cols_);
+    a_panels_ = b_panels_ = nullptr;
+  }
+
+  void InBlocks(int64_t row_block, int64_t col_block) {
+    for (int64_t j = 0; j < p_.c.cols; j += col_block) {
+      for (int64_t i = 0; i < p_.c.rows; i += row_block) {
+        BlockOfC({i, std::min(i + row_block, p_.c.rows)},
+                 {j, std::min(j + col_block, p_.c.cols)});
+      }
+    }
+  }
+
+  // What is copied would be used too seldom: B where C has few rows, A where C
+  // has few columns (of B's a block then fits the first-level cache), both
+  // where there are few terms.
+  bool IsNarrow() const {
+    if (p_.b.col_stride != 1 || p_.c.col_stride != 1) return false;
+    const int64_t most_cols = p_.a.col_stride == 1 ? 64 : 32;
+    return p_.c.rows <= 8 || p_.a.cols <= 8 || p_.c.cols <= most_cols;
+  }
+
+  void BlockOfC(Range rows, Range cols) {
+    int64_t k = 0;
+    do {
+      const Range inner = {k, std::min(k + kInnerBlock, p_.a.cols)};
+      if (!inner.empty()) {
+        b_.Pack(loops_, inner, cols, cols_, b_panels_);
+        a_.Pack(loops_, inner, rows, rows_, a_panels_);
+      }
+      LookAhead(inner, rows, cols);
+      Tiles(inner, rows, cols);
+      k += kInnerBlock;
+    } while (k < p_.a.cols);
+  }
+
+  // What the next call packs comes while the tiles of this one are computed.
+  void LookAhead(Range inner, Range rows, Range cols) {
+    const Range next = {inner.end,
+                        std::min(inner.end + kInnerBlock, p_.a.cols)};
+    const Range first = {0, std::min(kInnerBlock, p_.a.cols)};
+    if (!next.empty()) {
+      a_ahead_ = a_.Of(next, rows);
+      b_ahead_ = b_.Of(next, cols);
+    } else {
+      const Range below = {rows.end,
+                           std::min(rows.end + rows.size(), p_.c.rows)};
+      const Range right = {cols.end,
+                           std::min(cols.end + cols.size(), p_.c.cols)};
+      a_ahead_ = a_.Of(first, below);
+      b_ahead_ = below.empty() ? b_.Of(first, right) : Ahead();
+    }
+    const int64_t tiles = ((rows.size() + rows_ - 1) / rows_) *
+                          ((cols.size() + cols_ - 1) / cols_);
+    a_step_ = (a_ahead_.lines() + tiles - 1) / tiles;
+    b_step_ = (b_ahead_.lines() + tiles - 1) / tiles;
+  }
+
+  void Tiles(Range inner, Range rows, Range cols) {
+    const float* b = b_panels_;
+    for (int64_t j = cols.begin; j < cols.end;
+         j += cols_, b += cols_ * inner.size()) {
+      const int64_t n = std::min(cols_, cols.end - j);
+      const float* a = a_panels_;
+      for (int64_t i = rows.begin; i < rows.end;
+           i += rows_, a += rows_ * inner.size()) {
+        const int64_t m = std::min(rows_, rows.end - i);
+        a_ahead_.Ask(a_step_);
+        b_ahead_.Ask(b_step_);
+        Tile(inner, a, b, {i, i + m}, {j, j + n});
+      }
+    }
+  }
+
+  void Tile(Range inner, const float* a, const float* b, Range rows,
+            Range cols) {
+    const bool add = p_.add || inner.begin > 0;
+    const int64_t k = inner.size(), m = rows.size(), n = cols.size();
+    float* const c =
+        p_.c.data + rows.begin * p_.c.row_stride + cols.begin * p_.c.col_stride;
+    if (p_.c.col_stride != 1) {
+      alignas(64) float tile[kMostTile];
+      loops_.rows(m, n, k, a, 1, rows_, b, cols_, false, tile, n);
+      Scatter(tile, m, n, add, c);
+    } else if (m == set_.scalar && n == set_.vector && k > 0 &&
+               set_.tile != nullptr) {
+      set_.tile(k, a, b, add, c, p_.c.row_stride, b + k * cols_);
+    } else {
+      loops_.rows(m, n, k, a, 1, rows_, b, cols_, add, c, p_.c.row_stride);
+    }
+    if (inner.end == p_.a.cols) Finish(rows, cols);
+  }
+
+  void Scatter(const float* tile, int64_t m, int64_t n, bool add,
+               float* c) const {
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t i = 0; i < m; ++i) {
+        float* const to = c + i * p_.c.row_stride + j * p_.c.col_stride;
+        *to = add ? *to + tile[i * n + j] : tile[i * n + j];
+      }
+    }
+  }
+
+  void Finish(Range rows, Range cols) const {
+    if (p_.bias == nullptr && !p_.relu) return;
+    RINGLET_CHECK(p_.c.col_stride == 1);
+    loops_.finish(rows.size(), cols.size(),
+                  p_.bias != nullptr ? p_.bias + cols.begin : nullptr, p_.relu,
+                  p_.c.data + rows.begin * p_.c.row_stride + cols.begin,
+                  p_.c.row_stride);
+  }
+
+  // From A and B where they stand.
+  void ByRows() {
+    for (int64_t i = 0; i < p_.c.rows; i += set_.row_block) {
+      const Range rows = {i, std::min(i + set_.row_block, p_.c.rows)};
+      float* const c = p_.c.data + i * p_.c.row_stride;
+      int64_t k = 0;
+      do {
+        loops_.rows(
+            rows.size(), p_.c.cols, std::min(kInnerBlock, p_.a.cols - k),
+            p_.a.data + i * p_.a.row_stride + k * p_.a.col_stride,
+            p_.a.row_stride, p_.a.col_stride, p_.b.data + k * p_.b.row_stride,
+            p_.b.row_stride, p_.add || k > 0, c, p_.c.row_stride);
+        k += kInnerBlock;
+      } while (k < p_.a.cols);
+      Finish(rows, {0, p_.c.cols});
+    }
+  }
+
+  const Product& p_;
+  const GemmKernelSet& set_;
+  const GemmLoops& loops_;
+  int64_t rows_, cols_;  // of a tile
+  const Operand a_, b_;
+  Ahead a_ahead_, b_ahead_;
+  int64_t a_step_ = 0, b_step_ = 0;  // lines for each tile
+  float* a_panels_ = nullptr;
+  float* b_panels_ = nullptr;
+};
+
+void MultiplyPart(const Product& whole, Range rows, Range cols) {
+  Product part = whole;
+  part.a = whole.a.Rows(rows.begin, rows.end);
+  part.b = whole.b.Cols(cols.begin, cols.end);
+  part.c = whole.c.Rows(rows.begin, rows.end).Cols(cols.begin, cols.end);
+  if (whole.bias != nullptr) part.bias = whole.bias + cols.begin;
+  Multiplier(part, KernelSet()).Run();
+}
+
+// Of a term, where one of `parts` threads has its tiles of n and all of m: what
+// it multiplies, and what it copies.
+int64_t PartCost(int64_t n, int64_t tile, int parts, int64_t m) {
+  const int64_t mine = Split(n, parts, parts - 1, tile).size();
+  return mine * m / 16 + mine + m;
+}
+
+// Where the columns of C lie side by side, or as they are.
+Product Upright(const Product& p) {
+  const bool across = p.c.col_stride != 1 && p.c.row_stride == 1 &&
+                      p.bias == nullptr && !p.relu;
+  if (!across) return p;
+  Product q = p;
+  q.a = p.b.Transposed();
+  q.b = p.a.Transposed();
+  q.c = p.c.Transposed();
+  return q;
+}
+
+}  // namespace
+
+void Multiply(const Product& product, ThreadPool* pool) {
+  const Product p = Upright(product);
+  RINGLET_CHECK(CheckGemm(p.a, p.b, p.c).ok());
+  RINGLET_CHECK(IsTouchable(p.a) && IsTouchable(p.b) && IsTouchable(p.c));
+  if (p.c.rows == 0 || p.c.cols == 0) return;
+  const Range all_rows = {0, p.c.rows}, all_cols = {0, p.c.cols};
+  const double products = 1.0 * p.c.rows * p.c.cols * p.a.cols;
+  if (pool == nullptr || pool->threads() == 1 ||
+      products < kSmallestParallelProduct) {
+    return MultiplyPart(p, all_rows, all_cols);
+  }
+  const GemmKernelSet& set = KernelSet();
+  const int parts = pool->threads();
+  const bool by_rows = PartCost(p.c.rows, set.scalar, parts, p.c.cols) <=
+                       PartCost(p.c.cols, set.vector, parts, p.c.rows);
+  pool->Run([&](int t) {
+    const Range rows =
+        by_rows ? Split(p.c.rows, parts, t, set.scalar) : all_rows;
+    const Range cols =
+        by_rows ? all_cols : Split(p.c.cols, parts, t, set.vector);
+    if (!rows.empty() && !cols.empty()) MultiplyPart(p, rows, cols);
+  });
 }
 
 }  // namespace ringlet

@@ -1,85 +1,128 @@
-// Two slots of buffers: the caller holds one while a thread fills the other. At
-// most one slot is wanted at a time (wanted_), so all the thread uses between
-// two changes of wanted_ (at_, indices_, raw_x_, raw_y_, batches_[wanted_]) is
-// its own, and the mutex is held only to hand a slot over. An error stays in
-// its slot and no further one is wanted.
+// A part is read, by a thread or by the caller, and then converted, by the
+// caller, into the only buffer. What was read (at_, part_, read_at_, plan_,
+// indices_, raw_x_, raw_y_, result_) is the thread's while a batch is wanted_
+// and the caller's when not; the mutex is held only to hand it over. An error
+// stays, and no further batch is wanted.
 
 #include "batch_loader.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "../base/guarded.h"
+#include "../base/thread.h"
+#include "../compute/convert.h"
+#include "value_at.h"
 
 namespace ringlet {
+
 namespace {
 
-// A value of the source as a double; exact for every type but large int64.
-double ValueAt(DType dtype, const unsigned char* raw, int64_t i) {
-  switch (dtype) {
-    case DType::kUint8:
-      return raw[i];
-    case DType::kInt32: {
-      int32_t v;
-      std::memcpy(&v, raw + 4 * i, 4);
-      return v;
-    }
-    case DType::kInt64: {
-      int64_t v;
-      std::memcpy(&v, raw + 8 * i, 8);
-      return static_cast<double>(v);
-    }
-    case DType::kFloat32: {
-      float v;
-      std::memcpy(&v, raw + 4 * i, 4);
-      return v;
-    }
-    case DType::kFloat64: {
-      double v;
-      std::memcpy(&v, raw + 8 * i, 8);
-      return v;
-    }
-  }
-  return 0;
+// "input 2 of " where there are several.
+std::string Number(const char* what, size_t i, size_t count) {
+  if (count == 1) return "";
+  return std::string(what) + " " + std::to_string(i + 1) + " of ";
 }
 
-Status CheckOptions(const BatchLoader::Options& o) {
-  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
-  const Source& source = *o.dataset.source();
-  const std::string name = source.name();
-  if (source.x().shape != o.x_shape) {
-    return InvalidArgument(
-        "%s: examples of shape %s, but the model takes %s; change its Input",
-        name.c_str(), source.x().shape.ToString().c_str(),
-        o.x_shape.ToString().c_str());
+// A source that knows of no several inputs may give their values in a row.
+Status CheckInputs(const BatchLoader::Options& o, const Source& source,
+                   const std::string& name) {
+  const std::vector<ExampleSpec> inputs = source.Inputs();
+  const size_t count = o.x_shapes.size();
+  int64_t elements = 0;
+  for (const Shape& shape : o.x_shapes) elements += shape.elements();
+  if (count > 1 && inputs.size() == 1 && source.x().shape == Shape{elements}) {
+    return Status();
   }
-  const int64_t targets = source.y().shape.elements();
-  if (o.read_targets && targets != o.targets) {
+  if (inputs.size() != count) {
     return InvalidArgument(
-        "%s: labels of shape %s (%" PRId64
+        "%s: examples of %zu input%s, but the model takes %zu; Zip joins "
+        "datasets to one of several",
+        name.c_str(), inputs.size(), inputs.size() == 1 ? "" : "s", count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (inputs[i].shape == o.x_shapes[i]) continue;
+    return InvalidArgument(
+        "%s%s: examples of shape %s, but the model takes %s; change its Input",
+        Number("input", i, count).c_str(), name.c_str(),
+        inputs[i].shape.ToString().c_str(), o.x_shapes[i].ToString().c_str());
+  }
+  return Status();
+}
+
+Status CheckTargets(const BatchLoader::Options& o, const Source& source) {
+  const std::vector<ExampleSpec> given = source.Targets();
+  const std::string name = source.y_name();
+  const size_t count = o.outputs.size();
+  int64_t all = 0;
+  for (const BatchLoader::TargetsOf& t : o.outputs) all += t.count;
+  if (count > 1 && given.size() == 1 && given[0].shape.elements() == all) {
+    return Status();
+  }
+  if (given.size() != count) {
+    return InvalidArgument(
+        "%s: labels of %zu output%s, but %zu of the model's have a loss; Zip "
+        "joins datasets to one of several",
+        name.c_str(), given.size(), given.size() == 1 ? "" : "s", count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const BatchLoader::TargetsOf& wanted = o.outputs[i];
+    const int64_t targets = given[i].shape.elements();
+    if (targets == wanted.count) continue;
+    return InvalidArgument(
+        "%s%s: labels of shape %s (%" PRId64
         " values), but the model's loss takes %" PRId64 " an example%s",
-        source.y_name().c_str(), source.y().shape.ToString().c_str(), targets,
-        o.targets,
-        targets == 1 && !o.classes && o.targets > 1
+        Number("target", i, count).c_str(), name.c_str(),
+        given[i].shape.ToString().c_str(), targets, wanted.count,
+        targets == 1 && !wanted.classes && wanted.count > 1
             ? "; for class numbers use SparseCategoricalCrossentropy"
             : "");
   }
   return Status();
 }
 
+// One input and one output too.
+BatchLoader::Options AsLists(BatchLoader::Options o) {
+  if (o.x_shapes.empty()) o.x_shapes = {o.x_shape};
+  if (o.outputs.empty()) {
+    BatchLoader::TargetsOf only;
+    only.count = o.targets;
+    only.classes = o.classes;
+    only.num_classes = o.num_classes;
+    o.outputs = {only};
+  }
+  return o;
+}
+
+Status CheckOptions(const BatchLoader::Options& o) {
+  RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
+  const Source& source = *o.dataset.source();
+  const std::string name = source.name();
+  RINGLET_RETURN_IF_ERROR(CheckInputs(o, source, name));
+  if (o.read_targets) RINGLET_RETURN_IF_ERROR(CheckTargets(o, source));
+  if (o.class_weight.empty() || o.dataset.sample_weight() == nullptr) {
+    return Status();
+  }
+  return InvalidArgument(
+      "%s: class_weight and sample_weight cannot be used at the same time",
+      name.c_str());
+}
+
 }  // namespace
 
-Status BatchLoader::Open(const Options& options,
+Status BatchLoader::Open(const Options& given,
                          std::unique_ptr<BatchLoader>* loader) {
+  const Options options = AsLists(given);
   RINGLET_RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<BatchLoader> opened(new BatchLoader(options));
   if (options.background) {
     BatchLoader* const raw = opened.get();
-    opened->wanted_ = 0;
-    RINGLET_RETURN_IF_ERROR(opened->thread_.Start("for reading batches ahead",
-                                                  [raw] { raw->Loop(); }));
+    opened->wanted_ = true;
+    opened->thread_ = std::make_unique<Thread>();
+    RINGLET_RETURN_IF_ERROR(opened->thread_->Start("for reading batches ahead",
+                                                   [raw] { raw->Loop(); }));
   }
   *loader = std::move(opened);
   return Status();
@@ -93,133 +136,239 @@ BatchLoader::BatchLoader(const Options& options)
   const size_t most =
       static_cast<size_t>(options.dataset.LargestPart(options.world));
   indices_.resize(most);
-  if (options.read_examples && x_spec_.dtype != DType::kFloat32) {
+  if (options.read_examples &&
+      (options.background || x_spec_.dtype != DType::kFloat32 ||
+       options.x_shapes.size() > 1)) {
     raw_x_.resize(most * x_spec_.bytes());
   }
   if (options.read_targets) raw_y_.resize(most * y_spec_.bytes());
+  const bool weighted =
+      options.read_targets && (options.dataset.sample_weight() != nullptr ||
+                               !options.class_weight.empty());
+  if (weighted) weights_.resize(most);
 }
 
 BatchLoader::~BatchLoader() {
-  if (!thread_.joinable()) return;
+  if (thread_ == nullptr) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.Join();
+  thread_->Join();
 }
 
 void BatchLoader::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stop_ || wanted_ >= 0; });
+    changed_.wait(lock, [this] { return stop_ || wanted_; });
     if (stop_) return;
-    const int slot = wanted_;
     lock.unlock();
-    const Status result = Fill(slot);
+    const Status result = Read();
     lock.lock();
-    results_[slot] = result;
-    wanted_ = -1;
+    result_ = result;
+    wanted_ = false;
     changed_.notify_all();
   }
 }
 
 Status BatchLoader::Next(Batch* batch) {
-  const int slot = 1 - current_;
   if (!options_.background) {
-    results_[slot] = Fill(slot);
-    current_ = slot;
+    if (result_.ok()) result_ = Read();
   } else {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return wanted_ < 0; });
-    if (results_[slot].ok()) {
-      wanted_ = current_;
-      current_ = slot;
-      changed_.notify_all();
-    }
+    changed_.wait(lock, [this] { return !wanted_; });
   }
-  RINGLET_RETURN_IF_ERROR(results_[slot]);
-  *batch = batches_[slot];
+  if (result_.ok()) result_ = Convert();
+  RINGLET_RETURN_IF_ERROR(result_);
+  *batch = batch_;
+  if (options_.background) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    wanted_ = true;
+    changed_.notify_all();
+  }
   return Status();
 }
 
-Status BatchLoader::Fill(int slot) {
+void BatchLoader::StepAgain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !wanted_; });
+  at_ = batch_at_;
+  part_ = 0;
+  if (!options_.background || !result_.ok()) return;
+  wanted_ = true;
+  changed_.notify_all();
+}
+
+// In the types of the source; x in place where it is float32 and no batch is
+// read ahead.
+Status BatchLoader::Read() {
   const Dataset& dataset = options_.dataset;
-  const BatchPlan plan = dataset.Plan(at_, options_.rank, options_.world);
-  for (int64_t i = 0; i < plan.count; ++i) {
-    indices_[i] =
-        dataset.ExampleAt(at_, plan.first + i, options_.rank, options_.world);
+  const int part = options_.rank + part_;
+  plan_ = dataset.Plan(at_, part, options_.world);
+  for (int64_t i = 0; i < plan_.count; ++i) {
+    indices_[i] = dataset.ExampleAt(at_, plan_.first + i, part, options_.world);
   }
-  float* x = options_.read_examples ? options_.x[slot] : nullptr;
-  void* to =
-      x == nullptr || raw_x_.empty() ? static_cast<void*>(x) : raw_x_.data();
+  void* x = nullptr;
+  if (options_.read_examples) {
+    x = raw_x_.empty() ? static_cast<void*>(options_.x) : raw_x_.data();
+  }
   RINGLET_RETURN_IF_ERROR(GuardedRead(
-      dataset.source().get(), indices_.data(), static_cast<int>(plan.count), to,
+      dataset.source().get(), indices_.data(), static_cast<int>(plan_.count), x,
       options_.read_targets ? raw_y_.data() : nullptr));
-  if (x != nullptr) RINGLET_RETURN_IF_ERROR(ConvertX(plan.count, x));
-  void* y = options_.read_targets ? options_.y[slot] : nullptr;
-  if (y != nullptr) {
-    RINGLET_RETURN_IF_ERROR(ConvertTargets(plan.count, y));
+  read_at_ = at_;
+  if (++part_ == options_.parts) {
+    part_ = 0;
+    at_ = plan_.next;
   }
-  batches_[slot] = {plan.count, plan.global_count, x, y, plan.next, plan.last};
-  at_ = plan.next;
   return Status();
+}
+
+Status BatchLoader::Convert() {
+  float* const x = options_.read_examples ? options_.x : nullptr;
+  void* const y = options_.read_targets ? options_.y : nullptr;
+  if (x != nullptr) {
+    RINGLET_RETURN_IF_ERROR(options_.x_shapes.size() > 1
+                                ? ConvertInputs(plan_.count, x)
+                                : ConvertX(plan_.count, x));
+  }
+  if (y != nullptr) RINGLET_RETURN_IF_ERROR(ConvertTargets(plan_.count, y));
+  FillWeights(plan_.count, y);
+  const float* const weights = weights_.empty() ? nullptr : weights_.data();
+  batch_ = {plan_.count, plan_.global_count, x,         y,
+            weights,     plan_.next,         plan_.last};
+  batch_at_ = read_at_;
+  return Status();
+}
+
+// As Keras's class_weight_to_sample_weights: of one value it is the number
+// nearest to it, of several the largest.
+int64_t BatchLoader::ClassOf(const void* y, int64_t i) const {
+  const TargetsOf& targets = options_.outputs[0];
+  if (targets.classes) return static_cast<const int32_t*>(y)[i];
+  const int64_t n = targets.count;
+  const float* const t = static_cast<const float*>(y) + i * n;
+  if (n > 1) return std::max_element(t, t + n) - t;
+  const double nearest = std::nearbyint(double{t[0]});
+  return std::fabs(nearest) < 1e9 ? static_cast<int64_t>(nearest) : -1;
+}
+
+void BatchLoader::FillWeights(int64_t count, const void* y) {
+  std::vector<float>& weights = weights_;
+  if (weights.empty()) return;
+  const std::vector<float>* const own = options_.dataset.sample_weight();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (own != nullptr) {
+      weights[at] = (*own)[static_cast<size_t>(indices_[at])];
+      continue;
+    }
+    const auto found = options_.class_weight.find(ClassOf(y, i));
+    weights[at] = found == options_.class_weight.end() ? 1 : found->second;
+  }
 }
 
 Status BatchLoader::ConvertX(int64_t count, float* x) {
   const Scale& scale = options_.dataset.scale();
   const float factor = scale.factor, offset = scale.offset;
   const int64_t size = x_spec_.shape.elements(), n = count * size;
-  // The common one: images. A scale is monotone, so its ends tell of all.
+  // The common ones: images, whose scale is monotone, so that its ends tell of
+  // all, and floats, which are looked at again where one is no number.
+  const unsigned char* const raw = raw_x_.data();
   if (x_spec_.dtype == DType::kUint8 && std::isfinite(0 * factor + offset) &&
       std::isfinite(255 * factor + offset)) {
-    const unsigned char* raw = raw_x_.data();
-    for (int64_t i = 0; i < n; ++i) {
-      x[i] = static_cast<float>(raw[i]) * factor + offset;
-    }
+    BytesToFloats(raw, n, factor, offset, x);
     return Status();
   }
-  const unsigned char* raw = raw_x_.data();
+  if (x_spec_.dtype == DType::kFloat32 && !raw_x_.empty() &&
+      ScaleFloats(raw, n, factor, offset, x)) {
+    return Status();
+  }
   for (int64_t i = 0; i < n; ++i) {
     const double value =
         raw_x_.empty() ? double{x[i]} : ValueAt(x_spec_.dtype, raw, i);
     x[i] = static_cast<float>(value) * factor + offset;
     if (std::isfinite(x[i])) continue;
-    const std::string name = options_.dataset.source()->name();
-    if (!std::isfinite(value)) {
-      return Corruption("%s: example %" PRId64 ", value %" PRId64
-                        " is %f; remove or replace it",
-                        name.c_str(), indices_[i / size], i % size, value);
-    }
-    return Corruption("%s: example %" PRId64 ", value %" PRId64
-                      " is %g, which times %g plus %g is no float32; remove "
-                      "or replace it, or mend the scale",
-                      name.c_str(), indices_[i / size], i % size, value,
-                      double{factor}, double{offset});
+    return CheckValue(value, x[i], i / size, i % size);
   }
   return Status();
 }
 
+Status BatchLoader::CheckValue(double value, float scaled, int64_t example,
+                               int64_t number) const {
+  if (std::isfinite(scaled)) return Status();
+  const Scale& scale = options_.dataset.scale();
+  const std::string name = options_.dataset.source()->name();
+  if (!std::isfinite(value)) {
+    return Corruption("%s: example %" PRId64 ", value %" PRId64
+                      " is %f; remove or replace it",
+                      name.c_str(), indices_[example], number, value);
+  }
+  return Corruption("%s: example %" PRId64 ", value %" PRId64
+                    " is %g, which times %g plus %g is no float32; remove "
+                    "or replace it, or mend the scale",
+                    name.c_str(), indices_[example], number, value,
+                    double{scale.factor}, double{scale.offset});
+}
+
+// From rows of all inputs' values to all rows of each input in turn.
+Status BatchLoader::ConvertInputs(int64_t count, float* x) {
+  const Scale& scale = options_.dataset.scale();
+  const int64_t row = x_spec_.shape.elements();
+  int64_t first = 0;
+  for (const Shape& shape : options_.x_shapes) {
+    const int64_t size = shape.elements();
+    for (int64_t example = 0; example < count; ++example) {
+      for (int64_t i = first; i < first + size; ++i, ++x) {
+        const double value =
+            ValueAt(x_spec_.dtype, raw_x_.data(), example * row + i);
+        *x = static_cast<float>(value) * scale.factor + scale.offset;
+        RINGLET_RETURN_IF_ERROR(CheckValue(value, *x, example, i));
+      }
+    }
+    first += size;
+  }
+  return Status();
+}
+
+// Of each output in turn.
 Status BatchLoader::ConvertTargets(int64_t count, void* y) {
-  const int64_t size = y_spec_.shape.elements();
+  int64_t first = 0;
+  for (const TargetsOf& targets : options_.outputs) {
+    RINGLET_RETURN_IF_ERROR(ConvertTargets(
+        targets, first, count, static_cast<float*>(y) + first * count));
+    first += targets.count;
+  }
+  return Status();
+}
+
+Status BatchLoader::ConvertTargets(const TargetsOf& targets, int64_t first,
+                                   int64_t count, void* y) {
+  const int64_t size = targets.count, row = y_spec_.shape.elements();
   const auto where = [&](int64_t i) {
     return options_.dataset.source()->y_name() + ": example " +
            std::to_string(indices_[i / size]);
   };
+  if (y_spec_.dtype == DType::kFloat32 && !targets.classes && size == row &&
+      ScaleFloats(raw_y_.data(), count * size, 1, -0.0f,
+                  static_cast<float*>(y))) {
+    return Status();
+  }
   for (int64_t i = 0; i < count * size; ++i) {
-    const double value = ValueAt(y_spec_.dtype, raw_y_.data(), i);
-    if (!options_.classes) {
+    const double value = ValueAt(y_spec_.dtype, raw_y_.data(),
+                                 i / size * row + first + i % size);
+    if (!targets.classes) {
       const float target = static_cast<float>(value);
       if (!std::isfinite(target)) {
         return Corruption("%s: target %g (value %" PRId64
                           ") is no float32; remove or replace it",
-                          where(i).c_str(), value, i % size);
+                          where(i).c_str(), value, first + i % size);
       }
       static_cast<float*>(y)[i] = target;
       continue;
     }
-    const double limit = options_.num_classes > 0
-                             ? static_cast<double>(options_.num_classes)
+    const double limit = targets.num_classes > 0
+                             ? static_cast<double>(targets.num_classes)
                              : 2147483648.0;
     if (!(value >= 0 && value < limit) || value != std::floor(value)) {
       return Corruption(

@@ -8,7 +8,11 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <limits>
+#include <utility>
+
+#include "../base/check.h"
 
 namespace ringlet {
 namespace {
@@ -156,6 +160,25 @@ Dataset Dataset::Map(const Scale& scale) const {
   Dataset d = *this;
   d.scale_.factor = scale_.factor * scale.factor;
   d.scale_.offset = scale_.offset * scale.factor + scale.offset;
+  return d;
+}
+
+Dataset Dataset::SampleWeight(std::vector<float> weights) const {
+  if (source_ == nullptr) return *this;
+  const std::string name = source_->name();
+  if (static_cast<int64_t>(weights.size()) != source_->size()) {
+    return With(InvalidArgument("%s: %zu sample weights for %" PRId64
+                                " examples; give one for each",
+                                name.c_str(), weights.size(), source_->size()));
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (std::isfinite(weights[i])) continue;
+    return With(InvalidArgument(
+        "%s: the sample weight of example %zu is %f; must be a finite number",
+        name.c_str(), i, double{weights[i]}));
+  }
+  Dataset d = *this;
+  d.weights_ = std::make_shared<std::vector<float>>(std::move(weights));
   return d;
 }
 

@@ -6,7 +6,7 @@
 //       .Shuffle(/*seed=*/1).Repeat().Batch(64)
 //
 // The order of a pass is a keyed permutation of (seed, pass), so the batch a
-// worker sees is a pure function of (dataset, position, rank, world): nothing
+// rank sees is a pure function of (dataset, position, rank, world): nothing
 // has to be remembered but the position. The first error is kept and reported
 // by status() and by whoever takes the dataset.
 
@@ -14,6 +14,7 @@
 #define RINGLET_CORE_DATA_DATASET_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,7 +24,8 @@
 namespace ringlet {
 
 // How a job's workers share a dataset; as tf.data.experimental.AutoShardPolicy.
-// A worker alone has all of it, whatever the policy.
+// Here ranks of a world, and workers, are those of replicas, whoever computes
+// them. One alone has all of it, whatever the policy.
 enum class AutoShardPolicy : uint8_t {
   kAuto,  // kFile for a source of several files, else kData
   kFile,  // file i goes to worker i % world; at least one file each
@@ -60,6 +62,9 @@ struct BatchPlan {
   bool last = false;         // no batch follows before the data begin anew
 };
 
+// What an example of a class counts; of one that is not named, 1.
+using ClassWeights = std::map<int64_t, float>;
+
 class Dataset {
  public:
   Dataset() = default;  // none
@@ -78,11 +83,12 @@ class Dataset {
   // with a short batch.
   Dataset Repeat(int64_t times = -1) const;
   // Batches of `size` examples of the whole job, whatever the number of its
-  // workers: one step, one update of the weights. N workers get size / N each,
-  // rounded up, the last ones less (some none, where the batch is short or size
-  // < N); so they follow one worker with this batch, and an epoch has as many
-  // steps (with kFile and kOff: see AutoShard). For `b` examples a worker:
-  // Batch(b * strategy.num_workers()), and a learning rate for that batch.
+  // replicas: one step, one update of the weights. N replicas (unless said
+  // otherwise, one for each worker) get size / N each, rounded up, the last
+  // ones less (some none, where the batch is short or size < N); so they follow
+  // one with this batch, and an epoch has as many steps (with kFile and kOff:
+  // see AutoShard). For `b` examples each:
+  // Batch(b * strategy.num_replicas_in_sync()), and a learning rate for that.
   //
   // The same number is meant by Keras's batch_size in fit and by
   // experimental_distribute_dataset. Other: distribute_datasets_from_function,
@@ -93,6 +99,11 @@ class Dataset {
   // is over the examples that it has.
   Dataset Batch(int64_t size, bool drop_remainder = false) const;
   Dataset Map(const Scale& scale) const;
+  // What each example of the source counts in the loss and in weighted metrics,
+  // as Keras's sample_weight: one finite number an example of the source, in
+  // its order, whatever Skip, Take and Shard leave. The loss is still divided
+  // by the number of examples.
+  Dataset SampleWeight(std::vector<float> weights) const;
   // kData where it is not called. With kFile and kOff each worker batches its
   // own examples by the global size and cuts each batch into `world` pieces,
   // rounded up, of which it trains on one a step; empty ones are left out.
@@ -109,6 +120,8 @@ class Dataset {
   int64_t size() const { return size_; }  // examples of one pass
   int64_t batch_size() const { return batch_; }
   const Scale& scale() const { return scale_; }
+  // Of each example of the source; null: each is 1.
+  const std::vector<float>* sample_weight() const { return weights_.get(); }
   int64_t shuffle_seed() const {  // -1: not shuffled
     return shuffle_ ? static_cast<int64_t>(seed_ & INT64_MAX) : -1;
   }
@@ -174,6 +187,7 @@ class Dataset {
   int64_t batch_ = 0;
   bool drop_remainder_ = false;
   Scale scale_;
+  std::shared_ptr<const std::vector<float>> weights_;
   AutoShardPolicy policy_ = AutoShardPolicy::kData;
   std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
 };
@@ -188,6 +202,13 @@ std::shared_ptr<Source> MemorySource(const ExampleSpec& x_spec, const void* x,
                                      int64_t count);
 // The sources' examples one after another; all of one type and shape.
 Dataset Concatenate(const std::vector<std::shared_ptr<Source>>& sources);
+// For models of several inputs or outputs: the x of number i of these datasets
+// is input i, and the x of number i of `y` what the model's i-th output with a
+// loss is to give. All have as many examples, in one order; each one's Map
+// scales it. What else is refined is the result.
+//
+//   Zip({images.Map(Scale(1 / 255.f)), numbers}, {kinds, ages}).Shuffle(1)
+Dataset Zip(const std::vector<Dataset>& x, const std::vector<Dataset>& y);
 
 }  // namespace ringlet
 

@@ -43,6 +43,11 @@ class Source {
   // (shape (0,)) where the source has no labels.
   virtual ExampleSpec y() const = 0;
 
+  // Of a source of several inputs or targets (Zip) what each is; x() and y()
+  // are then rows of all their values.
+  virtual std::vector<ExampleSpec> Inputs() const { return {x()}; }
+  virtual std::vector<ExampleSpec> Targets() const { return {y()}; }
+
   // Copies examples index[0..count) to x and y, one after another, in the
   // types of x() and y(). `y` may be null, and `x` where a loader was opened
   // for labels alone. Indices are in [0, size()). May be called from a thread

@@ -9,6 +9,7 @@
 #define RINGLET_CORE_FIT_CALLBACK_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -75,7 +76,8 @@ struct FitState : public Saveable {
   DataPosition position;
 
   // Sums of this epoch's steps so far, and of the last step alone, each over
-  // all ranks; in the order of Model::metric_name.
+  // all ranks; in the order of Model::metric_name, and for each as many as
+  // Model::first_metric_state says.
   std::vector<MetricState> metrics;
   const MetricState* step_metrics = nullptr;
 
@@ -90,7 +92,7 @@ struct FitState : public Saveable {
   // (Callback::RestoresAfterLoss) or no signal was the cause, otherwise with
   // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
-  int signal = 0;  // that interrupted it, up to 63
+  int signal = 0;  // that interrupted it, up to 31
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP:
   // until the fit returns, the first of these interrupts it (see interrupts.h).
   bool takes_signals = false;
@@ -178,6 +180,62 @@ class Callback : public Saveable {
 // Whether one of them does: see Callback::RestoresAfterLoss.
 bool AnyRestoresAfterLoss(
     const std::vector<std::shared_ptr<Callback>>& callbacks);
+
+// Keras's callbacks; io/checkpoint/saving_callbacks.h and io/events/loggers.h
+// have those that write files. Options, rules and messages are those of Keras
+// 3's callbacks/*.py. Each maker returns a new object for one model; it forgets
+// what it knew when another fit begins.
+
+// What is watched. kAuto: smaller is better for "loss" and for the metrics that
+// are errors, with or without "val_"; larger for the others.
+enum class MonitorMode : uint8_t { kAuto, kMin, kMax };
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  double min_delta = 0;
+  int64_t patience = 0;
+  int verbose = 0;
+  MonitorMode mode = MonitorMode::kAuto;
+  bool has_baseline = false;
+  double baseline = 0;
+  bool restore_best_weights = false;
+  int64_t start_from_epoch = 0;
+};
+std::shared_ptr<Callback> EarlyStopping(
+    const EarlyStoppingOptions& options = {});
+
+struct ReduceLROnPlateauOptions {
+  std::string monitor = "val_loss";
+  double factor = 0.1;
+  int64_t patience = 10;
+  int verbose = 0;
+  MonitorMode mode = MonitorMode::kAuto;
+  double min_delta = 1e-4;
+  int64_t cooldown = 0;
+  double min_lr = 0;
+};
+std::shared_ptr<Callback> ReduceLROnPlateau(
+    const ReduceLROnPlateauOptions& options = {});
+
+// Sets the learning rate of each epoch (from 0) from the one before. This and
+// the one above are refused where the optimizer's rate is a schedule.
+std::shared_ptr<Callback> LearningRateScheduler(
+    std::function<float(int64_t epoch, float learning_rate)> schedule,
+    int verbose = 0);
+
+// Stops at a loss that is not a number; with raise_error Fit returns an error.
+std::shared_ptr<Callback> TerminateOnNaN(bool raise_error = false);
+
+// Functions of one's own; those left empty are not called.
+struct LambdaCallbackOptions {
+  std::function<void(int64_t epoch)> on_epoch_begin;
+  std::function<void(int64_t epoch, const Logs&)> on_epoch_end;
+  std::function<void(const Logs&)> on_train_end;
+  std::function<void()> on_train_begin;
+  std::function<void(int64_t batch)> on_train_batch_begin;
+  std::function<void(int64_t batch, const Logs&)> on_train_batch_end;
+};
+std::shared_ptr<Callback> LambdaCallback(const LambdaCallbackOptions& options);
 
 }  // namespace ringlet
 

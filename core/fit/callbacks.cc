@@ -1,9 +1,10 @@
-// Every member that a resume needs is in AppendState, under a name that is part
-// of the checkpoint format, and OnSetup sets it to what a new fit begins with.
-// Decisions depend only on the logs, which all ranks share: so all ranks stop,
-// reduce and restore alike.
+// Callbacks that touch the model or stop the fit and write no files; io/ has
+// the others. Every member that a resume needs is in AppendState, under a name
+// that is part of the checkpoint format, and OnSetup sets it to what a new fit
+// begins with. Decisions depend only on the logs, which all ranks share: so all
+// ranks stop, reduce and restore alike.
 
-#include "callbacks.h"
+#include "callback.h"
 
 #include <algorithm>
 #include <cinttypes>

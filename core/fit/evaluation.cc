@@ -10,6 +10,7 @@
 
 #include "../base/collective.h"
 #include "../base/message.h"
+#include "../model/replica_range.h"
 #include "fit.h"
 
 namespace ringlet {
@@ -17,7 +18,7 @@ namespace ringlet {
 void SetMetrics(const Model& model, const std::vector<MetricState>& states,
                 Logs* logs) {
   for (int i = 0; i < model.num_metrics(); ++i) {
-    const double value = states[i].Result();
+    const double value = model.metric_value(i, states.data());
     // Without the sign, which machines differ in, and text shows.
     logs->Set(
         model.metric_name(i),
@@ -33,6 +34,44 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
   return Status();
 }
 
+namespace {
+
+// The own replicas of this rank; and the most that a rank has.
+ReplicaRange OwnReplicas(const Model& model) {
+  const Collective& collective = *model.collective();
+  return ReplicasOf(collective.rank(), collective.size(), model.num_replicas());
+}
+size_t MostOwnReplicas(const Model& model) {
+  return static_cast<size_t>(
+      MostReplicas(model.collective()->size(), model.num_replicas()));
+}
+
+// `rows`, of the own replicas, each as long as `sums`, become the sums over all
+// replicas, added in their order: the same bits on all ranks.
+Status SumOverReplicas(const Model& model, std::vector<MetricState>* rows,
+                       std::vector<MetricState>* sums) {
+  Collective* const collective = model.collective();
+  const int ranks = collective->size(), replicas = model.num_replicas();
+  const size_t states = sums->size();
+  rows->resize(states * MostOwnReplicas(model));
+  std::vector<MetricState> all(rows->size() * static_cast<size_t>(ranks));
+  // A MetricState is two doubles.
+  static_assert(sizeof(MetricState) == 2 * sizeof(double));
+  RINGLET_RETURN_IF_ERROR(GatherNumbers(
+      collective, rows->data(), sizeof(double), 2 * rows->size(), all.data()));
+  sums->assign(states, MetricState());
+  for (int r = 0; r < ranks; ++r) {
+    const MetricState* row = &all[static_cast<size_t>(r) * rows->size()];
+    for (int k = 0; k < ReplicasOf(r, ranks, replicas).count; ++k) {
+      AddMetrics(row, sums);
+      row += states;
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
 Status RunEvaluation(Model* model, const Dataset& dataset,
                      const Evaluation& evaluation, Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
@@ -40,14 +79,23 @@ Status RunEvaluation(Model* model, const Dataset& dataset,
   loading.background = evaluation.prefetch;
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
-  std::vector<MetricState> sums(model->num_metrics());
+  const int own = OwnReplicas(*model).count;
+  std::vector<MetricState> sums(
+      static_cast<size_t>(model->num_metric_states()));  // of the own
+  std::vector<MetricState> rows(sums.size() * static_cast<size_t>(own));
   const int64_t steps = evaluation.steps;
   Logs running;
   Batch batch;
   for (*done = 0; (steps == 0 || *done < steps) && !batch.last; ++*done) {
-    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
-    AddMetrics(model->rank_metrics(), &sums);
+    MetricState* row = rows.data();
+    for (int k = 0; k < own; ++k) {
+      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+      RINGLET_RETURN_IF_ERROR(model->TestStep(batch));
+      AddMetrics(model->rank_metrics(), &sums);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        *row++ += model->rank_metrics()[i];
+      }
+    }
     bool stop = false;
     if (evaluation.step_ended) {
       RINGLET_RETURN_IF_ERROR(evaluation.step_ended(&stop));
@@ -62,7 +110,7 @@ Status RunEvaluation(Model* model, const Dataset& dataset,
            " steps of evaluation.",
            *done, steps);
   }
-  RINGLET_RETURN_IF_ERROR(SumOverRanks(model->collective(), &sums));
+  RINGLET_RETURN_IF_ERROR(SumOverReplicas(*model, &rows, &sums));
   SetMetrics(*model, sums, logs);
   return Status();
 }
@@ -77,7 +125,7 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
   const Collective& collective = *model->collective();
   Evaluation evaluation;
   evaluation.steps =
-      options.steps > 0 ? options.steps : dataset.steps(collective.size());
+      options.steps > 0 ? options.steps : dataset.steps(model->num_replicas());
   evaluation.prefetch = options.prefetch;
   const bool chief = collective.rank() == 0;
   Progress progress(chief ? options.verbose : Verbose::kSilent, options.out,
@@ -90,18 +138,46 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
   return Status();
 }
 
-// Appends all ranks' outputs of a batch, rank after rank, in the pieces that
-// Dataset::Plan cuts. Those of a rank are `stride` floats behind those of the
-// rank before, `width` floats an example.
-void AppendOutputs(const Batch& batch, int world, int64_t width, size_t stride,
-                   const std::vector<float>& all, std::vector<float>* outputs) {
-  const int64_t piece = (batch.global_count + world - 1) / world;
-  for (int r = 0; r < world; ++r) {
-    const int64_t first = std::min(batch.global_count, piece * r);
-    const int64_t count = std::min(piece, batch.global_count - first);
-    const float* from = all.data() + stride * r;
-    outputs->insert(outputs->end(), from, from + count * width);
+// How the values that the ranks predict lie in `all`: those of a replica
+// `stride` floats behind those of the one before, a rank's together.
+struct Predicted {
+  const Model& model;
+  size_t stride;
+  std::vector<float> all;
+};
+
+// Appends all replicas' values of an output, one after another, in the pieces
+// that Dataset::Plan cuts: `width` floats an example, and of outputs before
+// this one `before`.
+void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
+                   const Predicted& predicted, std::vector<float>* outputs) {
+  const int ranks = predicted.model.collective()->size();
+  const int replicas = predicted.model.num_replicas();
+  const size_t most = MostOwnReplicas(predicted.model);
+  const int64_t piece = (batch.global_count + replicas - 1) / replicas;
+  for (int r = 0; r < ranks; ++r) {
+    const ReplicaRange range = ReplicasOf(r, ranks, replicas);
+    for (int k = 0; k < range.count; ++k) {
+      const int64_t first =
+          std::min(batch.global_count, piece * (range.first + k));
+      const int64_t count = std::min(piece, batch.global_count - first);
+      const size_t row = static_cast<size_t>(r) * most + static_cast<size_t>(k);
+      const float* const from =
+          predicted.all.data() + predicted.stride * row + before * count;
+      outputs->insert(outputs->end(), from, from + count * width);
+    }
   }
+}
+
+// The examples' values of every output, one output after another.
+Status PredictBatch(Model* model, const Batch& batch, float* to) {
+  RINGLET_RETURN_IF_ERROR(
+      model->Forward(batch.x, batch.count, /*training=*/false));
+  for (int k = 0; k < model->num_outputs(); ++k) {
+    const Shape& one = model->output_shape(model->output_node(k));
+    to = std::copy_n(model->output(k), batch.count * one.elements(), to);
+  }
+  return Status();
 }
 
 Status PredictAll(Model* model, const Dataset& data,
@@ -119,19 +195,38 @@ Status PredictAll(Model* model, const Dataset& data,
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
   Collective* const collective = model->collective();
-  const int world = collective->size();
-  const int64_t width = model->output_shape().elements();
-  std::vector<float> mine(dataset.LargestPart(world) * width);
-  std::vector<float> all(mine.size() * world);
+  int64_t width = 0;  // of all outputs
+  const int num_outputs = model->num_outputs();
+  for (int k = 0; k < num_outputs; ++k) {
+    width += model->output_shape(model->output_node(k)).elements();
+  }
+  std::vector<std::vector<float>> of(static_cast<size_t>(num_outputs));
+  const auto stride =
+      static_cast<size_t>(dataset.LargestPart(model->num_replicas()) * width);
+  std::vector<float> mine(stride * MostOwnReplicas(*model));
+  Predicted predicted = {*model, stride, {}};
+  predicted.all.resize(mine.size() * static_cast<size_t>(collective->size()));
   Batch batch;
   while (!batch.last) {
-    RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(
-        model->Forward(batch.x, batch.count, /*training=*/false));
-    std::copy_n(model->output(), batch.count * width, mine.data());
-    RINGLET_RETURN_IF_ERROR(GatherNumbers(
-        collective, mine.data(), sizeof(float), mine.size(), all.data()));
-    AppendOutputs(batch, world, width, mine.size(), all, outputs);
+    for (int k = 0; k < OwnReplicas(*model).count; ++k) {
+      RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+      RINGLET_RETURN_IF_ERROR(
+          PredictBatch(model, batch, &mine[stride * static_cast<size_t>(k)]));
+    }
+    RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, mine.data(),
+                                          sizeof(float), mine.size(),
+                                          predicted.all.data()));
+    int64_t before = 0;
+    for (int k = 0; k < num_outputs; ++k) {
+      const Shape& one = model->output_shape(model->output_node(k));
+      AppendOutputs(batch, one.elements(), before, predicted,
+                    &of[static_cast<size_t>(k)]);
+      before += one.elements();
+    }
+  }
+  outputs->swap(of[0]);
+  for (size_t k = 1; k < of.size(); ++k) {
+    outputs->insert(outputs->end(), of[k].begin(), of[k].end());
   }
   return Status();
 }

@@ -40,6 +40,11 @@ struct FitOptions {
   int64_t validation_steps = 0;            // 0: all of it
   int64_t validation_freq = 1;             // every so many epochs …
   std::vector<int64_t> validation_epochs;  // … or after these, from 1 on
+  // What an example of a class counts in the loss and in weighted metrics while
+  // training; a class that is not named counts 1. The class is the target's
+  // number, or the largest of a one-hot target. Not with sample weights of the
+  // dataset (Dataset::SampleWeight).
+  ClassWeights class_weight;
   std::vector<std::shared_ptr<Callback>> callbacks;
   Verbose verbose = Verbose::kAuto;
   // Of the progress, each line flushed as it is made. The chief prints it;

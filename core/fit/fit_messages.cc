@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "../base/message.h"
-#include "../base/thread.h"
+#include "../base/thread_pool.h"
 
 namespace ringlet {
 
@@ -17,6 +17,14 @@ void WarnOfThreads(int threads) {
   if (threads <= cores || warned.exchange(true)) return;
   Notice("warning: %d threads for %d usable core%s: this is slower than %d",
          threads, cores, cores == 1 ? "" : "s", cores);
+}
+
+void FitMessages::MeetAnew(const Status& status, bool elastic) {
+  if (status.rank() < 0) return Notice("note: %s", status.message());
+  Notice("warning: %s; %s", status.message(),
+         elastic ? "going on with the workers that are there"
+                 : "waiting for it to come back, to go on from the newest "
+                   "state");
 }
 
 void FitMessages::WhereItGoesOn(const FitState& fit) const {
@@ -29,8 +37,14 @@ void FitMessages::WhereItGoesOn(const FitState& fit) const {
     PrintTo(options_.out, "all %" PRId64 " epochs are trained (%s)", fit.epochs,
             from);
   } else {
-    PrintTo(options_.out, "goes on at %s, from %s", fit.NextStep().c_str(),
-            from);
+    const Collective& collective = *model_.collective();
+    const int workers = collective.size();
+    PrintTo(options_.out, "goes on at %s, from %s%s", fit.NextStep().c_str(),
+            from,
+            !collective.elastic() ? ""
+            : workers == 1
+                ? ", with this worker alone"
+                : (", with " + std::to_string(workers) + " workers").c_str());
   }
 }
 
@@ -78,8 +92,11 @@ void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
   if (looked_at_range_) return;
   looked_at_range_ = true;
   if (!fit.chief || number_ > 1) return;
-  const double most =
-      LargestInput(*fit.dataset, batch, model_.input_shape().elements());
+  int64_t elements = 0;
+  for (int i = 0; i < model_.num_inputs(); ++i) {
+    elements += model_.output_shape(i).elements();
+  }
+  const double most = LargestInput(*fit.dataset, batch, elements);
   if (most <= kLargeInput) return;
   const Scale& scale = fit.dataset->scale();
   Notice(

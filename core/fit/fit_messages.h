@@ -29,6 +29,9 @@ class FitMessages {
   bool shows(const FitState& fit) const {
     return fit.chief && options_.verbose != Verbose::kSilent;
   }
+  // The fit goes on once the ranks have met: after the loss of one, or, where
+  // the status names none, to let another in.
+  static void MeetAnew(const Status& status, bool elastic);
   // After a break, of the process or of the job.
   void WhereItGoesOn(const FitState& fit) const;
   void EpochBegins(const FitState& fit) const;

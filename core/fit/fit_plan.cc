@@ -4,6 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "../base/byte_order.h"
+#include "../base/crc32c.h"
+#include "../layers/layer_table.h"
 #include "evaluation.h"
 
 namespace ringlet {
@@ -29,11 +32,31 @@ Status FitPlan::Check() const {
 
 namespace {
 
-Status TryData(const Dataset& dataset, Model* model) {
+Status TryData(const Dataset& dataset, const ClassWeights& class_weight,
+               Model* model) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
+  loading.class_weight = class_weight;
   loading.background = false;
   return model->OpenLoader(dataset, loading, &loader);
+}
+
+// Of the sample weights as little-endian numbers; 0 where there are none.
+uint64_t ChecksumOf(const Dataset& dataset) {
+  if (dataset.sample_weight() == nullptr) return 0;
+  std::vector<float> weights = *dataset.sample_weight();
+  const size_t bytes = weights.size() * sizeof(float);
+  SwapToLittle(weights.data(), sizeof(float), weights.size());
+  return uint64_t{1} << 32 | Crc32c(weights.data(), bytes);
+}
+
+std::string TextOf(const ClassWeights& class_weight) {
+  std::string text;
+  for (const auto& [number, weight] : class_weight) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number) + ": " +
+            FloatText(weight);
+  }
+  return text;
 }
 
 // `of` tells the validation's fields from the training's.
@@ -54,6 +77,7 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the scale's offset", dataset.scale().offset);
   f->AddChecksum(std::string("the sizes of the files") + of,
                  static_cast<uint64_t>(dataset.files_checksum()));
+  f->AddChecksum(std::string("the sample weights") + of, ChecksumOf(dataset));
 }
 
 void AddValidation(const FitOptions& options, Fingerprint* f) {
@@ -74,21 +98,23 @@ void AddValidation(const FitOptions& options, Fingerprint* f) {
 }  // namespace
 
 Status FitPlan::TryOut(Model* model) const {
-  const int world = model_.collective()->size();
-  int64_t largest = dataset_.LargestPart(world);
+  const int replicas = model_.num_replicas();
+  int64_t largest = dataset_.LargestPart(replicas);
   if (validates()) {
-    largest = std::max(largest, options_.validation_data.LargestPart(world));
+    largest = std::max(largest, options_.validation_data.LargestPart(replicas));
   }
   RINGLET_RETURN_IF_ERROR(model->Reserve(largest, /*training=*/true));
-  RINGLET_RETURN_IF_ERROR(TryData(dataset_, model));
+  RINGLET_RETURN_IF_ERROR(TryData(dataset_, options_.class_weight, model));
   if (!validates()) return Status();
-  return TryData(options_.validation_data, model).Annotate("validation_data");
+  return TryData(options_.validation_data, {}, model)
+      .Annotate("validation_data");
 }
 
 Status FitPlan::Agree() const {
   Fingerprint f;
   f.Add("the number of this fit of the model", number_);
   AddDataset(dataset_, "", &f);
+  f.Add("class_weight", TextOf(options_.class_weight));
   f.Add("epochs", options_.epochs);
   f.Add("initial_epoch", options_.initial_epoch);
   f.Add("steps_per_epoch", StepsPerEpoch());
@@ -104,9 +130,8 @@ Status FitPlan::Agree() const {
 }
 
 int64_t FitPlan::StepsPerEpoch() const {
-  return options_.steps_per_epoch > 0
-             ? options_.steps_per_epoch
-             : dataset_.steps(model_.collective()->size());
+  return options_.steps_per_epoch > 0 ? options_.steps_per_epoch
+                                      : dataset_.steps(model_.num_replicas());
 }
 
 bool FitPlan::Validates(int64_t epoch) const {
@@ -135,7 +160,7 @@ bool FitPlan::RunsOut(int64_t epoch, int64_t step) const {
   if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
   const int64_t used =
       (epoch - options_.initial_epoch) * options_.steps_per_epoch + step;
-  return used >= dataset_.steps(model_.collective()->size());
+  return used >= dataset_.steps(model_.num_replicas());
 }
 
 }  // namespace ringlet

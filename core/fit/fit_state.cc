@@ -21,11 +21,14 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/stop_training", DType::kUint8, {}, &stop_training});
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    spans->push_back({"metric/" + model->metric_name(static_cast<int>(i)),
+  if (metrics.empty()) return;
+  for (int i = 0; i < model->num_metrics(); ++i) {
+    const int first = model->first_metric_state(i);
+    const int count = model->first_metric_state(i + 1) - first;
+    spans->push_back({"metric/" + model->metric_name(i),
                       DType::kFloat64,
-                      {2},
-                      &metrics[i]});
+                      {2 * count},
+                      &metrics[static_cast<size_t>(first)]});
   }
 }
 

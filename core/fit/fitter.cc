@@ -55,17 +55,16 @@ Status Fitter::RunAll(History* history) {
     const Status status = TrainAll(history);
     if (!agreed_) AbortOthers(model_->collective(), status);
     requests_.Restore(&fit_);
+    const bool elastic = model_->collective()->elastic();
     const bool resumes = status.code() == Code::kPeerLost &&
-                         AnyRestoresAfterLoss(options_.callbacks);
+                         (elastic || AnyRestoresAfterLoss(options_.callbacks));
     if (resumes) recovery_.Preserve();  // before the callbacks let go of it
     FitReturns(status);
     // Who is told to stop waits for nobody.
     if (!resumes || fit_.interrupted) return status;
-    Notice(
-        "warning: %s; waiting for it to come back, to go on from "
-        "the newest state",
-        status.message());
+    messages_.MeetAnew(status, elastic);
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
+    requests_.HaveMet();
   }
 }
 
@@ -95,7 +94,7 @@ void Fitter::Reset() {
   fit_.validation = plan_.ValidationOfAll();
   fit_.chief = model_->collective()->rank() == 0;
   fit_.step_metrics = model_->step_metrics();
-  fit_.metrics.assign(model_->num_metrics(), MetricState());
+  fit_.metrics.assign(model_->num_metric_states(), MetricState());
   agreed_ = false;
 }
 
@@ -142,6 +141,7 @@ Status Fitter::TrainAll(History* history) {
     }
     RINGLET_RETURN_IF_ERROR(Epoch(history));
   }
+  model_->impl_->updater.Finalize();
   if (options_.check_replicas_every > 0) {
     RINGLET_RETURN_IF_ERROR(CheckReplicas());
   }
@@ -228,12 +228,14 @@ Status Fitter::Steps(Progress* progress) {
   LoaderOptions loading;
   loading.start = fit_.position;
   loading.background = options_.prefetch;
+  loading.class_weight = options_.class_weight;
   RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
   Logs logs;
   requests_.BeginEpoch(*model_->collective(), fit_);
   while (fit_.step < fit_.steps_per_epoch) {
     // Alone; several ranks agree in the next step.
     if (alone() && fit_.stop_training) return Status();
+    if (requests_.meets_anew()) return MeetAnew();
     if (plan_.RunsOut(fit_.epoch, fit_.step)) {
       messages_.RanOut(fit_);
       fit_.stop_training = 1;
@@ -265,7 +267,7 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-  RINGLET_RETURN_IF_ERROR(AtStep(Train(batch, taken)));
+  RINGLET_RETURN_IF_ERROR(AtStep(Train(batch, loader, taken)));
   if (!*taken) return Status();
   SetMetrics(*model_, fit_.metrics, logs);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, *logs));
@@ -275,10 +277,10 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   return Status();
 }
 
-Status Fitter::Train(const Batch& batch, bool* taken) {
+Status Fitter::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   Model::Impl& m = *model_->impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, taken));
+  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, loader, taken));
   if (!*taken) return Status();
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
@@ -301,10 +303,18 @@ Status Fitter::StepEnded() {
   return SavePoint(/*epoch_ended=*/false);
 }
 
-// A rank asks to stop: the fit is where it was before the step.
+// A rank asks for it: the fit is where it was before the step.
 Status Fitter::StepGivenUp() {
   requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
-  return fit_.interrupted ? SavePoint(/*epoch_ended=*/false) : Status();
+  if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
+  const bool ends = fit_.stop_training != 0;
+  return requests_.meets_anew() && !ends ? MeetAnew() : Status();
+}
+
+// Between two steps, on every rank.
+Status Fitter::MeetAnew() {
+  agreed_ = true;
+  return PeerLost(-1, "another worker waits to take part");
 }
 
 // --- save points ----------------------------------------------------------

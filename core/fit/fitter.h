@@ -46,8 +46,9 @@ class Fitter {
   Status Step(BatchLoader* loader, Logs* logs, bool* taken);
   Status AtStep(const Status& status) const;  // says in which it happened
   Status StepEnded();
-  Status Train(const Batch& batch, bool* taken);
+  Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   Status StepGivenUp();
+  Status MeetAnew();
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();

@@ -6,8 +6,7 @@
 
 #include "../data/source.h"
 #include "../layers/custom_layer.h"
-#include "../model/custom_loss.h"
-#include "../model/custom_metric.h"
+#include "../model/metrics.h"
 #include "callback.h"
 
 namespace ringlet {
@@ -86,7 +85,8 @@ Status GuardedBuild(const CustomLayer& layer, const std::vector<Shape>& inputs,
 
 Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions) {
+                   float* per_example, float* d_predictions,
+                   const float* weights) {
   const int64_t width = output.elements(), each = loss.targets(output);
   try {
     for (int64_t i = 0; i < count; ++i) {
@@ -95,10 +95,13 @@ Status GuardedLoss(const CustomLoss& loss, const Shape& output, int64_t count,
       float* const gradient =
           d_predictions == nullptr ? nullptr : d_predictions + i * width;
       if (gradient != nullptr) std::fill_n(gradient, width, 0.0f);
-      per_example[i] = static_cast<float>(
-          loss.Compute(output, predictions + i * width, of_example, gradient));
+      const float weight = weights != nullptr ? weights[i] : 1;
+      per_example[i] =
+          static_cast<float>(loss.Compute(output, predictions + i * width,
+                                          of_example, gradient)) *
+          weight;
       for (int64_t j = 0; gradient != nullptr && j < width; ++j) {
-        gradient[j] *= scale;
+        gradient[j] *= scale * weight;
       }
     }
     return Status();

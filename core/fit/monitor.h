@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../base/status.h"
-#include "callbacks.h"
+#include "callback.h"
 
 namespace ringlet {
 

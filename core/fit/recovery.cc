@@ -15,8 +15,9 @@
 namespace ringlet {
 
 bool Recovery::enabled() const {
-  return model_.collective()->size() > 1 &&
-         AnyRestoresAfterLoss(*fit_.callbacks);
+  const Collective& collective = *model_.collective();
+  return collective.elastic() ||
+         (collective.size() > 1 && AnyRestoresAfterLoss(*fit_.callbacks));
 }
 
 // Travels as four numbers.
@@ -47,7 +48,7 @@ int Recovery::Furthest(const std::vector<Offer>& offers) {
 Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
-  if (collective->size() == 1) return Status();
+  if (collective->size() == 1 && !collective->elastic()) return Status();
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));

@@ -1,7 +1,7 @@
 // Recovery: what a fit goes on from after a worker was lost.
 //
-// Internal to core/. In a job of several with a callback that
-// RestoresAfterLoss every rank keeps in memory its state at the last step
+// Internal to core/. In a job that is elastic, or of several with a callback
+// that RestoresAfterLoss, every rank keeps in memory its state at the last step
 // boundary, and the weights of before what callbacks do to them at an epoch's
 // end. Elsewhere nothing is kept.
 
@@ -43,7 +43,8 @@ class Recovery {
   // --- a worker is lost
   // Before the callbacks let go of their states.
   void Preserve();
-  // Waits until all ranks are together again, however many are lost meanwhile.
+  // Waits until all ranks are together again, however many are lost meanwhile;
+  // in an elastic job those that are there.
   Status Rejoin(int lost_rank);
 
  private:

@@ -35,7 +35,7 @@ class RunState final : public Saveable {
 
 // Everything of a RunState but the weights and the optimizer's slots, which
 // change only once a step is complete on this rank, as it was at the last step
-// boundary. Spans of up to kSmall bytes are copied at every boundary, a
+// boundary. Spans of up to kSmall bytes and metrics are copied at every one, a
 // callback's larger ones where callbacks may change them before the next: at an
 // epoch's beginning and end.
 class StepSnapshot {

@@ -7,11 +7,12 @@
 namespace ringlet {
 namespace {
 
-// A note: bit 0 stop_training, bit 1 interrupted, then the signal.
-constexpr unsigned kStop = 1, kInterrupted = 2, kSignalShift = 2;
+// A note: bit 0 stop_training, bit 1 interrupted, bit 2 that the ranks are to
+// meet anew, then the signal.
+constexpr unsigned kStop = 1, kInterrupted = 2, kMeetAnew = 4, kSignalShift = 3;
 
 unsigned char NoteOf(const FitState& fit) {
-  RINGLET_CHECK(fit.signal >= 0 && fit.signal < 64);
+  RINGLET_CHECK(fit.signal >= 0 && fit.signal < 32);
   const unsigned signal = static_cast<unsigned>(fit.signal) << kSignalShift;
   return static_cast<unsigned char>((fit.stop_training != 0 ? kStop : 0) |
                                     (fit.interrupted ? kInterrupted : 0) |
@@ -32,9 +33,14 @@ void StopRequests::BeginEpoch(const Collective& collective,
 }
 
 void StopRequests::Defer(const Collective& collective, FitState* fit) {
-  if (collective.size() == 1) return;
   AddNote(note_, fit);
+  if (collective.size() == 1) {
+    note_ = 0;
+    meets_anew_ = collective.visited();
+    return;
+  }
   note_ = NoteOf(*fit);
+  if (collective.visited()) note_ |= kMeetAnew;
   fit->interrupted = false;
   fit->signal = 0;
 }
@@ -44,16 +50,25 @@ void StopRequests::Merge(const std::vector<unsigned char>& notes,
   note_ = static_cast<unsigned char>(NoteOf(*fit) & ~kStop);
   fit->interrupted = false;
   fit->signal = 0;
-  for (const unsigned char note : notes) AddNote(note, fit);
+  meets_anew_ = false;
+  for (const unsigned char note : notes) {
+    AddNote(note, fit);
+    meets_anew_ = meets_anew_ || (note & kMeetAnew) != 0;
+  }
 }
 
 Status StopRequests::Agree(Collective* collective, FitState* fit) {
-  if (collective->size() == 1) return Status();
   Defer(*collective, fit);
+  if (collective->size() == 1) return Status();
   notes_.resize(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&note_, 1, notes_.data()));
   Merge(notes_, fit);
   return Status();
+}
+
+void StopRequests::HaveMet() {
+  note_ = static_cast<unsigned char>(note_ & ~kMeetAnew);
+  meets_anew_ = false;
 }
 
 void StopRequests::Restore(FitState* fit) const { AddNote(note_, fit); }

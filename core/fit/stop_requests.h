@@ -1,13 +1,13 @@
 // StopRequests: how one rank's request to end a fit reaches every rank.
 //
 // Internal to core/. A request is what a callback or a signal has made of
-// FitState's stop_training, interrupted and signal on this rank. In a job of
-// several ranks it travels with the report of the next step and needs no
-// message of its own. That step is then given up on all ranks before it has
-// changed anything, so all of them leave after the step that the request
-// followed. A rank that asks reads no batch for it and runs no layer
-// (Stepper::GiveUp): what follows a stop may not fail it. Where no step follows
-// the ranks agree at once.
+// FitState's stop_training, interrupted and signal on this rank, or that the
+// collective lets another worker in when it is formed anew. In a job of several
+// ranks it travels with the report of the next step and needs no message of its
+// own. That step is then given up on all ranks before it has changed anything,
+// so all of them leave after the step that the request followed. A rank that
+// asks reads no batch for it and runs no layer (Stepper::GiveUp): what follows
+// a stop may not fail it. Where no step follows the ranks agree at once.
 
 #ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
 #define RINGLET_CORE_FIT_STOP_REQUESTS_H_
@@ -30,6 +30,9 @@ class StopRequests {
   void Defer(const Collective& collective, FitState* fit);
   // For the next step's report; 0: no request.
   unsigned char note() const { return note_; }
+  // By the last agreement another worker waits to take part, so that the ranks
+  // are to meet anew (Collective::visited).
+  bool meets_anew() const { return meets_anew_; }
 
   // `notes` are those of all ranks: their requests become the fit's. One that
   // was made since the notes were sent waits for the next agreement.
@@ -41,9 +44,12 @@ class StopRequests {
   void Restore(FitState* fit) const;
   // The state that the request belongs to is lost.
   void Clear() { note_ = 0; }
+  // They have met.
+  void HaveMet();
 
  private:
   unsigned char note_ = 0;
+  bool meets_anew_ = false;
   std::vector<unsigned char> notes_;
 };
 

@@ -3,6 +3,8 @@
 #include <cinttypes>
 
 #include "../base/message.h"
+#include "../model/model.h"
+#include "../model/replica_range.h"
 
 namespace ringlet {
 
@@ -22,15 +24,17 @@ std::string WorkerLines::Self() const {
 void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
   if (silent_ || begun_) return;
   begun_ = true;
-  const int world = collective_.size();
+  const int workers = collective_.size();
+  const int replicas = fit.model->num_replicas();
+  const int64_t own = ReplicasOf(collective_.rank(), workers, replicas).count;
   const std::string chief = collective_.address(0);
   PrintTo(out_,
           "%s: trains %" PRId64 " of %" PRId64
           " examples a step, %d replicas in step, epochs %" PRId64
           " to %" PRId64 "; the chief%s%s shows the progress",
-          Self().c_str(), dataset.LargestPart(world), dataset.batch_size(),
-          world, fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ",
-          chief.c_str());
+          Self().c_str(), own * dataset.LargestPart(replicas),
+          dataset.batch_size(), replicas, fit.epoch + 1, fit.epochs,
+          chief.empty() ? "" : " at ", chief.c_str());
 }
 
 void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {

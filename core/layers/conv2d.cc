@@ -1,239 +1,367 @@
-// Conv2D: windows gathered into columns, then a matrix product; with few taps
-// and no border, straight from the image.
+// Conv2D and Conv1D, of sums straight from the image (conv_pass.h).
+//
+// What must be known to change this file: each thread has a copy of one image
+// with its border, and of one of dY with that of the gradient; images that need
+// none are read where they are. The kernel is copied once a call where its rows
+// are no whole vectors, and turned round for the gradient of the input. Threads
+// share outputs by images, and gradients of the kernel by taps, which are
+// summed image after image: so no bits depend on their number. Where windows
+// are pixels, the images of a batch are one.
 
 #include <algorithm>
-#include <vector>
 
-#include "../compute/direct_conv.h"
-#include "../compute/gemm.h"
+#include "conv_pass.h"
 #include "kernels.h"
 #include "op.h"
 
 namespace ringlet {
 namespace {
 
-class Conv2DOp final : public Op {
+class ConvOp final : public Op {
  public:
-  Conv2DOp(const Layer& layer, const Window2D& window)
+  ConvOp(const Layer& layer, const Window2D& window)
       : window_(window),
         activation_(layer.activation),
         bias_(layer.use_bias),
-        filters_(layer.units) {
-    output_ = {window.height.output, window.width.output, filters_};
+        filters_(layer.units),
+        groups_(layer.groups),
+        is_point_(IsPoint(window.height) && IsPoint(window.width)),
+        forward_(PlanForward(window, window.channels, window.channels / groups_,
+                             /*copied=*/false, PairsOfForward())),
+        gradient_(
+            PlanForward(window, window.channels, window.channels / groups_)),
+        backward_(PlanInputGradient(window, filters_, filters_ / groups_,
+                                    /*copied=*/false, PairsOfBackward())),
+        of_filters_(BestDirectConv(filters_ / groups_)),
+        of_channels_(BestDirectConv(window.channels / groups_)) {
+    output_ =
+        ShapeOf(layer, {window.height.output, window.width.output, filters_});
     weights_.push_back(
         {"kernel",
-         {window.height.window, window.width.window, window.channels, filters_},
-         layer.kernel_initializer,
-         layer.kernel_regularizer});
+         KernelShape(layer, window, window.channels / groups_, filters_),
+         layer.kernel_initializer, layer.kernel_regularizer});
     if (bias_) {
       weights_.push_back(
           {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
-    }
-    direct_ = Patch() <= kMostDirectTaps &&
-              filters_ % BestDirectConv().filters == 0 &&
-              window_.height.inside() && window_.width.inside();
-    for (int64_t k = 0; k < Patch() && direct_; ++k) {
-      const int64_t run = window_.width.window * window_.channels;
-      taps_.push_back(k / run * RowFloats() + k % run);
     }
   }
 
   bool keeps_input() const override { return !frozen(); }
   bool keeps_output() const override { return activation_ != kLinear; }
   Activation fused_activation() const override { return activation_; }
+  Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override {
-    return window_.positions() * window_.patch() * filters_;
+    return window_.positions() * Patch() * filters_;
   }
-  // Columns of one group of images for each thread, and for backward each
-  // thread's own sums of the gradients.
-  size_t forward_scratch(int64_t batch, int threads) const override {
-    if (direct_) return 0;
-    return static_cast<size_t>(threads * ColumnFloats(batch));
+  size_t forward_scratch(int64_t, int threads) const override {
+    return static_cast<size_t>(WholeFloats() + threads * ForwardCopyFloats());
   }
   size_t backward_scratch(int64_t batch, int threads) const override {
-    return static_cast<size_t>(threads *
-                               (ColumnFloats(batch) + GradientFloats()));
+    return static_cast<size_t>(TurnedFloats() + BiasFloats(batch) +
+                               threads * ThreadFloats());
   }
 
   void Forward(const OpCall& call) const override {
+    MakeWhole(call);
     call.pool->Run([&](int t) {
-      if (direct_) return ForwardDirect(call, t);
-      float* col = call.scratch + t * ColumnFloats(call.batch);
-      ForEachGroup(call, t, [&](int64_t first, int64_t count) {
-        Columns(call.x[0], first, count, col);
-        float* y = call.y + first * output_.elements();
-        const int64_t rows = count * window_.positions();
-        // Y(BP,F) = Col(BP,K) * W(K,F)
-        Gemm(1, RowMajor(static_cast<const float*>(col), rows, Patch()),
-             Kernel(call), 0, RowMajor(y, rows, filters_));
-        BiasActivation(call.without_activation ? kLinear : activation_,
-                       bias_ ? call.weights[1] : nullptr, rows, filters_, y);
-      });
+      float* const copy =
+          call.scratch + WholeFloats() + t * ForwardCopyFloats();
+      const Range mine = Split(Units(call.batch), call.pool->threads(), t);
+      for (int64_t u = mine.begin; u < mine.end; ++u) {
+        ForwardUnit(call, UnitOf(call, u), copy);
+      }
     });
   }
 
   void Backward(const OpCall& call) const override {
+    const int64_t units = Units(call.batch);
+    const int threads = call.pool->threads();
+    if (call.dx[0] != nullptr) TurnKernel(call);
+    if (threads > 1) {
+      ForEachPart(call, units, 1, [&](Range mine) {
+        for (int64_t u = mine.begin; u < mine.end; ++u) GradientOfSum(call, u);
+      });
+    }
     call.pool->Run([&](int t) { BackwardPart(call, t); });
     if (frozen()) return;
-    // The threads' sums, added in the order of the threads.
-    const int64_t kernel = Patch() * filters_;
-    std::fill_n(call.d_weights[0], kernel, 0.0f);
-    if (bias_) std::fill_n(call.d_weights[1], filters_, 0.0f);
-    for (int t = 0; t < call.pool->threads(); ++t) {
-      const float* sums = ThreadSums(call, t);
-      AddTo(sums, kernel, call.d_weights[0]);
-      if (bias_) AddTo(sums + kernel, filters_, call.d_weights[1]);
+    if (bias_) {
+      std::fill_n(call.d_weights[1], filters_, 0.0f);
+      AddColumnSums(BiasSums(call), units, filters_, call.d_weights[1]);
     }
     call.sink->Ready(call.gradient_offset);
   }
 
  private:
-  // Rows of the product that keep the columns and the output of a group in
-  // the second-level cache.
-  static constexpr int64_t kGroupRows = 2048;
+  // What a thread works on at a time: an image, or of points as many as are a
+  // block of a sum.
+  struct Unit {
+    int64_t number, positions;
+    int64_t x, y;  // where it begins in spans of the input and the output
+  };
 
-  // Above, BLIS's product is faster by more than its columns cost.
-  static constexpr int64_t kMostDirectTaps = 32;
+  static bool IsPoint(const WindowAxis& axis) {
+    return axis.window == 1 && axis.stride == 1;
+  }
+  // Taps of one filter, and what belongs to one group.
+  int64_t Patch() const { return window_.patch() / groups_; }
+  int64_t Filters() const { return filters_ / groups_; }
+  int64_t Channels() const { return window_.channels / groups_; }
 
-  int64_t Patch() const { return window_.patch(); }
-  int64_t Group(int64_t batch) const {
-    return std::min(batch, 1 + kGroupRows / window_.positions());
+  int64_t Units(int64_t batch) const {
+    if (!is_point_) return batch;
+    return (batch * window_.positions() + kConvBlock - 1) / kConvBlock;
   }
-  int64_t ColumnFloats(int64_t batch) const {
-    return Group(batch) * window_.positions() * Patch();
+  Unit UnitOf(const OpCall& call, int64_t u) const {
+    const int64_t positions = window_.positions();
+    if (!is_point_) {
+      return {u, positions, u * window_.image_floats(), u * output_.elements()};
+    }
+    const int64_t begin = u * kConvBlock;
+    return {u, std::min(kConvBlock, call.batch * positions - begin),
+            begin * window_.channels, begin * filters_};
   }
-  int64_t GradientFloats() const {
-    return frozen() ? 0 : Patch() * filters_ + filters_;
+  // The windows of `in`, over a unit of points.
+  ConvWindows Windows(const ConvPlan& plan, const ConvPass& pass,
+                      const float* x, const Unit& unit) const {
+    ConvWindows in = pass.In(plan.source, x);
+    if (is_point_) in.rows = 1, in.positions = unit.positions;
+    return in;
   }
-  float* ThreadSums(const OpCall& call, int t) const {
-    return call.scratch + call.pool->threads() * ColumnFloats(call.batch) +
-           t * GradientFloats();
-  }
-  ConstMatrix Kernel(const OpCall& call) const {
-    return RowMajor(static_cast<const float*>(call.weights[0]), Patch(),
-                    filters_);
-  }
-  int64_t RowFloats() const { return window_.width.input * window_.channels; }
-  int64_t ImageFloats() const { return window_.height.input * RowFloats(); }
 
-  // body(row, its first output) for the rows of thread t's examples.
-  template <typename Body>
-  void ForEachRow(const OpCall& call, Range examples, const Body& body) const {
-    ConvRow row;
-    row.stride = window_.width.stride * window_.channels;
-    row.positions = window_.width.output;
-    row.offset = taps_.data();
-    row.taps = Patch();
-    row.filters = filters_;
-    for (int64_t i = examples.begin; i < examples.end; ++i) {
-      for (int64_t oy = 0; oy < window_.height.output; ++oy) {
-        row.x = call.x[0] + i * ImageFloats() +
-                oy * window_.height.stride * RowFloats();
-        body(row, (i * window_.height.output + oy) * row.positions * filters_);
+  // Whether a sum is of two positions at a time (paired_conv.h), and of a copy
+  // where these do not lie side by side in the image.
+  bool HasPairs(int64_t filters, const WindowAxis& axis) const {
+    return groups_ == 1 && !is_point_ && filters <= kMostPairedFilters &&
+           axis.output > 1;
+  }
+  bool CopiesForwardPairs() const {
+    return HasPairs(filters_, window_.width) &&
+           window_.width.stride * window_.channels > 1;
+  }
+  bool CopiesBackwardPairs() const {
+    return HasPairs(window_.channels, window_.width) && filters_ > 1;
+  }
+  const PairedConv* PairsOfForward() const {
+    return CopiesForwardPairs() ? BestPairedConv(filters_) : nullptr;
+  }
+  const PairedConv* PairsOfBackward() const {
+    return CopiesBackwardPairs() ? BestPairedConv(window_.channels) : nullptr;
+  }
+  // The same on every processor.
+  static int64_t CopyFloats(const ConvSource& source, bool in_pairs) {
+    if (!in_pairs) return source.copy_floats();
+    return 2 * source.height.size * source.width.size * source.channels;
+  }
+  int64_t ForwardCopyFloats() const {
+    return CopyFloats(forward_.source, CopiesForwardPairs());
+  }
+  int64_t BackwardCopyFloats() const {
+    return CopyFloats(backward_.source, CopiesBackwardPairs());
+  }
+  void Sum(const DirectConv& kernels, bool may_pair,
+           const ConvForward& c) const {
+    const PairedConv* const pairs =
+        may_pair && c.in.positions > 1 ? BestPairedConv(c.filters) : nullptr;
+    return pairs != nullptr ? pairs->forward(c) : kernels.forward(c);
+  }
+
+  // Rows of whole vectors can be read where they are. Scratch is planned for
+  // the widest vectors, that the bytes be the same on every processor.
+  bool is_whole() const { return Filters() % of_filters_.lanes == 0; }
+  int64_t RowFloats() const {
+    return is_whole() ? filters_ : PaddedFilters(Filters());
+  }
+  // The kernel in such rows, and one of the bias, for each group.
+  int64_t WholeFloats() const {
+    const int64_t row = PaddedFilters(Filters());
+    return row == Filters() ? 0 : groups_ * (Patch() + 1) * row;
+  }
+  int64_t TurnedFloats() const {
+    return window_.height.window * window_.width.window * filters_ *
+           PaddedFilters(Channels());
+  }
+  // The bias's gradient of each unit.
+  int64_t BiasFloats(int64_t batch) const {
+    return bias_ && !frozen() ? Units(batch) * filters_ : 0;
+  }
+  float* BiasSums(const OpCall& call) const {
+    return call.scratch + TurnedFloats();
+  }
+  // Copies of x, and of dY with its border.
+  int64_t ThreadFloats() const {
+    const int64_t of_x = frozen() ? 0 : gradient_.source.copy_floats();
+    return of_x + BackwardCopyFloats();
+  }
+
+  void MakeWhole(const OpCall& call) const {
+    float* to = call.scratch;
+    for (int64_t g = 0; g < groups_ && !is_whole(); ++g) {
+      for (int64_t k = 0; k <= Patch(); ++k, to += RowFloats()) {
+        std::fill_n(to, RowFloats(), 0.0f);
+        if (k == Patch() && !bias_) continue;
+        const float* const from =
+            k < Patch() ? call.weights[0] + k * filters_ : call.weights[1];
+        std::copy_n(from + g * Filters(), Filters(), to);
       }
     }
   }
 
-  void ForwardDirect(const OpCall& call, int t) const {
-    const Range mine = Split(call.batch, call.pool->threads(), t);
+  void ForwardUnit(const OpCall& call, const Unit& unit, float* copy) const {
     const Activation activation =
         call.without_activation ? kLinear : activation_;
-    const float* bias = bias_ ? call.weights[1] : nullptr;
-    ForEachRow(call, mine, [&](const ConvRow& row, int64_t at) {
-      BestDirectConv().forward(row, call.weights[0], bias, activation == kRelu,
-                               call.y + at);
-      if (activation == kLinear || activation == kRelu) return;
-      BiasActivation(activation, nullptr, row.positions, filters_, call.y + at);
-    });
+    const ConvPass& pass = forward_.passes[0];
+    const float* const x = forward_.source.Of(call.x[0] + unit.x, copy);
+    float* const y = call.y + unit.y;
+    for (int64_t g = 0; g < groups_; ++g) {
+      ConvForward c;
+      c.in = Windows(forward_, pass, x + g * Channels(), unit);
+      c.w = call.weights[0] + g * Filters();
+      c.bias = bias_ ? call.weights[1] + g * Filters() : nullptr;
+      if (!is_whole()) {
+        c.w = call.scratch + g * (Patch() + 1) * RowFloats();
+        if (bias_) c.bias = c.w + Patch() * RowFloats();
+      }
+      c.w_stride = RowFloats();
+      c.filters = Filters();
+      c.relu = activation == kRelu;
+      c.y = y + g * Filters();
+      c.y_step = filters_;
+      c.y_row = window_.width.output * filters_;
+      Sum(of_filters_, HasPairs(filters_, window_.width), c);
+    }
+    if (activation == kLinear || activation == kRelu) return;
+    BiasActivation(activation, nullptr, unit.positions, filters_, y);
   }
 
-  void Columns(const float* x, int64_t first, int64_t count, float* col) const {
-    for (int64_t i = 0; i < count; ++i) {
-      ImageToColumns(window_, x + (first + i) * ImageFloats(),
-                     col + i * window_.positions() * Patch());
+  // Makes dY that of the sums, and adds it up.
+  void GradientOfSum(const OpCall& call, int64_t u) const {
+    const Unit unit = UnitOf(call, u);
+    float* const dy = call.dy + unit.y;
+    if (!call.without_activation) {
+      ActivationGradient(activation_, call.y + unit.y, unit.positions, filters_,
+                         dy);
     }
-  }
-
-  // Thread t's examples, a group at a time.
-  template <typename Body>
-  void ForEachGroup(const OpCall& call, int t, const Body& body) const {
-    const Range mine = Split(call.batch, call.pool->threads(), t);
-    const int64_t group = Group(call.batch);
-    for (int64_t i = mine.begin; i < mine.end; i += group) {
-      body(i, std::min(group, mine.end - i));
-    }
-  }
-
-  // Adds that of `count` images, whose dY is that of the product, to `sums`.
-  void AddWeightGradient(const OpCall& call, int64_t first, int64_t count,
-                         float* col, float* sums) const {
-    float* const d_bias = bias_ ? sums + Patch() * filters_ : nullptr;
-    if (direct_) {
-      ForEachRow(call, {first, first + count},
-                 [&](const ConvRow& row, int64_t at) {
-                   BestDirectConv().gradient(row, call.dy + at, sums, d_bias);
-                 });
-      return;
-    }
-    const int64_t rows = count * window_.positions();
-    const float* const dy = call.dy + first * output_.elements();
-    if (bias_) AddColumnSums(dy, rows, filters_, d_bias);
-    Columns(call.x[0], first, count, col);
-    // dW(K,F) += Col(BP,K)^T * dY(BP,F)
-    Gemm(1,
-         RowMajor(static_cast<const float*>(col), rows, Patch()).Transposed(),
-         RowMajor(dy, rows, filters_), 1, RowMajor(sums, Patch(), filters_));
+    if (BiasFloats(1) == 0) return;
+    float* const sums = BiasSums(call) + u * filters_;
+    std::fill_n(sums, filters_, 0.0f);
+    AddColumnSums(dy, unit.positions, filters_, sums);
   }
 
   void BackwardPart(const OpCall& call, int t) const {
-    float* col = call.scratch + t * ColumnFloats(call.batch);
-    float* sums = ThreadSums(call, t);
-    std::fill_n(sums, GradientFloats(), 0.0f);
-    ForEachGroup(call, t, [&](int64_t first, int64_t count) {
-      const int64_t rows = count * window_.positions();
-      float* dy = call.dy + first * output_.elements();
-      if (!call.without_activation) {
-        ActivationGradient(activation_, call.y + first * output_.elements(),
-                           rows, filters_, dy);
+    const int threads = call.pool->threads();
+    const Range units = {0, Units(call.batch)};
+    const Range mine = Split(units.end, threads, t);
+    const Range all = frozen() ? mine : units;
+    const Range taps = Split(Patch(), threads, t);
+    float* const own = call.scratch + TurnedFloats() + BiasFloats(call.batch) +
+                       t * ThreadFloats();
+    for (int64_t u = all.begin; u < all.end; ++u) {
+      if (threads == 1) GradientOfSum(call, u);
+      const Unit unit = UnitOf(call, u);
+      if (!frozen() && !taps.empty()) KernelGradient(call, unit, taps, own);
+      if (call.dx[0] == nullptr || u < mine.begin || u >= mine.end) continue;
+      InputGradient(call, unit, own + ThreadFloats() - BackwardCopyFloats());
+    }
+  }
+
+  void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
+                      float* own) const {
+    const float* const x = gradient_.source.Of(call.x[0] + unit.x, own);
+    const PairedConv* const pairs = BestPairedConv(Filters());
+    for (int64_t g = 0; g < groups_; ++g) {
+      ConvGradient c;
+      c.in = Windows(gradient_, gradient_.passes[0], x + g * Channels(), unit);
+      c.in.offsets += taps.begin;
+      c.in.taps = taps.size();
+      c.dy = call.dy + unit.y + g * Filters();
+      c.dy_step = filters_;
+      c.filters = Filters();
+      c.dw = call.d_weights[0] + taps.begin * filters_ + g * Filters();
+      c.dw_stride = filters_;
+      c.adds = unit.number > 0;
+      pairs != nullptr ? pairs->gradient(c) : of_filters_.gradient(c);
+    }
+  }
+
+  // For each pass and group rows of the kernel's channels, in whole vectors.
+  void TurnKernel(const OpCall& call) const {
+    const int64_t stride = PaddedFilters(Channels());
+    float* to = call.scratch;
+    std::fill_n(to, TurnedFloats(), 0.0f);
+    for (int64_t g = 0; g < groups_; ++g) {
+      for (const ConvPass& pass : backward_.passes) {
+        for (int64_t i = 0; i < pass.height.taps * pass.width.taps; ++i) {
+          const int64_t ky = pass.height.Tap(i / pass.width.taps);
+          const int64_t kx = pass.width.Tap(i % pass.width.taps);
+          const float* from =
+              call.weights[0] + g * Filters() +
+              (ky * window_.width.window + kx) * Channels() * filters_;
+          for (int64_t c = 0; c < Channels(); ++c, from += filters_) {
+            for (int64_t f = 0; f < Filters(); ++f) {
+              to[f * stride + c] = from[f];
+            }
+          }
+          to += Filters() * stride;
+        }
       }
-      const ConstMatrix d_out =
-          RowMajor(static_cast<const float*>(dy), rows, filters_);
-      if (!frozen()) AddWeightGradient(call, first, count, col, sums);
-      if (call.dx[0] == nullptr) return;
-      // dCol(BP,K) = dY(BP,F) * W(K,F)^T
-      Gemm(1, d_out, Kernel(call).Transposed(), 0,
-           RowMajor(col, rows, Patch()));
-      float* dx = call.dx[0] + first * ImageFloats();
-      std::fill_n(dx, count * ImageFloats(), 0.0f);
-      for (int64_t i = 0; i < count; ++i) {
-        AddColumnsToImage(window_, col + i * window_.positions() * Patch(),
-                          dx + i * ImageFloats());
+    }
+  }
+
+  void InputGradient(const OpCall& call, const Unit& unit, float* copy) const {
+    const float* const dy = backward_.source.Of(call.dy + unit.y, copy);
+    float* const dx = call.dx[0] + unit.x;
+    if (backward_.leaves_gaps) {
+      std::fill_n(dx, window_.image_floats(), 0.0f);
+    }
+    const int64_t pixel = window_.channels, row = window_.row_floats();
+    const float* w = call.scratch;
+    for (int64_t g = 0; g < groups_; ++g) {
+      for (const ConvPass& pass : backward_.passes) {
+        ConvForward c;
+        c.in = Windows(backward_, pass, dy + g * Filters(), unit);
+        c.w = w;
+        c.w_stride = PaddedFilters(Channels());
+        c.filters = Channels();
+        c.bias = nullptr;
+        c.relu = false;
+        c.y =
+            dx + g * Channels() + pass.height.to * row + pass.width.to * pixel;
+        c.y_row = pass.height.to_step * row;
+        c.y_step = pass.width.to_step * pixel;
+        Sum(of_channels_, CopiesBackwardPairs(), c);
+        w += pass.taps() * c.w_stride;
       }
-    });
+    }
   }
 
   const Window2D window_;
   const Activation activation_;
   const bool bias_;
-  const int64_t filters_;
-  bool direct_ = false;
-  std::vector<int64_t> taps_;  // where each is from the first, if direct
+  const int64_t filters_, groups_;
+  const bool is_point_;
+  const ConvPlan forward_, gradient_, backward_;
+  // Of the products that have filters, or channels, side by side.
+  const DirectConv &of_filters_, &of_channels_;
 };
 
 }  // namespace
 
-Status MakeConv2D(const Layer& layer, const std::vector<Shape>& inputs,
-                  std::unique_ptr<Op>* op) {
-  const Shape& x = inputs[0];
-  if (x.rank() != 3) {
-    return InvalidArgument(
-        "Conv2D needs an input of (height, width, channels), not %s",
-        x.ToString().c_str());
-  }
+Status MakeConv(const Layer& layer, const std::vector<Shape>& inputs,
+                std::unique_ptr<Op>* op) {
   if (layer.units < 1) return InvalidArgument("filters must be at least 1");
+  const int64_t channels = inputs[0].back();
+  if (layer.groups < 1 || channels % layer.groups != 0 ||
+      layer.units % layer.groups != 0) {
+    return InvalidArgument(
+        "groups of %lld do not divide %lld channels and %lld filters",
+        static_cast<long long>(layer.groups), static_cast<long long>(channels),
+        static_cast<long long>(layer.units));
+  }
   Window2D window;
-  RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, x, "kernel", &window));
-  op->reset(new Conv2DOp(layer, window));
+  RINGLET_RETURN_IF_ERROR(PlaceConv(layer, inputs[0], &window));
+  const int64_t widest = std::max(channels, layer.units);
+  RINGLET_RETURN_IF_ERROR(CheckConv(window, widest, widest));
+  op->reset(new ConvOp(layer, window));
   return Status();
 }
 

@@ -1,3 +1,11 @@
+// A layer of the user's at work. It is not trusted to keep to its plan: an
+// exception becomes a Status (base/guarded.h), what it wrote past its scratch
+// is found by a guard of known values behind it, and inputs that it said
+// Backward does not read are not given. It writes the gradient of every weight;
+// those that nobody asked for (frozen, state) go to floats before its scratch.
+// Hence the one op with state between calls, d_weights_, which holds nothing
+// but the pointers of the call under way.
+
 #include "custom_layer.h"
 
 #include <algorithm>

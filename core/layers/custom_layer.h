@@ -11,7 +11,7 @@
 // and summed over workers as any other's. SaveModel, which would have to build
 // it again, refuses a model that has one.
 //
-// Backward is right if CheckGradients (check_gradients.h) says so. Build,
+// Backward is right if CheckGradients (below) says so. Build,
 // Forward and Backward may throw where the program has exceptions: what()
 // becomes the error of the call. The other methods must not.
 
@@ -28,7 +28,6 @@
 #include "../base/thread_pool.h"
 #include "initializers.h"
 #include "layers.h"
-#include "regularizers.h"
 
 namespace ringlet {
 
@@ -119,6 +118,25 @@ class CustomLayer {
 };
 
 Layer Custom(std::shared_ptr<const CustomLayer> layer);
+
+// CheckGradients: whether Backward is the derivative of Forward, for the tests
+// of a layer of your own.
+
+struct GradientCheck {
+  int64_t batch = 3;
+  int threads = 1;
+  uint64_t seed = 1;       // of inputs, weights and gradients in [-1, 1)
+  float distance = 1e-2f;  // of the two values of a difference
+  // By which gradient and difference may differ, for slopes above 1 of them.
+  double tolerance = 2e-2;
+};
+
+// Runs the layer over inputs of these shapes (of one example), and compares
+// each gradient with a central difference: so not for large shapes, nor near
+// kinks. An error names the first value that is wrong, or the buffer of which
+// more was written than is the layer's.
+Status CheckGradients(const Layer& layer, const std::vector<Shape>& inputs,
+                      const GradientCheck& check = {});
 
 }  // namespace ringlet
 

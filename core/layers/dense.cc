@@ -46,17 +46,21 @@ class DenseOp final : public Op {
     }
     return static_cast<size_t>(most);
   }
+  Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }
 
   void Forward(const OpCall& call) const override {
     const int64_t rows = call.batch * rows_;
-    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
-    const ConstMatrix w =
-        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
+    const Activation activation =
+        call.without_activation ? kLinear : activation_;
     // Y(B,U) = X(B,K) * W(K,U)
-    Gemm(1, x, w, 0, RowMajor(call.y, rows, units_), call.pool);
-    BiasActivation(call.without_activation ? kLinear : activation_,
-                   bias_ ? call.weights[1] : nullptr, rows, units_, call.y);
+    Product product{RowMajor(call.x[0], rows, inputs_), Weights(call),
+                    RowMajor(call.y, rows, units_)};
+    product.bias = bias_ ? call.weights[1] : nullptr;
+    product.relu = activation == kRelu;
+    Multiply(product, call.pool);
+    if (activation == kLinear || activation == kRelu) return;
+    BiasActivation(activation, nullptr, rows, units_, call.y);
   }
 
   // By blocks of rows of W, from the last to the first, so that a block of W,
@@ -72,15 +76,9 @@ class DenseOp final : public Op {
       AddColumnSums(call.dy, rows, units_, call.d_weights[1]);
       call.sink->Ready(call.gradient_offset + inputs_ * units_);
     }
-    float* const dy_t = call.scratch;
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < units_; ++j) {
-        dy_t[j * rows + i] = call.dy[i * units_ + j];
-      }
-    }
     const int64_t block = Block(rows) * call.pool->threads();
-    float* const dx_t = dy_t + rows * units_;
-    float* const taken = dx_t + rows * block;
+    const int64_t space = std::min(rows, kSpaceRows) * Block(rows);
+    float* const taken = call.scratch + space * call.pool->threads();
     for (int64_t end = inputs_; end > 0;) {
       const int64_t begin = std::max<int64_t>(0, end - block);
       call.pool->Run([&](int t) {
@@ -93,7 +91,7 @@ class DenseOp final : public Op {
           WeightGradient(call, mine, dw + part.begin * units_);
         }
         if (call.dx[0] == nullptr) return;
-        InputGradient(call, mine, dx_t + t * rows * Block(rows));
+        InputGradient(call, mine, call.scratch + t * space);
       });
       end = begin;
       if (frozen()) continue;
@@ -106,51 +104,65 @@ class DenseOp final : public Op {
   }
 
  private:
+  ConstMatrix Weights(const OpCall& call) const {
+    return RowMajor(static_cast<const float*>(call.weights[0]), inputs_,
+                    units_);
+  }
+  ConstMatrix OutputGradient(const OpCall& call) const {
+    return RowMajor(static_cast<const float*>(call.dy), call.batch * rows_,
+                    units_);
+  }
+
   // Rows `part` of dW, which begin at `dw`.
   void WeightGradient(const OpCall& call, Range part, float* dw) const {
-    const int64_t rows = call.batch * rows_;
-    const ConstMatrix x = RowMajor(call.x[0], rows, inputs_);
-    const ConstMatrix dy =
-        RowMajor(static_cast<const float*>(call.dy), rows, units_);
+    const ConstMatrix x = RowMajor(call.x[0], call.batch * rows_, inputs_);
     // dW(K,U) = X(B,K)^T * dY(B,U)
-    Gemm(1, x.Cols(part.begin, part.end).Transposed(), dy, 0,
+    Gemm(x.Cols(part.begin, part.end).Transposed(), OutputGradient(call), false,
          RowMajor(dw, part.size(), units_));
   }
 
-  // Columns `part` of dX, by way of `dx_t`.
-  void InputGradient(const OpCall& call, Range part, float* dx_t) const {
-    const int64_t rows = call.batch * rows_;
-    const ConstMatrix w =
-        RowMajor(static_cast<const float*>(call.weights[0]), inputs_, units_);
-    // dX(B,K)^T = W(K,U) * dY(B,U)^T: both in the order in which BLIS is
-    // fastest at a small B.
-    Gemm(1, w.Rows(part.begin, part.end),
-         RowMajor(static_cast<const float*>(call.scratch), units_, rows), 0,
-         RowMajor(dx_t, part.size(), rows));
-    TransposedGradientOver(call.x_activation, dx_t, rows, part.size(), inputs_,
-                           call.dx[0] + part.begin);
+  // Columns `part` of dX: dX(B,K) = dY(B,U) * W(K,U)^T; where dX lies over X,
+  // some rows at a time by way of `space`.
+  void InputGradient(const OpCall& call, Range part, float* space) const {
+    const int64_t rows = call.batch * rows_, width = part.size();
+    const ConstMatrix dy = OutputGradient(call);
+    const ConstMatrix w = Weights(call).Rows(part.begin, part.end).Transposed();
+    if (call.x_activation == kLinear) {
+      const Matrix dx = RowMajor(call.dx[0], rows, inputs_);
+      return Gemm(dy, w, false, dx.Cols(part.begin, part.end));
+    }
+    for (int64_t at = 0; at < rows; at += kSpaceRows) {
+      const int64_t some = std::min(kSpaceRows, rows - at);
+      Gemm(dy.Rows(at, at + some), w, false, RowMajor(space, some, width));
+      float* x = call.dx[0] + at * inputs_ + part.begin;
+      for (int64_t i = 0; i < some; ++i, x += inputs_) {
+        ActivationGradient(call.x_activation, x, 1, width, space + i * width);
+        std::copy_n(space + i * width, width, x);
+      }
+    }
   }
 
-  // What Backward takes for just so many rows: dY^T, each thread's block of
-  // dX^T, and that of dW.
+  // What Backward takes for just so many rows: each thread's block of dX, and
+  // that of dW.
   int64_t BackwardFloats(int64_t rows, int threads) const {
     const int64_t dw = frozen() ? 0 : units_;
-    return rows * units_ + threads * Block(rows) * (rows + dw);
+    return threads * Block(rows) * (std::min(rows, kSpaceRows) + dw);
   }
 
-  // Rows of W that a thread works on at a time: dX^T in 192 KiB. A function of
-  // `rows` alone, since bits may depend on it.
+  // Rows of W that a thread works on at a time: dX and dW in 192 KiB each.
   int64_t Block(int64_t rows) const {
     const int64_t grains = std::clamp<int64_t>(
-        RowsWithGrains(1) / std::max<int64_t>(1, rows), 1, kMostGrains);
+        RowsWithGrains(1) / std::max({int64_t{1}, rows, units_}), 1,
+        kMostGrains);
     return std::min(grains, (inputs_ + kGrain - 1) / kGrain) * kGrain;
   }
   // The most rows for which blocks of `grains` are not too large.
   static constexpr int64_t RowsWithGrains(int64_t grains) {
     return kBlockFloats / kGrain / grains;
   }
-  static constexpr int64_t kGrain = 48;
-  static constexpr int64_t kMostGrains = 16;
+  static constexpr int64_t kGrain = 96;  // whole tiles of every kernel
+  static constexpr int64_t kMostGrains = 8;
+  static constexpr int64_t kSpaceRows = 128;
   static constexpr int64_t kBlockFloats = 48 * 1024;
 
   const Activation activation_;

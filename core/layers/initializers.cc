@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../base/ieee_arithmetic.h"
 #include "../base/random.h"
+#include "../compute/functions.h"
+#include "../compute/row_loops.h"
 
 namespace ringlet {
 namespace {
@@ -17,10 +20,9 @@ constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 // Box and Muller's transform; u is kept off 0.
 double UnitNormal(const Philox::Block& words) {
-  constexpr double kTwoPi = 6.283185307179586;
   const double u = (words[0] + 0.5) / 4294967296.0;
   const double v = words[1] / 4294967296.0;
-  return std::sqrt(-2 * std::log(u)) * std::cos(kTwoPi * v);
+  return std::sqrt(-2 * math::Log(u)) * math::CosPi(2 * v);
 }
 
 double UnitTruncatedNormal(const Philox& random, uint64_t element) {
@@ -82,6 +84,7 @@ Fans ComputeFans(const Shape& shape) {
 
 void Initialize(const Initializer& initializer, const Shape& shape,
                 uint64_t seed, uint64_t stream, float* out) {
+  const IeeeArithmetic ieee;
   Kind kind = initializer.kind;
   double a = initializer.a, b = initializer.b;
   if (kind == Kind::kVarianceScaling) {
@@ -111,11 +114,13 @@ void Initialize(const Initializer& initializer, const Shape& shape,
   }
   const Philox random(seed, stream);
   const int64_t n = shape.elements();
+  if (kind == Kind::kUniform)
+    BestRowLoops().first_uniform(seed, stream, n, out);
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t element = static_cast<uint64_t>(i);
     double value = a;
     if (kind == Kind::kUniform) {
-      value = a + (b - a) * Philox::Unit(random.At(element)[0]);
+      value = a + (b - a) * out[i];
     } else if (kind == Kind::kNormal) {
       value = a + b * UnitNormal(random.At(element));
     } else if (kind == Kind::kTruncatedNormal) {

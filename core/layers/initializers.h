@@ -1,8 +1,9 @@
-// Initializers: the first values of weights, as Keras draws them.
+// Initializers: the first values of weights, as Keras draws them; and
+// regularizers: penalties on weights, added to the loss.
 //
 // Public. Formulas and defaults are those of Keras 3's
-// initializers/random_initializers.py; the random numbers are ringlet's own
-// (Philox), a function of (seed, stream, element).
+// initializers/random_initializers.py and regularizers.py; the random numbers
+// are ringlet's own (Philox), a function of (seed, stream, element).
 
 #ifndef RINGLET_CORE_LAYERS_INITIALIZERS_H_
 #define RINGLET_CORE_LAYERS_INITIALIZERS_H_
@@ -61,6 +62,27 @@ Fans ComputeFans(const Shape& shape);
 // model apart.
 void Initialize(const Initializer& initializer, const Shape& shape,
                 uint64_t seed, uint64_t stream, float* out);
+
+// L1 adds l1 * sum |w|, L2 adds l2 * sum w^2 (not halved).
+struct Regularizer {
+  float l1 = 0;
+  float l2 = 0;
+  bool empty() const { return l1 == 0 && l2 == 0; }
+};
+
+inline Regularizer L1(float l1 = 0.01f) { return {l1, 0}; }
+inline Regularizer L2(float l2 = 0.01f) { return {0, l2}; }
+inline Regularizer L1L2(float l1 = 0, float l2 = 0) { return {l1, l2}; }
+
+// l1 * sum |w| + l2 * sum w^2, summed in order.
+double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
+                             const float* w);
+
+// The derivative of the penalty at w.
+inline float RegularizationGradient(const Regularizer& regularizer, float w) {
+  const float sign = w > 0 ? 1.0f : w < 0 ? -1.0f : 0.0f;
+  return 2 * regularizer.l2 * w + regularizer.l1 * sign;
+}
 
 }  // namespace ringlet
 

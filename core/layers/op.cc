@@ -1,8 +1,11 @@
 #include "op.h"
 
 #include <cmath>
+#include <utility>
 
 #include "../base/check.h"
+#include "activation_layers.h"
+#include "kernels.h"
 #include "layer_table.h"
 
 namespace ringlet {
@@ -10,12 +13,12 @@ namespace {
 
 // The first setter that was called and sets nothing of this layer.
 Status CheckSettings(const Layer& layer) {
-  uint32_t foreign = layer.settings;
+  uint64_t foreign = layer.settings;
   for (const LayerField& field : ClassOf(layer).fields) {
     foreign &= ~field.setting;
   }
   if (foreign == 0) return Status();
-  const uint32_t first = foreign & (~foreign + 1);
+  const uint64_t first = foreign & (~foreign + 1);
   for (const LayerClass& row : AllLayers()) {
     for (const LayerField& field : row.fields) {
       if (field.setting != first) continue;
@@ -59,6 +62,27 @@ Status CheckSize(const Shape& shape) {
   return Status();
 }
 
+// Sums over the layers of a model do not overflow.
+Status CheckWork(const Op& op) {
+  constexpr int64_t kMost = int64_t{1} << 44;
+  if (op.multiply_adds() <= kMost) return Status();
+  return InvalidArgument("%lld multiply-adds for each example are too many",
+                         static_cast<long long>(op.multiply_adds()));
+}
+
+// An activation whose gradient needs its input stands behind the layer.
+Status MakeBare(const LayerClass& row, const Layer& layer,
+                const std::vector<Shape>& inputs, std::unique_ptr<Op>* op) {
+  if (row.kind == Layer::Kind::kActivation || !ReadsInput(layer.activation)) {
+    return row.make_op(layer, inputs, op);
+  }
+  Layer linear = layer;
+  linear.activation = kLinear;
+  RINGLET_RETURN_IF_ERROR(row.make_op(linear, inputs, op));
+  *op = PutBehind(layer.activation, std::move(*op));
+  return Status();
+}
+
 }  // namespace
 
 Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
@@ -66,7 +90,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
   const LayerClass& row = ClassOf(layer);
   RINGLET_RETURN_IF_ERROR(CheckSettings(layer));
   RINGLET_RETURN_IF_ERROR(CheckInputs(row.inputs, inputs.size()));
-  RINGLET_RETURN_IF_ERROR(row.make_op(layer, inputs, op));
+  RINGLET_RETURN_IF_ERROR(MakeBare(row, layer, inputs, op));
   (*op)->set_frozen(!layer.trainable);
   RINGLET_RETURN_IF_ERROR(CheckSize((*op)->output()));
   for (const WeightSpec& weight : (*op)->weights()) {
@@ -78,7 +102,7 @@ Status Op::Make(const Layer& layer, const std::vector<Shape>& inputs,
         "%s: a regularizer's l1 and l2 must be numbers >= 0, not %g and %g",
         weight.name.c_str(), r.l1, r.l2);
   }
-  return Status();
+  return CheckWork(**op);
 }
 
 }  // namespace ringlet

@@ -36,6 +36,16 @@ class GradientSink {
   virtual void Take(int64_t begin, const float* gradients) = 0;
 };
 
+// What an op has of the other workers in the middle of a training step. The op
+// of every worker makes the same calls in the same order.
+class WorkerSums {
+ public:
+  virtual ~WorkerSums() = default;
+  // values[0 … count) become the sums of all workers', the same bits on each.
+  // After an error, which ends the step, they are undefined.
+  virtual Status Sum(float* values, int64_t count) = 0;
+};
+
 // What one call of Forward or Backward works on. Spans hold `batch` examples
 // one after another. Entries of `weights` and `d_weights` are in the order of
 // Op::weights().
@@ -48,6 +58,16 @@ struct OpCall {
   // which those of `batch` may be touched.
   float* scratch = nullptr;
   bool training = false;
+  // Forward once more, for the backward pass: what it saved is there, and no
+  // state changes.
+  bool again = false;
+  // saved_floats(), which Forward while training leaves for Backward; null
+  // where there are none, and not to be touched where nothing trains.
+  float* saved = nullptr;
+  // Forward while training adds here what the op's state is to change by once
+  // the step is applied, and leaves the state itself alone: a step may be given
+  // up. Null for other weights, and for all where nothing is to be noted.
+  float* const* state_changes = nullptr;
   // The activation is left out: forward and backward of the last one, where
   // the loss takes its input (see Model); backward, where dy holds its gradient
   // already. Only for an op with fused_activation().
@@ -55,6 +75,7 @@ struct OpCall {
   uint64_t seed = 0;     // for this op's random numbers …
   uint64_t counter = 0;  // … at this step
   ThreadPool* pool = nullptr;
+  WorkerSums* workers = nullptr;  // null where this is the only one
   Status* status = nullptr;  // becomes the error of an op that may_fail()
 
   // Backward only. dy may be overwritten. Entries of dx are null where nobody
@@ -74,6 +95,10 @@ struct OpCall {
   bool sink_takes = false;
   GradientSink* sink = nullptr;
 };
+
+// What Forward costs beside a product of matrices, if it may be run once more
+// for the backward pass: it then writes the same bits over the same inputs.
+enum class Recompute : uint8_t { kNever, kCheap, kCostly };
 
 class Op {
  public:
@@ -95,11 +120,25 @@ class Op {
   // Backward can write dx over x, with the gradient of the activation that
   // made x: a pass over memory less, and a buffer less.
   virtual bool replaces_input() const { return false; }
+  // Forward may be given y == x[0]: it reads no place of x[0] once it has
+  // written that place of y.
+  virtual bool may_overwrite_input() const { return false; }
+  // Backward may be given dx[input] == dy, for one of the inputs.
+  virtual bool dx_over_dy(size_t) const { return false; }
+  virtual Recompute recompute() const { return Recompute::kNever; }
   // Floats of scratch that suffice for every batch in 1..batch on so many
   // threads: never less for a larger batch. Memory is planned once, for the
   // largest batch, and used for all of them.
   virtual size_t forward_scratch(int64_t, int) const { return 0; }
   virtual size_t backward_scratch(int64_t, int) const { return 0; }
+  // Floats that Forward while training leaves for Backward besides input and
+  // output; never less for a larger batch.
+  virtual size_t saved_floats(int64_t) const { return 0; }
+  // Forward while training notes state_changes, unless the op is frozen.
+  virtual bool changes_state() const { return false; }
+  // While training Forward and Backward call OpCall::workers where it is given.
+  // A worker without examples then calls them with a batch of 0.
+  virtual bool synchronizes() const { return false; }
   // The op may leave an error in OpCall::status, and then undefined output.
   virtual bool may_fail() const { return false; }
   // Multiply-adds of one example's forward pass.
@@ -107,7 +146,7 @@ class Op {
   // None of its weights is trained: Backward writes dx alone, and tells the
   // sink nothing. Chosen when a model is compiled.
   bool frozen() const { return frozen_; }
-  void set_frozen(bool frozen) { frozen_ = frozen; }
+  virtual void set_frozen(bool frozen) { frozen_ = frozen; }
 
   virtual void Forward(const OpCall&) const {}
   // Writes dx and d_weights, and ends with sink->Ready(gradient_offset) where
@@ -121,6 +160,17 @@ class Op {
  private:
   bool frozen_ = false;
 };
+
+// body(part) for each thread's part of n elements, all but the last cut at
+// multiples of `grain`.
+template <typename Body>
+void ForEachPart(const OpCall& call, int64_t n, int64_t grain,
+                 const Body& body) {
+  call.pool->Run([&](int t) {
+    const Range part = Split(n, call.pool->threads(), t, grain);
+    if (!part.empty()) body(part);
+  });
+}
 
 }  // namespace ringlet
 

@@ -1,10 +1,12 @@
-// MaxPooling2D, AveragePooling2D and GlobalAveragePooling2D.
+// Pooling over windows and over whole images, of two axes and of one. Maxima
+// are pool_loops.h's; so are their gradients, where windows do not overlap:
+// elsewhere a pixel's gradient is a sum.
 
 #include <algorithm>
-#include <limits>
 
-#include "kernels.h"
+#include "../compute/pool_loops.h"
 #include "op.h"
+#include "window.h"
 
 namespace ringlet {
 namespace {
@@ -12,32 +14,33 @@ namespace {
 class Pooling2DOp final : public Op {
  public:
   Pooling2DOp(bool max, const Window2D& window, const Shape& output)
-      : max_(max), window_(window) {
+      : max_(max),
+        apart_(window.height.stride >= window.height.window &&
+               window.width.stride >= window.width.window),
+        window_(window) {
     output_ = output;
   }
 
   bool keeps_input() const override { return max_; }
   bool keeps_output() const override { return max_; }
+  Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
     ForEachImage(call, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       float* y = call.y + image * output_.elements();
+      if (max_) {
+        return ForEachRun([&](const PoolWindows& w, int64_t at, int64_t to) {
+          BestPoolLoops(w.channels).maxima(w, x + at, y + to);
+        });
+      }
       ForEachPosition([&](const Box& box, int64_t position) {
         float* out = y + position * window_.channels;
-        std::fill_n(out, window_.channels,
-                    max_ ? -std::numeric_limits<float>::infinity() : 0.0f);
+        std::fill_n(out, window_.channels, 0.0f);
         ForEachPixel(box, [&](int64_t pixel) {
           const float* in = x + pixel * window_.channels;
-          for (int64_t c = 0; c < window_.channels; ++c) {
-            if (!max_) {
-              out[c] += in[c];
-            } else if (in[c] > out[c] || in[c] != in[c]) {  // NaN wins
-              out[c] = in[c];
-            }
-          }
+          for (int64_t c = 0; c < window_.channels; ++c) out[c] += in[c];
         });
-        if (max_) return;
         const float share = 1.0f / static_cast<float>(box.pixels());
         for (int64_t c = 0; c < window_.channels; ++c) out[c] *= share;
       });
@@ -52,7 +55,13 @@ class Pooling2DOp final : public Op {
       const float* y = call.y + image * output_.elements();
       float* dy = call.dy + image * output_.elements();
       float* dx = call.dx[0] + image * ImageFloats();
-      std::fill_n(dx, ImageFloats(), 0.0f);
+      if (!all_written()) std::fill_n(dx, ImageFloats(), 0.0f);
+      if (max_ && apart_) {
+        return ForEachRun([&](const PoolWindows& w, int64_t at, int64_t to) {
+          BestPoolLoops(w.channels)
+              .gradient(w, x + at, y + to, dy + to, dx + at);
+        });
+      }
       ForEachPosition([&](const Box& box, int64_t position) {
         const float* out = y + position * window_.channels;
         float* d_out = dy + position * window_.channels;
@@ -80,8 +89,14 @@ class Pooling2DOp final : public Op {
     int64_t pixels() const { return (bottom - top) * (right - left); }
   };
 
-  int64_t ImageFloats() const {
-    return window_.height.input * window_.width.input * window_.channels;
+  int64_t ImageFloats() const { return window_.image_floats(); }
+  // Each pixel is in one window, which writes its gradient.
+  bool all_written() const {
+    const auto tiles = [](const WindowAxis& axis) {
+      return axis.stride == axis.window &&
+             axis.output * axis.stride >= axis.input;
+    };
+    return max_ && tiles(window_.height) && tiles(window_.width);
   }
 
   template <typename Body>
@@ -110,6 +125,29 @@ class Pooling2DOp final : public Op {
     }
   }
 
+  // body(windows, where they begin on the image, where on the output) for
+  // windows of one size that follow each other in a row.
+  template <typename Body>
+  void ForEachRun(const Body& body) const {
+    const int64_t pixel = window_.channels, width = window_.width.output;
+    for (int64_t oy = 0; oy < window_.height.output; ++oy) {
+      const Range rows = Clip(window_.height, oy);
+      for (int64_t ox = 0, next; ox < width; ox = next) {
+        const Range cols = Clip(window_.width, ox);
+        for (next = ox + 1; next < width; ++next) {
+          const Range other = Clip(window_.width, next);
+          const bool follows =
+              other.begin - cols.begin == (next - ox) * window_.width.stride;
+          if (!follows || other.size() != cols.size()) break;
+        }
+        body(PoolWindows{next - ox, window_.width.stride * pixel, rows.size(),
+                         cols.size(), window_.row_floats(), pixel},
+             (rows.begin * window_.width.input + cols.begin) * pixel,
+             (oy * width + ox) * pixel);
+      }
+    }
+  }
+
   template <typename Body>
   void ForEachPixel(const Box& box, const Body& body) const {
     for (int64_t y = box.top; y < box.bottom; ++y) {
@@ -120,45 +158,105 @@ class Pooling2DOp final : public Op {
   }
 
   const bool max_;
+  const bool apart_;  // windows do not overlap
   const Window2D window_;
 };
 
-Status CheckImage(const Layer& layer, const Shape& x) {
-  if (x.rank() == 3) return Status();
-  return InvalidArgument(
-      "%s needs an input of (height, width, channels), not %s",
-      ClassName(layer), x.ToString().c_str());
-}
+// Unlike MaxPooling2D's, the gradient is shared by all pixels that hold the
+// maximum: Keras takes that of a reduction.
+class GlobalMaxPoolingOp final : public Op {
+ public:
+  GlobalMaxPoolingOp(int64_t pixels, int64_t channels, const Shape& output)
+      : pixels_(pixels), channels_(channels) {
+    output_ = output;
+  }
+
+  bool keeps_input() const override { return true; }
+  bool keeps_output() const override { return true; }
+  Recompute recompute() const override { return Recompute::kCostly; }
+  // Of each channel its share, for each thread.
+  size_t backward_scratch(int64_t, int threads) const override {
+    return static_cast<size_t>(threads * channels_);
+  }
+
+  void Forward(const OpCall& call) const override {
+    call.pool->Run([&](int t) {
+      const Range mine = Split(call.batch, call.pool->threads(), t);
+      for (int64_t i = mine.begin; i < mine.end; ++i) {
+        const float* x = call.x[0] + i * pixels_ * channels_;
+        float* const y = call.y + i * channels_;
+        std::copy_n(x, channels_, y);
+        for (int64_t p = 1; p < pixels_; ++p) {
+          x += channels_;
+          for (int64_t c = 0; c < channels_; ++c) {
+            y[c] = x[c] > y[c] || x[c] != x[c] ? x[c] : y[c];  // NaN wins
+          }
+        }
+      }
+    });
+  }
+
+  void Backward(const OpCall& call) const override {
+    if (call.dx[0] == nullptr) return;
+    call.pool->Run([&](int t) {
+      const Range mine = Split(call.batch, call.pool->threads(), t);
+      float* const share = call.scratch + t * channels_;
+      for (int64_t i = mine.begin; i < mine.end; ++i) {
+        const float* const x = call.x[0] + i * pixels_ * channels_;
+        const float* const y = call.y + i * channels_;
+        float* const dx = call.dx[0] + i * pixels_ * channels_;
+        std::fill_n(share, channels_, 0.0f);
+        ForEachPixel([&](int64_t at, int64_t c) { share[c] += x[at] == y[c]; });
+        for (int64_t c = 0; c < channels_; ++c) {
+          share[c] = call.dy[i * channels_ + c] / std::max(share[c], 1.0f);
+        }
+        ForEachPixel([&](int64_t at, int64_t c) {
+          dx[at] = x[at] == y[c] ? share[c] : 0.0f;
+        });
+      }
+    });
+  }
+
+ private:
+  template <typename Body>
+  void ForEachPixel(const Body& body) const {
+    for (int64_t p = 0; p < pixels_; ++p) {
+      for (int64_t c = 0; c < channels_; ++c) body(p * channels_ + c, c);
+    }
+  }
+
+  const int64_t pixels_, channels_;
+};
 
 }  // namespace
 
-Status MakePooling2D(const Layer& layer, const std::vector<Shape>& inputs,
-                     std::unique_ptr<Op>* op) {
-  const Shape& x = inputs[0];
-  RINGLET_RETURN_IF_ERROR(CheckImage(layer, x));
+Status MakePooling(const Layer& layer, const std::vector<Shape>& inputs,
+                   std::unique_ptr<Op>* op) {
   Window2D window;
-  RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, x, "pool", &window));
+  RINGLET_RETURN_IF_ERROR(PlaceWindow(layer, inputs[0], "pool", &window));
+  const bool max = layer.kind == Layer::Kind::kMaxPooling2D ||
+                   layer.kind == Layer::Kind::kMaxPooling1D;
   op->reset(new Pooling2DOp(
-      layer.kind == Layer::Kind::kMaxPooling2D, window,
-      {window.height.output, window.width.output, window.channels}));
+      max, window,
+      ShapeOf(layer,
+              {window.height.output, window.width.output, window.channels})));
   return Status();
 }
 
-Layer GlobalAveragePooling2D() {
-  Layer layer;
-  layer.kind = Layer::Kind::kGlobalAveragePooling2D;
-  return layer;
-}
-
-// One window over the whole image.
-Status MakeGlobalAveragePooling2D(const Layer& layer,
-                                  const std::vector<Shape>& inputs,
-                                  std::unique_ptr<Op>* op) {
-  const Shape& x = inputs[0];
-  RINGLET_RETURN_IF_ERROR(CheckImage(layer, x));
+Status MakeGlobalPooling(const Layer& layer, const std::vector<Shape>& inputs,
+                         std::unique_ptr<Op>* op) {
+  Shape x;
+  RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &x));
+  const Shape output =
+      layer.keepdims ? ShapeOf(layer, {1, 1, x[2]}) : Shape{x[2]};
+  if (layer.kind == Layer::Kind::kGlobalMaxPooling2D ||
+      layer.kind == Layer::Kind::kGlobalMaxPooling1D) {
+    op->reset(new GlobalMaxPoolingOp(x[0] * x[1], x[2], output));
+    return Status();
+  }
+  // One window over the whole image.
   const Window2D window = {{x[0], 1, x[0], 1, 0}, {x[1], 1, x[1], 1, 0}, x[2]};
-  op->reset(new Pooling2DOp(/*max=*/false, window,
-                            layer.keepdims ? Shape{1, 1, x[2]} : Shape{x[2]}));
+  op->reset(new Pooling2DOp(/*max=*/false, window, output));
   return Status();
 }
 

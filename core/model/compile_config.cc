@@ -2,26 +2,142 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cinttypes>
+#include <cmath>
 
 #include "../base/message.h"
+#include "../compute/gemm.h"
 
 namespace ringlet {
 
 void CompileConfig::Set(const Optimizer& asked_optimizer,
-                        const Loss& asked_loss,
                         const CompileOptions& asked_options) {
   optimizer = asked_optimizer;
-  loss = asked_loss;
   options = asked_options;
   collective = options.collective != nullptr ? options.collective : &solo;
 }
 
+Status CompileConfig::AgreeReplicas(int asked) {
+  const int workers = collective->size();
+  std::vector<int64_t> all(static_cast<size_t>(workers));
+  const int64_t mine = asked;
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  int64_t number = 0;
+  int from = 0;
+  for (int r = 0; r < workers; ++r) {
+    const int64_t said = all[static_cast<size_t>(r)];
+    if (said == 0 || said == number) continue;
+    if (number != 0) {
+      return InvalidArgument("replicas: %" PRId64 " on rank %d, %" PRId64
+                             " on rank %d; all workers of a job have as many",
+                             number, from, said, r);
+    }
+    number = said;
+    from = r;
+  }
+  if (number == 0) number = workers;
+  if (number < workers || number > kMostReplicas) {
+    return InvalidArgument("replicas: %" PRId64
+                           " for %d workers; each worker computes at least "
+                           "one, and there are at most %d",
+                           number, workers, kMostReplicas);
+  }
+  replicas = static_cast<int>(number);
+  own = ReplicasOf(collective->rank(), workers, replicas);
+  return Status();
+}
+
+namespace {
+
+// The number of the output that is meant by number `at` of a list.
+Status FindOutput(const std::vector<OutputLoss>& asked, size_t at,
+                  const Graph& graph, size_t* number) {
+  const std::string& name = asked[at].output;
+  const std::vector<int>& outputs = graph.outputs();
+  *number = at;
+  if (name.empty()) return Status();
+  std::string known;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const std::string own = graph.OutputName(k);
+    if (own == name) {
+      *number = k;
+      return Status();
+    }
+    known += (k == 0 ? "" : ", ") + own;
+  }
+  return InvalidArgument("model '%s': has no output '%s'; it has %s",
+                         graph.name().c_str(), name.c_str(), known.c_str());
+}
+
+}  // namespace
+
+Status CompileConfig::SetOutputs(const std::vector<OutputLoss>& asked,
+                                 const Graph& graph) {
+  const size_t count = graph.outputs().size();
+  if (asked.size() != count) {
+    return InvalidArgument(
+        "model '%s': has %zu outputs, but is compiled with losses for %zu; "
+        "NoLoss stands for none",
+        graph.name().c_str(), count, asked.size());
+  }
+  std::vector<bool> given(count, false);
+  losses.assign(count, OutputLoss());
+  outputs.assign(count, Output());
+  bool any = false;
+  for (size_t i = 0; i < count; ++i) {
+    size_t k = 0;
+    RINGLET_RETURN_IF_ERROR(FindOutput(asked, i, graph, &k));
+    const std::string name = graph.OutputName(k);
+    if (given[k]) {
+      return InvalidArgument("model '%s': output '%s' is given twice",
+                             graph.name().c_str(), name.c_str());
+    }
+    given[k] = true;
+    losses[k] = asked[i];
+    losses[k].output = name;
+    Output& output = outputs[k];
+    output.node = graph.outputs()[k];
+    output.has_loss = asked[i].trains;
+    output.weight = asked[i].weight;
+    output.loss = asked[i].loss;
+    any |= output.has_loss;
+    if (!output.has_loss && !asked[i].metrics.empty()) {
+      return InvalidArgument(
+          "output '%s': has metrics, but no loss, which says what its targets "
+          "are; a loss_weight of 0 trains nothing either",
+          name.c_str());
+    }
+    if (!std::isfinite(output.weight)) {
+      return InvalidArgument("output '%s': its loss_weight is no number",
+                             name.c_str());
+    }
+  }
+  if (any) return Status();
+  return InvalidArgument("model '%s': no output has a loss",
+                         graph.name().c_str());
+}
+
+std::vector<bool> CompileConfig::Losses() const {
+  std::vector<bool> all;
+  for (const Output& output : outputs) all.push_back(output.has_loss);
+  return all;
+}
+
 Status CompileConfig::Check(const Graph& graph) const {
-  RINGLET_RETURN_IF_ERROR(CheckLossShape(loss, graph.output().output));
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!outputs[k].has_loss) continue;
+    const Status fits =
+        CheckLossShape(outputs[k].loss, graph.node(outputs[k].node).output);
+    if (outputs.size() == 1) RINGLET_RETURN_IF_ERROR(fits);
+    RINGLET_RETURN_IF_ERROR(
+        fits.Annotate("output '%s'", losses[k].output.c_str()));
+  }
   return optimizer.Check();
 }
 
 Status CompileConfig::MakePool(const std::string& model) {
+  RINGLET_RETURN_IF_ERROR(CheckGemmKernels());
   if (pool == nullptr || pool->threads() != options.threads) {
     pool.reset(new ThreadPool(options.threads));
   }
@@ -34,43 +150,81 @@ Status CompileConfig::MakePool(const std::string& model) {
 
 // As Keras does over TensorFlow: where the output is a softmax or a sigmoid,
 // the loss takes its input, which is exact for any value; so it does where it
-// was told to take logits, which such an output is not, and it warns.
-void CompileConfig::ChooseLoss(const Graph& graph) {
-  const GraphNode& last = graph.output();
-  const Activation activation =
-      last.op != nullptr ? last.op->fused_activation() : kLinear;
-  step_loss = output_loss = loss;
-  loss_takes_logits =
-      loss.logits_activation() == activation && activation != kLinear;
-  if (!loss_takes_logits) return;
-  step_loss.from_logits = true;
-  output_loss.from_logits = false;
+// was told to take logits, which such an output is not, and it warns. Not where
+// another layer takes the output, which must be there before the loss is.
+void CompileConfig::ChooseLosses(const Graph& graph) {
   static std::atomic<bool> warned{false};
-  if (!loss.from_logits || warned.exchange(true)) return;
-  Notice(
-      "warning: `%s` received `from_logits=True`, but the output of "
-      "model '%s' was produced by the %s activation of layer '%s' and "
-      "thus does not represent logits. Was this intended? The loss "
-      "takes that activation's input",
-      loss.name().c_str(), graph.name().c_str(),
-      activation == kSoftmax ? "softmax" : "sigmoid", last.layer.name.c_str());
+  std::vector<bool> taken(graph.nodes().size(), false);
+  for (const GraphNode& node : graph.nodes()) {
+    for (const int input : node.inputs) taken[graph.node(input).root] = true;
+  }
+  takes_logits = false;
+  int64_t targets = 0;
+  for (Output& output : outputs) {
+    const GraphNode& node = graph.node(output.node);
+    output.first_target = targets;
+    output.targets = output.has_loss ? output.loss.targets(node.output) : 0;
+    targets += output.targets;
+    const Activation activation = node.op->fused_activation();
+    output.step_loss = output.output_loss = output.loss;
+    const bool logits = output.has_loss && activation != kLinear &&
+                        output.loss.logits_activation() == activation;
+    output.takes_logits = logits && !taken[node.root];
+    takes_logits |= output.takes_logits;
+    if (!logits) continue;
+    output.step_loss.from_logits = output.takes_logits;
+    output.output_loss.from_logits = false;
+    if (!output.loss.from_logits || warned.exchange(true)) continue;
+    Notice(
+        "warning: `%s` received `from_logits=True`, but the output of "
+        "model '%s' was produced by the %s activation of layer '%s' and "
+        "thus does not represent logits. Was this intended? The loss "
+        "takes that activation's input",
+        output.loss.name().c_str(), graph.name().c_str(),
+        activation == kSoftmax ? "softmax" : "sigmoid",
+        node.layer.name.c_str());
+  }
 }
 
-Status CompileConfig::ResolveMetrics(const std::vector<Metric>& asked,
-                                     const Shape& output) {
+Status CompileConfig::ResolveMetrics(const Graph& graph) {
   metrics.clear();
+  metric_outputs.clear();
   metric_names = {"loss"};
-  for (const Metric& metric : asked) {
-    Metric resolved;
-    RINGLET_RETURN_IF_ERROR(ResolveMetric(metric, loss, output, &resolved));
-    metrics.push_back(resolved);
+  first_states = {0, 1};
+  const auto add = [&](const std::string& name, size_t states) {
     // As Keras: a second "mean" is "mean_1".
-    std::string unique = resolved.name;
+    std::string unique = name;
     for (int i = 1;
          std::count(metric_names.begin(), metric_names.end(), unique) > 0;) {
-      unique = resolved.name + "_" + std::to_string(i++);
+      unique = name + "_" + std::to_string(i++);
     }
     metric_names.push_back(unique);
+    first_states.push_back(first_states.back() + states);
+  };
+  const std::vector<bool> with_loss = Losses();
+  const bool several = std::count(with_loss.begin(), with_loss.end(), true) > 1;
+  for (size_t k = 0; k < outputs.size() && several; ++k) {
+    if (with_loss[k]) add(losses[k].output + "_loss", 1);
+  }
+  first_metric = metric_names.size();
+  // As Keras orders them: weighted ones behind the others.
+  for (const bool weighted : {false, true}) {
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Shape& output = graph.node(outputs[k].node).output;
+      const std::string prefix =
+          outputs.size() > 1 ? losses[k].output + "_" : "";
+      for (Metric& metric : losses[k].metrics) {
+        if (metric.weighted != weighted) continue;
+        Metric resolved;
+        RINGLET_RETURN_IF_ERROR(
+            ResolveMetric(metric, outputs[k].loss, output, &resolved));
+        metric = resolved;
+        metrics.push_back(resolved);
+        metric_outputs.push_back(static_cast<int>(k));
+        add(prefix + resolved.name,
+            static_cast<size_t>(NumStates(resolved, output)));
+      }
+    }
   }
   return Status();
 }

@@ -16,6 +16,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "optimizers.h"
+#include "replica_range.h"
 
 namespace ringlet {
 
@@ -24,30 +25,65 @@ struct CompileConfig {
   CompileConfig(const CompileConfig&) = delete;
   CompileConfig& operator=(const CompileConfig&) = delete;
 
+  // What is computed of an output.
+  struct Output {
+    int node = 0;
+    bool has_loss = true;
+    float weight = 1;
+    Loss loss;         // as asked for
+    Loss step_loss;    // as computed: on logits where the activation allows
+    Loss output_loss;  // of what Model::output() holds
+    bool takes_logits = false;
+    int64_t first_target = 0, targets = 0;  // of an example's
+  };
+
   // Takes the arguments of Compile as they are.
-  void Set(const Optimizer& optimizer, const Loss& loss,
-           const CompileOptions& options);
-  // The arguments are well formed, and the loss fits the graph's output, which
-  // is complete.
+  void Set(const Optimizer& optimizer, const CompileOptions& options);
+  // Sets `replicas` and `own`: as this rank asks for, or where that is 0 as the
+  // others do, or as many as workers. Every rank calls it.
+  Status AgreeReplicas(int asked);
+  // `asked` by the outputs of the graph: each has its name and its own loss.
+  Status SetOutputs(const std::vector<OutputLoss>& asked, const Graph& graph);
+  std::vector<bool> Losses() const;  // which outputs have one
+  // The arguments are well formed, and the losses fit the graph's outputs, it
+  // being complete.
   Status Check(const Graph& graph) const;
   // Makes the pool of options.threads.
   Status MakePool(const std::string& model);
-  // Chooses step_loss and output_loss.
-  void ChooseLoss(const Graph& graph);
-  // Sets metrics and metric_names.
-  Status ResolveMetrics(const std::vector<Metric>& asked, const Shape& output);
+  // Chooses step_loss and output_loss of each.
+  void ChooseLosses(const Graph& graph);
+  // Sets metrics, metric_names and first_states.
+  Status ResolveMetrics(const Graph& graph);
+  // Gradients are summed on the integer grid, where there is something to sum.
+  bool exact() const { return options.reduction == Reduction::kExact; }
+  int64_t targets() const {
+    return outputs.back().first_target + outputs.back().targets;
+  }
+  // Those of all the batch's examples for output k.
+  const void* TargetsOf(size_t k, const Batch& batch) const {
+    const int64_t before = outputs[k].first_target * batch.count;
+    return before == 0 ? batch.y : static_cast<const float*>(batch.y) + before;
+  }
 
   Optimizer optimizer;
-  Loss loss;         // as asked for
-  Loss step_loss;    // as computed: on logits where the last activation allows
-  Loss output_loss;  // of what Model::output() holds
-  bool loss_takes_logits = false;
-  std::vector<Metric> metrics;            // resolved
-  std::vector<std::string> metric_names;  // "loss" first; each once
+  std::vector<OutputLoss> losses;  // by output; metrics as they were resolved
+  std::vector<Output> outputs;
+  bool takes_logits = false;  // a loss
+  // Of all outputs, the weighted ones behind the others; and whose each is.
+  std::vector<Metric> metrics;
+  std::vector<int> metric_outputs;
+  // "loss" first, then those of the outputs where several have one, then the
+  // metrics from number `first_metric` on; each name once.
+  std::vector<std::string> metric_names;
+  size_t first_metric = 1;
+  // Where each one's states begin, and behind the last how many there are.
+  std::vector<size_t> first_states;
   CompileOptions options;
   std::unique_ptr<ThreadPool> pool;
   SoloCollective solo;
   Collective* collective = &solo;  // never null
+  int replicas = 1;                // of the job
+  ReplicaRange own;                // of these, this rank's
 };
 
 }  // namespace ringlet

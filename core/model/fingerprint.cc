@@ -6,15 +6,13 @@
 #include "fingerprint.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 
 #include "../base/crc32c.h"
 #include "../base/text.h"
 #include "../layers/custom_layer.h"
 #include "../layers/layer_table.h"
-#include "custom_loss.h"
-#include "custom_metric.h"
+#include "loss_table.h"
+#include "metric_table.h"
 #include "optimizer_table.h"
 
 namespace ringlet {
@@ -34,6 +32,12 @@ const char* ScheduleName(LearningRate::Kind kind) {
       return "CosineDecay";
     case LearningRate::Kind::kPiecewiseConstantDecay:
       return "PiecewiseConstantDecay";
+    case LearningRate::Kind::kPolynomialDecay:
+      return "PolynomialDecay";
+    case LearningRate::Kind::kInverseTimeDecay:
+      return "InverseTimeDecay";
+    case LearningRate::Kind::kCosineDecayRestarts:
+      return "CosineDecayRestarts";
   }
   return "unknown";
 }
@@ -107,9 +111,7 @@ void Fingerprint::Add(const std::string& name, float value) {
 }
 
 void Fingerprint::AddChecksum(const std::string& name, uint64_t value) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%s%016" PRIx64, kChecksum, value);
-  Add(name, text);
+  Add(name, kChecksum + HexText(value));
 }
 
 std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
@@ -150,6 +152,15 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("decay_rate", rate.decay_rate);
   add("staircase", int64_t{rate.staircase});
   add("alpha", rate.alpha);
+  if (rate.kind == LearningRate::Kind::kPolynomialDecay) {
+    add("end_learning_rate", rate.end);
+    add("power", rate.power);
+    add("cycle", int64_t{rate.cycle});
+  }
+  if (rate.kind == LearningRate::Kind::kCosineDecayRestarts) {
+    add("t_mul", rate.t_mul);
+    add("m_mul", rate.m_mul);
+  }
   add("warmup_steps", rate.warmup_steps);
   add("warmup_target", rate.warmup_target);
   add("boundaries", list(rate.boundaries,
@@ -167,15 +178,29 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("global_clipnorm", o.global_clipnorm);
   add("clipvalue", o.clipvalue);
   add("gradient_accumulation_steps", int64_t{o.gradient_accumulation_steps});
+  if (!o.use_ema) return;
+  add("use_ema", int64_t{o.use_ema});
+  add("ema_momentum", o.ema_momentum);
+  add("ema_overwrite_frequency", int64_t{o.ema_overwrite_frequency});
 }
 
-void AddLoss(const Loss& loss, Fingerprint* fingerprint) {
-  fingerprint->Add("the loss", loss.class_name());
-  fingerprint->Add("the loss's from_logits", int64_t{loss.from_logits});
-  fingerprint->Add("the loss's label_smoothing", loss.label_smoothing);
-  fingerprint->Add("the loss's delta", loss.delta);
-  if (loss.custom == nullptr) return;
-  fingerprint->Add("the loss's options", loss.custom->Describe());
+void AddLoss(const Loss& loss, const std::string& of,
+             Fingerprint* fingerprint) {
+  fingerprint->Add("the loss" + of, loss.class_name());
+  fingerprint->Add("the loss's reduction" + of,
+                   int64_t{loss.reduction == LossReduction::kSum});
+  if (loss.custom != nullptr) {
+    fingerprint->Add("the loss's options" + of, loss.custom->Describe());
+    return;
+  }
+  for (const LossField& field : ClassOf(loss)) {
+    const std::string name = std::string("the loss's ") + field.name + of;
+    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
+      fingerprint->Add(name, loss.**number);
+    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
+      fingerprint->Add(name, int64_t{loss.**flag});
+    }
+  }
 }
 
 std::string DescribeMetric(const Metric& metric) {
@@ -183,9 +208,21 @@ std::string DescribeMetric(const Metric& metric) {
     return "'" + metric.name + "' of class " + metric.custom->class_name() +
            ", " + metric.custom->Describe();
   }
-  return "'" + metric.name + "' of kind " +
-         std::to_string(static_cast<int>(metric.kind)) + ", threshold " +
-         FloatText(metric.threshold) + ", k " + std::to_string(metric.k);
+  std::string text = "'" + metric.name + "' of class " + ClassOf(metric).name;
+  if (metric.weighted) text += ", weighted";
+  for (const MetricField& field : ClassOf(metric)) {
+    const std::string name = std::string(", ") + field.name + " ";
+    if (const auto* whole = std::get_if<MetricInt>(&field.value)) {
+      text += name + std::to_string(metric.*whole->value);
+    } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
+      text += name + FloatText(metric.*number->value);
+    } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
+      text += name + std::to_string(metric.*word->value);
+    } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
+      text += name + std::to_string(metric.**flag);
+    }
+  }
+  return text;
 }
 
 Status Agree(Collective* collective, const char* what,

@@ -47,7 +47,8 @@ class Fingerprint {
 std::string DescribeLayer(const Layer& layer, const std::vector<int>& inputs,
                           const Shape& output);
 void AddOptimizer(const Optimizer& optimizer, Fingerprint* fingerprint);
-void AddLoss(const Loss& loss, Fingerprint* fingerprint);
+// `of` follows the fields' names: " of output 'dense'".
+void AddLoss(const Loss& loss, const std::string& of, Fingerprint* fingerprint);
 std::string DescribeMetric(const Metric& metric);
 
 // kInvalidArgument, the same on every rank, where a rank's fingerprint differs

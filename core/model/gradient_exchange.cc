@@ -1,10 +1,20 @@
+// What must be known to change this file: operations pair up by the order in
+// which ranks start them, so every rank starts the same ones in the same order:
+// sums that layers ask for in the forward pass, the report, the buckets of what
+// changes state, then those of the gradients from the end, cut at places that
+// follow from the sizes alone, and between them sums that layers ask for in the
+// backward pass, each where the gradients behind the layer are final. From
+// Start to Finish the span belongs to the collective. After an error nothing is
+// started, and all that was is waited for before the error is returned.
+
 #include "gradient_exchange.h"
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "../base/check.h"
+#include "rank_exchange.h"
+#include "replica_sums.h"
 
 namespace ringlet {
 namespace {
@@ -13,10 +23,14 @@ namespace {
 class NoExchange final : public GradientExchange {
  public:
   bool sums() const override { return false; }
-  void Begin() override {}
+  void Begin(int, int) override {}
   void Ready(int64_t) override {}
   bool failed() const override { return false; }
-  Status Finish() override { return Status(); }
+  Status Finish(bool* again) override {
+    *again = false;
+    return Status();
+  }
+  Status Sum(float*, int64_t) override { return Status(); }
   void Drop() override {}
   Status StartReport(const void* mine, size_t bytes, void* all) override {
     std::memcpy(all, mine, bytes);
@@ -27,97 +41,74 @@ class NoExchange final : public GradientExchange {
 
 // Sums the gradients of each step, in buckets that are started while the
 // backward pass computes the rest.
-class StepExchange final : public GradientExchange {
+class StepExchange final : public RankExchange {
  public:
-  StepExchange(Collective* collective, float* gradients, int64_t count,
-               const StepTimer* timer)
-      : collective_(*collective),
-        gradients_(gradients),
+  StepExchange(Collective* collective, const KeptSpans& kept, int64_t count,
+               int64_t changes, const StepTimer* timer)
+      : RankExchange(collective, count, changes, timer),
+        gradients_(kept.gradients),
+        own_(kept.gradients, kept.sums),
         count_(count),
-        bucket_(
-            static_cast<int64_t>(collective->bucket_bytes() / sizeof(float))),
-        timer_(*timer) {
-    tickets_.reserve(static_cast<size_t>(count / bucket_ + 2));
-  }
+        changes_(changes) {}
   ~StepExchange() override { Drop(); }
 
-  bool sums() const override { return true; }
-
-  void Begin() override {
+  void Begin(int replica, int replicas) override {
     RINGLET_CHECK(tickets_.empty());
-    started_ = count_;
+    started_ = added_ = count_ + changes_;
+    own_.Begin(replica, replicas);
+    AddOwn(count_);
+    while (own_.last() && status_.ok() && started_ > count_) {
+      Start(std::max(count_, started_ - exact_bucket_));
+    }
   }
 
   // Buckets are cut at fixed places, so that all ranks start the same ones
   // whatever their layers report.
   void Ready(int64_t ready) override {
-    while (status_.ok() && started_ > 0) {
+    AddOwn(ready);
+    while (own_.last() && status_.ok() && started_ > 0) {
       const int64_t begin = std::max<int64_t>(0, started_ - bucket_);
       if (begin < ready) return;
-      Collective::Ticket ticket = 0;
-      status_ = collective_.StartAllReduce(
-          gradients_ + begin, static_cast<size_t>(started_ - begin), &ticket);
-      if (!status_.ok()) return;
-      tickets_.push_back(ticket);
-      started_ = begin;
+      Start(begin);
     }
   }
 
-  bool failed() const override { return !status_.ok(); }
-
-  Status Finish() override {
-    if (tickets_.empty()) return status_;
-    const int64_t begin = timer_.Now();
-    for (const Collective::Ticket ticket : tickets_) {
-      const Status s = collective_.Wait(ticket);
-      if (status_.ok()) status_ = s;
-    }
-    tickets_.clear();
-    timer_.Piece("all-reduce", "step", begin);
-    return status_;
-  }
-
-  void Drop() override {
-    (void)FinishReport();
-    (void)Finish();
-    status_ = Status();
-  }
-
-  Status StartReport(const void* mine, size_t bytes, void* all) override {
-    RINGLET_CHECK(!reporting_);
-    RINGLET_RETURN_IF_ERROR(
-        collective_.StartAllGather(mine, bytes, all, &report_));
-    reporting_ = true;
-    return Status();
-  }
-
-  Status FinishReport() override {
-    if (!reporting_) return Status();
-    reporting_ = false;
-    return collective_.Wait(report_);
+  Status Finish(bool* again) override {
+    *again = false;
+    return WaitForAll();
   }
 
  private:
-  Collective& collective_;
+  // What of this pass is final and was not added to the passes before.
+  void AddOwn(int64_t begin) {
+    own_.Add(begin, added_);
+    added_ = begin;
+  }
+
+  // What lies between `begin` and what is on its way.
+  void Start(int64_t begin) {
+    Collective::Ticket ticket = 0;
+    const Status status = collective_.StartAllReduce(
+        gradients_ + begin, static_cast<size_t>(started_ - begin), &ticket);
+    Started(status, ticket);
+    if (status_.ok()) started_ = begin;
+  }
+
   float* const gradients_;
-  const int64_t count_;
-  const int64_t bucket_;  // floats
-  const StepTimer& timer_;
-  int64_t started_ = 0;  // gradients from here on are on their way
-  std::vector<Collective::Ticket> tickets_;  // of them
-  Status status_;                            // of this step's sums
-  Collective::Ticket report_ = 0;
-  bool reporting_ = false;
+  ReplicaSums own_;
+  const int64_t count_, changes_;
+  int64_t added_ = 0;    // from here on own_ has this pass's
+  int64_t started_ = 0;  // from here on all is on its way
 };
 
 }  // namespace
 
-std::unique_ptr<GradientExchange> MakeGradientExchange(Collective* collective,
-                                                       float* gradients,
-                                                       int64_t count,
-                                                       const StepTimer* timer) {
-  if (collective->size() == 1) return std::make_unique<NoExchange>();
-  return std::make_unique<StepExchange>(collective, gradients, count, timer);
+std::unique_ptr<GradientExchange> MakeGradientExchange(
+    Collective* collective, int replicas, const KeptSpans& kept, int64_t count,
+    int64_t changes, const StepTimer* timer) {
+  if (replicas == 1) return std::make_unique<NoExchange>();
+  return std::make_unique<StepExchange>(collective, kept, count, changes,
+                                        timer);
 }
 
 }  // namespace ringlet

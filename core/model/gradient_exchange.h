@@ -15,6 +15,7 @@
 
 #include "../base/collective.h"
 #include "../base/status.h"
+#include "model_memory.h"
 #include "step_timer.h"
 
 namespace ringlet {
@@ -27,16 +28,23 @@ class GradientExchange {
   // computed may be used at once.
   virtual bool sums() const = 0;
 
-  // A backward pass begins.
-  virtual void Begin() = 0;
-  // This rank's gradients from the offset `begin` on are final; `begin` never
-  // grows. They are the exchange's until Finish or Drop. An error stays for
-  // Finish.
+  // The backward pass of number `replica` of this rank's `replicas` begins.
+  // What the step changes in state is final.
+  virtual void Begin(int replica, int replicas) = 0;
+  // The replica's gradients from the offset `begin` on are final; `begin` never
+  // grows in a pass. They are added to those of the passes before; from the
+  // last pass on they are the exchange's until Finish or Drop. An error stays
+  // for Finish.
   virtual void Ready(int64_t begin) = 0;
   virtual bool failed() const = 0;
-  // Returns once the gradients are sums over all ranks. An error, after which
-  // their content is undefined, is returned until Drop.
-  virtual Status Finish() = 0;
+  // Returns once gradients and changes are sums over all replicas; or *again is
+  // true, on every rank: they are not, and all passes of the step are to be
+  // made once more. An error, after which their content is undefined, is
+  // returned until Drop.
+  virtual Status Finish(bool* again) = 0;
+  // values[0 … count) become sums over all ranks, now: of what a layer asks in
+  // the middle of a pass. No wire rounds them.
+  virtual Status Sum(float* values, int64_t count) = 0;
   // The step is over, or given up: waits for what is under way. An error of it
   // is not lost: the collective's next call has it again.
   virtual void Drop() = 0;
@@ -47,12 +55,13 @@ class GradientExchange {
   virtual Status FinishReport() = 0;
 };
 
-// For gradients[0 … count). All outlive the exchange; it waits for what is
-// under way when it is destroyed.
-std::unique_ptr<GradientExchange> MakeGradientExchange(Collective* collective,
-                                                       float* gradients,
-                                                       int64_t count,
-                                                       const StepTimer* timer);
+// For the `count` gradients in `kept` and, right behind them, `changes` floats
+// that a step changes state by, which no wire rounds; of so many replicas in
+// the job. All outlive the exchange; it waits for what is under way when it is
+// destroyed.
+std::unique_ptr<GradientExchange> MakeGradientExchange(
+    Collective* collective, int replicas, const KeptSpans& kept, int64_t count,
+    int64_t changes, const StepTimer* timer);
 
 }  // namespace ringlet
 

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "../compute/sums.h"
+
 namespace ringlet {
 namespace {
 
 double SumOfSquares(const GradientSpan& g) {
-  double sum = 0;
-  for (int64_t i = 0; i < g.size; ++i) sum += double{g.data[i]} * g.data[i];
-  return sum;
+  const float* const d = g.data;
+  return LaneSum<double>(g.size,
+                         [d](int64_t i) { return double{d[i]} * d[i]; });
 }
 
 void ScaleBy(float factor, const GradientSpan& g) {
@@ -45,21 +47,12 @@ void AddRegularizationGradient(const Regularizer& regularizer, int64_t n,
 double RegularizationPenalty(const Regularizer& regularizer, int64_t n,
                              const float* w) {
   if (regularizer.empty()) return 0;
-  // Eight sums side by side, in a fixed order, so that the loop is not one
-  // long chain of additions.
-  double squares[8] = {}, magnitudes[8] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    squares[i & 7] += double{w[i]} * w[i];
-  }
-  if (regularizer.l1 != 0) {
-    for (int64_t i = 0; i < n; ++i) magnitudes[i & 7] += std::fabs(w[i]);
-  }
-  double square = 0, magnitude = 0;
-  for (int k = 0; k < 8; ++k) {
-    square += squares[k];
-    magnitude += magnitudes[k];
-  }
-  return regularizer.l2 * square + regularizer.l1 * magnitude;
+  const double squares =
+      LaneSum<double>(n, [w](int64_t i) { return double{w[i]} * w[i]; });
+  if (regularizer.l1 == 0) return regularizer.l2 * squares;
+  return regularizer.l2 * squares +
+         regularizer.l1 *
+             LaneSum<double>(n, [w](int64_t i) { return std::fabs(w[i]); });
 }
 
 void ClipGradients(const Optimizer& optimizer, const GradientSpan* gradients,

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../layers/regularizers.h"
+#include "../layers/initializers.h"
 #include "optimizers.h"
 
 namespace ringlet {

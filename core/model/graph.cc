@@ -1,31 +1,33 @@
 // What must be known to change this file: nodes_ is in topological order, since
 // a node may take earlier ones alone, and variables_ follows it; gradients
-// therefore become final from the end of the weight span. Names and variables
-// are appended only once a node is known to be good.
+// therefore become final from the end of the weight span. A layer's variables
+// stand where its first call does. Of a layer that is a model the calls are
+// made anew each time, in the order that the model has them in (CallModel), so
+// the nodes are those of the same layers added one by one. The tree of layers
+// itself is in graph_layers.cc.
 
 #include "graph.h"
 
 #include <algorithm>
 
-namespace ringlet {
+#include "../base/check.h"
+#include "../layers/kernels.h"
 
-std::string Graph::UniqueName(const Layer& layer) {
-  if (!layer.name.empty()) return layer.name;
-  const std::string base = SnakeCase(ClassName(layer));
-  if (names_.count(base) == 0) return base;
-  for (int& i = numbers_[base];;) {
-    const std::string numbered = base + "_" + std::to_string(++i);
-    if (names_.count(numbered) == 0) return numbered;
-  }
-}
+namespace ringlet {
 
 namespace {
 
-Status CheckInputShape(const Shape& shape) {
-  constexpr int64_t kMost = int64_t{1} << 31;
+// Of models within models: so that what reads a model may call itself, and a
+// model called twice in one called twice … stays small.
+constexpr int kMostDepth = 16;
+constexpr int kMostNodes = 4096;
+
+// `before`: elements of the inputs before it.
+Status CheckInputShape(const Shape& shape, int64_t before) {
+  const int64_t most = std::max<int64_t>((int64_t{1} << 31) - before, 0);
   int64_t elements = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] < 1 || elements > kMost / shape[i]) {
+    if (shape[i] < 1 || elements > most / shape[i]) {
       return InvalidArgument("%s is not the shape of an input",
                              shape.ToString().c_str());
     }
@@ -36,28 +38,52 @@ Status CheckInputShape(const Shape& shape) {
 
 }  // namespace
 
-Status Graph::CheckNewNode(const Layer& layer,
-                           const std::vector<int>& inputs) const {
+// Inputs that the caller gave.
+Status Graph::CheckNewCall(const std::vector<int>& inputs) const {
   if (complete_) {
     return InvalidArgument(
         "the model was compiled already; add all layers "
         "before Compile");
   }
-  if (names_.count(layer.name) != 0) {
-    return InvalidArgument(
-        "two layers have this name; give one another with "
-        "Name()");
-  }
-  if (layer.kind == Layer::Kind::kInput) {
-    if (size() != 0 || !inputs.empty()) {
-      return InvalidArgument("a model has one Input, its first layer");
+  for (int input : inputs) {
+    if (input < 0 || input >= size()) {
+      return InvalidArgument("input %d is not an earlier layer", input);
     }
-    return CheckInputShape(layer.shape);
+    if (call_of_node_[input] < 0) {
+      return InvalidArgument(
+          "input %d is inside of a model, which only has an output", input);
+    }
+  }
+  return Status();
+}
+
+Status Graph::CheckNewLayer(const Layer& layer, size_t inputs) const {
+  if (layer.kind == Layer::Kind::kInput) {
+    if (inputs != 0) {
+      return InvalidArgument("an Input takes no input; it is the first layer");
+    }
+    if (size() != num_inputs_) {
+      return InvalidArgument(
+          "the Inputs of a model come before its other layers");
+    }
+    return CheckInputShape(layer.shape, input_elements());
   }
   if (size() == 0) return InvalidArgument("the first layer must be an Input");
-  for (int input : inputs) {
-    if (input >= 0 && input < size()) continue;
-    return InvalidArgument("input %d is not an earlier layer", input);
+  if (layer.kind != Layer::Kind::kModel) return Status();
+  if (layer.model == nullptr || layer.settings != 0) {
+    return InvalidArgument(
+        "a model as a layer is what Model::AsLayer gives, with no setting but "
+        "Name and Trainable");
+  }
+  RINGLET_RETURN_IF_ERROR(layer.model->status);
+  if (layer.model->outputs.size() != 1) {
+    return InvalidArgument(
+        "the model has %zu outputs; as a layer it may have one: make a model "
+        "of each",
+        layer.model->outputs.size());
+  }
+  if (layer.model->depth >= kMostDepth) {
+    return InvalidArgument("models are nested more than %d deep", kMostDepth);
   }
   return Status();
 }
@@ -72,9 +98,29 @@ Status Graph::MakeOp(GraphNode* node) {
   node->output = node->op->output();
   may_fail_ |= node->op->may_fail();
   if (node->op->is_view()) node->root = nodes_[node->inputs[0]].root;
+  if (node->call > 0) return ShareVariables(node);
   for (const WeightSpec& weight : node->op->weights()) {
     AddVariable(weight, node);
   }
+  return Status();
+}
+
+// The weights of the first call are this one's too.
+Status Graph::ShareVariables(GraphNode* node) const {
+  const GraphNode& first = nodes_[layers_[node->number].first_node];
+  const std::vector<WeightSpec>& here = node->op->weights();
+  const std::vector<WeightSpec>& there = first.op->weights();
+  for (size_t i = 0; i < std::max(here.size(), there.size()); ++i) {
+    if (i < here.size() && i < there.size() &&
+        here[i].shape == there[i].shape) {
+      continue;
+    }
+    return InvalidArgument(
+        "is called again with another shape of input, and would need other "
+        "weights than its first call made");
+  }
+  node->first_variable = first.first_variable;
+  node->num_variables = first.num_variables;
   return Status();
 }
 
@@ -98,108 +144,195 @@ void Graph::AddVariable(const WeightSpec& weight, GraphNode* node) {
   ++node->num_variables;
 }
 
-// Gradients are those of the trained variables, in their order; nothing before
-// the first is asked for.
-void Graph::ChooseTrained(bool GraphNode::*trainable) {
-  num_trained_ = 0;
-  for (GraphNode& node : nodes_) {
-    const bool before = node.layer.trainable;
-    node.layer.trainable = node.*trainable;
-    node.trained_before = before;
-    node.needs_gradient = false;
-    for (int input : node.inputs) {
-      node.needs_gradient |= nodes_[input].needs_gradient;
-    }
-    if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
-    for (int v = 0; v < node.num_variables; ++v) {
-      Variable& variable = variables_[node.first_variable + v];
-      const bool trained = node.layer.trainable && !variable.state;
-      variable.gradient_offset = trained ? num_trained_ : -1;
-      num_trained_ += trained ? variable.size() : 0;
-      node.needs_gradient |= trained;
-    }
-  }
-  for (int i = 0; i < size(); ++i) nodes_[i].replaced_by = ReplacedBy(i);
-}
-
-void Graph::KeepTrained() { ChooseTrained(&GraphNode::trained_before); }
-
-Status Graph::SetTrainable(const std::string& layer, bool trainable) {
-  for (GraphNode& node : nodes_) {
-    if (node.layer.name != layer) continue;
-    node.trainable_next = trainable;
-    if (!complete_) node.layer.trainable = trainable;
-    return Status();
-  }
-  return InvalidArgument("model '%s': there is no layer '%s'", name_.c_str(),
-                         layer.c_str());
-}
-
-Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
+Status Graph::AddNode(int layer, const std::vector<int>& inputs) {
+  GraphLayer& called = layers_[layer];
   GraphNode node;
-  node.layer = layer;
-  node.layer.name = UniqueName(layer);
-  node.trainable_next = layer.trainable;
+  node.layer = called.layer;
+  node.layer.name = called.path;
+  node.layer.trainable = called.trained;
+  node.number = layer;
+  node.call = called.calls;
   node.inputs = inputs;
   node.root = size();
   node.first_variable = static_cast<int>(variables_.size());
-  node.output = layer.shape;  // an Input's
-  const char* const name = node.layer.name.c_str();
-  RINGLET_RETURN_IF_ERROR(
-      CheckNewNode(node.layer, inputs).Annotate("layer '%s'", name));
-  if (layer.kind != Layer::Kind::kInput) {
-    RINGLET_RETURN_IF_ERROR(
-        MakeOp(&node).Annotate("layer '%s' (%s)", name, ClassName(layer)));
+  node.output = called.layer.shape;  // an Input's
+  if (called.layer.kind != Layer::Kind::kInput) {
+    RINGLET_RETURN_IF_ERROR(MakeOp(&node).Annotate(
+        "layer '%s' (%s)", called.path.c_str(), ClassName(called.layer)));
   }
-  names_.insert(node.layer.name);
+  if (called.calls++ == 0) called.first_node = size();
+  called.last_node = size();
+  if (called.layer.kind == Layer::Kind::kInput) ++num_inputs_;
+  if (!outputs_set_) outputs_ = {size()};
   nodes_.push_back(std::move(node));
+  call_of_node_.push_back(-1);
   return Status();
 }
 
-Status Graph::Complete() {
-  if (size() < 2) {
-    return InvalidArgument("model '%s': needs an Input and at least one layer",
-                           name_.c_str());
+Status Graph::Call(int layer, const std::vector<int>& inputs, int* node) {
+  if (layers_[layer].layer.kind == Layer::Kind::kModel) {
+    return CallModel(layer, inputs, node)
+        .Annotate("layer '%s' (%s)", layers_[layer].path.c_str(),
+                  ClassName(layers_[layer].layer));
   }
-  std::vector<bool> taken(nodes_.size(), false);
-  for (const GraphNode& node : nodes_) {
-    for (int input : node.inputs) taken[input] = true;
+  *node = size();
+  return AddNode(layer, inputs);
+}
+
+Status Graph::CallModel(int layer, const std::vector<int>& inputs, int* node) {
+  const NestedModel& model = *layers_[layer].layer.model;
+  const auto wanted = static_cast<size_t>(model.num_inputs);
+  if (inputs.size() != wanted) {
+    return InvalidArgument("takes %s, not %zu",
+                           wanted == 1
+                               ? "one input"
+                               : (std::to_string(wanted) + " inputs").c_str(),
+                           inputs.size());
   }
-  const auto unused = std::find(taken.begin(), taken.end() - 1, false);
-  if (unused != taken.end() - 1) {
+  for (size_t k = 0; k < wanted; ++k) {
+    const Shape& given = nodes_[inputs[k]].output;
+    const Shape& shape = model.calls[k].output;
+    if (given == shape) continue;
+    return InvalidArgument("takes an input of %s, not of %s",
+                           shape.ToString().c_str(), given.ToString().c_str());
+  }
+  if (size() + model.num_nodes > kMostNodes) {
     return InvalidArgument(
-        "layer '%s': nothing takes its output, and it is not the last layer",
-        nodes_[unused - taken.begin()].layer.name.c_str());
+        "the model would have %lld calls of layers; with models within models "
+        "at most %d can be",
+        static_cast<long long>(size() + model.num_nodes), kMostNodes);
   }
-  ChooseTrained(&GraphNode::trainable_next);
+  const std::vector<int> own = LayersOf(layer);
+  std::vector<int> made = inputs;
+  for (size_t c = wanted; c < model.calls.size(); ++c) {
+    std::vector<int> taken;
+    for (int input : model.calls[c].inputs) taken.push_back(made[input]);
+    made.push_back(-1);
+    RINGLET_RETURN_IF_ERROR(
+        Call(own[model.calls[c].layer], taken, &made.back()));
+  }
+  ++layers_[layer].calls;
+  *node = made[model.outputs[0]];
+  return Status();
+}
+
+Status Graph::Add(const Layer& layer, const std::vector<int>& inputs) {
+  Layer named = layer;
+  named.name = UniqueName(layer);
+  const int number = static_cast<int>(layers_.size());
+  Status added = CheckNewCall(inputs);
+  if (added.ok()) added = CheckNewLayer(named, inputs.size());
+  if (added.ok()) added = AddLayer(named, -1);
+  RINGLET_RETURN_IF_ERROR(added.Annotate("layer '%s'", named.name.c_str()));
+  return AddCallOf(number, inputs);
+}
+
+Status Graph::AddCall(int of, const std::vector<int>& inputs) {
+  if (of < num_inputs_ || of >= size() || call_of_node_[of] < 0) {
+    return InvalidArgument(
+        "node %d cannot be called again: it is no output of a layer", of);
+  }
+  const int number = calls_[call_of_node_[of]].layer;
+  RINGLET_RETURN_IF_ERROR(CheckNewCall(inputs).Annotate(
+      "layer '%s'", layers_[number].path.c_str()));
+  return AddCallOf(number, inputs);
+}
+
+Status Graph::AddCallOf(int layer, const std::vector<int>& inputs) {
+  NestedModel::Call call;
+  call.layer = layer;
+  for (int input : inputs) call.inputs.push_back(call_of_node_[input]);
+  int node = 0;
+  RINGLET_RETURN_IF_ERROR(Call(layer, inputs, &node));
+  call.output = nodes_[node].output;
+  call_of_node_[node] = static_cast<int>(calls_.size());
+  calls_.push_back(std::move(call));
+  return Status();
+}
+
+Status Graph::Complete(const std::vector<bool>& losses) {
+  RINGLET_RETURN_IF_ERROR(CheckWhole());
+  losses_before_ = losses_;
+  losses_ = losses;
+  RINGLET_RETURN_IF_ERROR(CheckShared());
+  ChooseTrained(&GraphLayer::trainable_next);
+  ChooseReplaced();
   complete_ = true;
   return Status();
 }
 
-// The node that writes the gradient of `root` over its output; -1: none.
-int Graph::ReplacedBy(int root) const {
-  const GraphNode& made = nodes_[root];
-  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
-      output().root == root) {
-    return -1;
+// Gradients are those of the trained variables, in their order; nothing before
+// the first is asked for.
+void Graph::ChooseTrained(bool GraphLayer::*trainable) {
+  for (GraphLayer& layer : layers_) {
+    const bool before = layer.layer.trainable;
+    layer.layer.trainable = layer.*trainable;
+    layer.trained_before = before;
+    layer.trained = layer.layer.trainable &&
+                    (layer.parent < 0 || layers_[layer.parent].trained);
   }
-  const Activation activation = made.op->fused_activation();
-  if (activation == kSoftmax) return -1;
-  if (activation == kLinear && made.op->keeps_output()) return -1;
-  int taker = -1;
+  num_trained_ = num_changes_ = 0;
+  const std::vector<bool> leads = LeadsToLoss();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    GraphNode& node = nodes_[i];
+    node.layer.trainable = layers_[node.number].trained;
+    node.needs_gradient = false;
+    for (int input : node.inputs) {
+      node.needs_gradient |= leads[i] && nodes_[input].needs_gradient;
+    }
+    if (node.op != nullptr) node.op->set_frozen(!node.layer.trainable);
+    for (int v = 0; v < node.num_variables; ++v) {
+      Variable& variable = variables_[node.first_variable + v];
+      const bool trained = leads[i] && node.layer.trainable && !variable.state;
+      node.needs_gradient |= trained;
+      if (node.call > 0) continue;
+      variable.gradient_offset = trained ? num_trained_ : -1;
+      num_trained_ += trained ? variable.size() : 0;
+      const bool changes =
+          node.layer.trainable && variable.state && node.op->changes_state();
+      variable.change_offset = changes ? num_changes_ : -1;
+      num_changes_ += changes ? variable.size() : 0;
+    }
+  }
+}
+
+void Graph::KeepTrained() {
+  losses_ = losses_before_;
+  ChooseTrained(&GraphLayer::trained_before);
+  ChooseReplaced();
+}
+
+// Which nodes write the gradient of their input over it.
+void Graph::ChooseReplaced() {
+  std::vector<int> takers(nodes_.size(), 0), taker(nodes_.size(), -1);
   for (int i = 0; i < size(); ++i) {
     if (nodes_[i].op == nullptr || nodes_[i].op->is_view()) continue;
     for (int input : nodes_[i].inputs) {
-      if (nodes_[input].root != root) continue;
-      if (taker >= 0) return -1;
-      taker = i;
+      ++takers[nodes_[input].root];
+      taker[nodes_[input].root] = i;
     }
   }
-  return taker >= 0 && nodes_[taker].op->replaces_input() ? taker : -1;
+  for (int i = 0; i < size(); ++i) {
+    const bool replaces = takers[i] == 1 && MayBeReplaced(i) &&
+                          nodes_[taker[i]].op->replaces_input();
+    nodes_[i].replaced_by = replaces ? taker[i] : -1;
+  }
+}
+
+bool Graph::MayBeReplaced(int root) const {
+  const GraphNode& made = nodes_[root];
+  if (made.op == nullptr || !made.needs_gradient || made.root != root ||
+      is_output_root(root)) {
+    return false;
+  }
+  const Activation activation = made.op->fused_activation();
+  if (OverRow(activation)) return false;
+  return activation != kLinear || !made.op->keeps_output();
 }
 
 void Graph::DrawWeights(uint64_t seed, float* weights) const {
   for (const GraphNode& node : nodes_) {
+    if (node.call > 0) continue;
     for (int v = 0; v < node.num_variables; ++v) {
       const WeightSpec& spec = node.op->weights()[v];
       const int variable = node.first_variable + v;
@@ -207,6 +340,35 @@ void Graph::DrawWeights(uint64_t seed, float* weights) const {
                  weights + variables_[variable].offset);
     }
   }
+  for (int i = 0; i < static_cast<int>(layers_.size()); ++i) {
+    const Layer& layer = layers_[i].layer;
+    if (layer.model == nullptr || layer.model->weights == nullptr) continue;
+    CopyWeights(i, weights);
+    i = layers_[i].end - 1;  // those of inner ones were in the model's
+  }
+}
+
+// What model `layer` was given with, to `weights`.
+void Graph::CopyWeights(int layer, float* weights) const {
+  const std::vector<float>& given = *layers_[layer].layer.model->weights;
+  const auto is_its = [&](const GraphNode& node) {
+    return node.call == 0 && node.number > layer &&
+           node.number < layers_[layer].end;
+  };
+  size_t from = 0;
+  for (const bool state : {false, true}) {
+    for (const GraphNode& node : nodes_) {
+      for (int v = 0; is_its(node) && v < node.num_variables; ++v) {
+        const Variable& variable = variables_[node.first_variable + v];
+        if (variable.state != state) continue;
+        const auto size = static_cast<size_t>(variable.size());
+        RINGLET_CHECK(from + size <= given.size());
+        std::copy_n(given.data() + from, size, weights + variable.offset);
+        from += size;
+      }
+    }
+  }
+  RINGLET_CHECK(from == given.size());
 }
 
 int64_t Graph::MultiplyAdds() const {

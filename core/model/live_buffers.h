@@ -20,26 +20,23 @@ class LiveBuffers {
   // next Watch or Clear.
   void Watch(const Graph& graph, const StepPlan& plan, int threads,
              const unsigned char* base);
-  // From now on only the buffers that live at `time` (see StepTimes) may be
+  // From now on only what lives at `time` (see StepSchedule) may be
   // touched, as far as `examples` reach, though there may be room for more.
   void ShowOnly(int time, int64_t examples) const;
-  void Clear() { buffers_.clear(); }
+  void Clear() { spans_.clear(); }
 
  private:
-  enum class What : uint8_t { kOutput, kForwardScratch, kBackwardScratch };
-  struct Buffer {
+  struct Span {
     const unsigned char* at;
-    What what;
-    int node;         // whose output's size or whose scratch
-    int first, last;  // when it lives
+    StepPlan::Use use;
   };
-  size_t BytesOf(const Buffer& buffer, int64_t examples) const;
+  size_t BytesOf(const StepPlan::Use& use, int64_t examples) const;
 
   const Graph* graph_ = nullptr;
   int threads_ = 1;
   const unsigned char* base_ = nullptr;
   size_t bytes_ = 0;
-  std::vector<Buffer> buffers_;
+  std::vector<Span> spans_;
 };
 
 }  // namespace ringlet

@@ -1,235 +1,106 @@
-// What must be known to change this file: the losses and their gradients are
-// held to float64 references (tests/core/model/losses_test.cc), at extreme
-// values too. Terms are summed in double and only the result is rounded; a
-// number near 1 is never subtracted from 1 in float. The order of sums is
-// fixed, for all ranks and runs must have the same bits.
+// The table of losses, their factories, and the loss of a batch. The formulas
+// are in crossentropies.cc and regression_losses.cc.
 
 #include "losses.h"
 
-#include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <utility>
 
+#include "../base/check.h"
 #include "../base/guarded.h"
-#include "custom_loss.h"
+#include "loss_table.h"
 
 namespace ringlet {
 namespace {
 
-constexpr float kEpsilon = 1e-7f;  // Keras's backend epsilon
+// --- rows --------------------------------------------------------------------
 
-// One row of K values. `d` may be null; it is scaled by `scale`. What differs
-// by little of something large is never taken as a difference of floats: sums
-// are of terms of one sign, in double, and only their result is rounded.
-struct Row {
-  int64_t width;
-  const float* p;
-  float* d;
-  float scale;
+constexpr LossField kLogits = {"from_logits", &Loss::from_logits};
+constexpr LossField kSmoothing = {"label_smoothing", &Loss::label_smoothing,
+                                  kShare};
+constexpr LossField kAxis = {"axis", -1};
+constexpr LossField kAxisOnlyRead = {"axis", -1, kAnyNumber, false};
+constexpr LossField kGamma = {"gamma", &Loss::gamma, kNotNegative};
 
-  void Set(int64_t j, double gradient) const {
-    d[j] = static_cast<float>(scale * gradient);
-  }
+constexpr LossField kSparseFields[] = {
+    kLogits, {"ignore_class", nullptr}, kAxisOnlyRead};
+constexpr LossField kCrossentropyFields[] = {kLogits, kSmoothing, kAxis};
+constexpr LossField kBinaryFocalFields[] = {
+    kLogits,
+    kSmoothing,
+    kAxis,
+    {"apply_class_balancing", &Loss::apply_class_balancing},
+    {"alpha", &Loss::alpha, kShare},
+    kGamma};
+constexpr LossField kCategoricalFocalFields[] = {
+    kLogits, kSmoothing, kAxis, {"alpha", &Loss::alpha, kNotNegative}, kGamma};
+constexpr LossField kHuberFields[] = {{"delta", &Loss::delta, kPositive}};
+constexpr LossField kCosineFields[] = {kAxisOnlyRead};
+
+template <size_t n>
+constexpr LossClass Row(const char* name, const char* aliases,
+                        const char* object_name, bool takes_classes,
+                        bool categorical, Activation logits,
+                        const LossField (&fields)[n], RowLoss* row) {
+  return {name,   aliases, object_name, takes_classes, categorical, logits,
+          fields, n,       row};
+}
+
+// Of values, without settings.
+constexpr LossClass Plain(const char* name, const char* aliases,
+                          const char* object_name, RowLoss* row) {
+  return {name, aliases, object_name, false, false, kLinear, nullptr, 0, row};
+}
+
+constexpr LossClass kLosses[] = {
+    Row("SparseCategoricalCrossentropy", "sparse_categorical_crossentropy",
+        "sparse_categorical_crossentropy", true, true, kSoftmax, kSparseFields,
+        SparseCrossentropyOfRow),
+    Row("CategoricalCrossentropy", "categorical_crossentropy",
+        "categorical_crossentropy", false, true, kSoftmax, kCrossentropyFields,
+        CrossentropyOfRow),
+    Row("BinaryCrossentropy", "binary_crossentropy bce BCE",
+        "binary_crossentropy", false, false, kSigmoid, kCrossentropyFields,
+        BinaryCrossentropyOfRow),
+    Plain("MeanSquaredError", "mean_squared_error mse MSE",
+          "mean_squared_error", SquaredErrorOfRow),
+    Plain("MeanAbsoluteError", "mean_absolute_error mae MAE",
+          "mean_absolute_error", AbsoluteErrorOfRow),
+    Row("Huber", "huber huber_loss", "huber_loss", false, false, kLinear,
+        kHuberFields, HuberOfRow),
+    Row("BinaryFocalCrossentropy", "binary_focal_crossentropy",
+        "binary_focal_crossentropy", false, false, kLinear, kBinaryFocalFields,
+        BinaryFocalOfRow),
+    Row("CategoricalFocalCrossentropy", "categorical_focal_crossentropy",
+        "categorical_focal_crossentropy", false, true, kLinear,
+        kCategoricalFocalFields, CategoricalFocalOfRow),
+    Plain("KLDivergence", "kl_divergence kld KLD kullback_leibler_divergence",
+          "kl_divergence", KLDivergenceOfRow),
+    Plain("Poisson", "poisson", "poisson", PoissonOfRow),
+    Plain("MeanAbsolutePercentageError",
+          "mean_absolute_percentage_error mape MAPE",
+          "mean_absolute_percentage_error", PercentageErrorOfRow),
+    Plain("MeanSquaredLogarithmicError",
+          "mean_squared_logarithmic_error msle MSLE",
+          "mean_squared_logarithmic_error", LogarithmicErrorOfRow),
+    Row("CosineSimilarity", "cosine_similarity", "cosine_similarity", false,
+        false, kLinear, kCosineFields, CosineSimilarityOfRow),
+    Plain("LogCosh", "log_cosh logcosh", "log_cosh", LogCoshOfRow),
+    Plain("Hinge", "hinge", "hinge", HingeOfRow),
+    Plain("SquaredHinge", "squared_hinge", "squared_hinge", SquaredHingeOfRow),
+    Plain("CategoricalHinge", "categorical_hinge", "categorical_hinge",
+          CategoricalHingeOfRow),
 };
+static_assert(std::size(kLosses) == static_cast<size_t>(Loss::Kind::kCustom));
 
-double Clip(double p) {
-  const double low = kEpsilon, high = 1 - kEpsilon;
-  return std::min(std::max(p, low), high);
-}
-bool Clipped(double p) { return !(p >= kEpsilon && p <= 1 - kEpsilon); }
-
-double Log1p(double x) { return std::log1p(static_cast<float>(x)); }
-
-// -log q of a probability, exact also where q is nearly 1.
-double MinusLog(double q) { return Log1p((1 - q) / q); }
-
-// exp(x) of x <= 0; what rounding x to float32 takes away is put back.
-double Exp(double x) {
-  if (x < -110) return 0;  // less than any float32
-  const float rounded = static_cast<float>(x);
-  return std::exp(rounded) * (1 + (x - rounded));
-}
-
-// softmax(z)[j] is Of(j) / sum().
-class Softmax {
- public:
-  // `kept`, where not null, holds `width` floats: Of(j) is there until somebody
-  // writes to kept[j].
-  Softmax(int64_t width, const float* z, float* kept)
-      : z_(z), kept_(kept), top_(std::max_element(z, z + width) - z) {
-    for (int64_t j = 0; j < width; ++j) {
-      const double e = j == top_ ? 1 : Exp(-Below(j));
-      if (kept != nullptr) kept[j] = static_cast<float>(e);
-      if (j != top_) rest_ += e;
-    }
-    // As TensorFlow's: an infinite or no largest value has no softmax.
-    if (!std::isfinite(z[top_])) rest_ = std::nan("");
-  }
-  double Of(int64_t j) const { return kept_[j]; }
-  double sum() const { return 1 + rest_; }
-  // The sum without number j, whose value is `of_j`.
-  double Others(int64_t j, double of_j) const {
-    return j == top_ ? rest_ : 1 + (rest_ - of_j);
-  }
-  // -log softmax(z)[j].
-  double Loss(int64_t j) const { return Below(j) + Log1p(rest_); }
-
- private:
-  double Below(int64_t j) const { return double{z_[top_]} - z_[j]; }
-
-  const float* const z_;
-  const float* const kept_;
-  const int64_t top_;  // the first of the largest
-  double rest_ = 0;    // the sum without it
-};
-
-double SparseFromLogits(const Row& row, int32_t label) {
-  const Softmax softmax(row.width, row.p, row.d);
-  if (row.d != nullptr) {
-    const double sum = softmax.sum();
-    for (int64_t j = 0; j < row.width; ++j) {
-      const double e = softmax.Of(j);
-      row.Set(j, (j == label ? -softmax.Others(j, e) : e) / sum);
-    }
-  }
-  return softmax.Loss(label);
-}
-
-// TensorFlow clips, takes logarithms and applies the loss from logits to them:
-// log(sum of clipped p) - log(p[label]).
-double SparseFromProbabilities(const Row& row, int32_t label) {
-  double others = 0;
-  for (int64_t j = 0; j < row.width; ++j) {
-    if (j != label) others += Clip(row.p[j]);
-  }
-  const double chosen = Clip(row.p[label]), sum = others + chosen;
-  if (row.d != nullptr) {
-    for (int64_t j = 0; j < row.width; ++j) {
-      const double g = (j == label ? -others / chosen : 1) / sum;
-      row.Set(j, Clipped(row.p[j]) ? 0 : g);
-    }
-  }
-  return Log1p(others / chosen);
-}
-
-double Smoothed(float t, float smoothing, int64_t classes) {
-  return t * (1 - double{smoothing}) +
-         double{smoothing} / static_cast<double>(classes);
-}
-
-double CategoricalFromLogits(const Row& row, const float* t, float smooth) {
-  const Softmax softmax(row.width, row.p, row.d);
-  double loss = 0, weight = 0;
-  for (int64_t j = 0; j < row.width; ++j) {
-    const double target = Smoothed(t[j], smooth, row.width);
-    // 0 * inf counts as 0, but not 0 * NaN.
-    const double of_j = softmax.Loss(j);
-    if (target != 0 || std::isnan(of_j)) loss += target * of_j;
-    weight += target;
-  }
-  if (row.d != nullptr) {
-    // softmax * weight - target.
-    const double sum = softmax.sum();
-    for (int64_t j = 0; j < row.width; ++j) {
-      const double target = Smoothed(t[j], smooth, row.width);
-      const double e = softmax.Of(j);
-      row.Set(j, (e * (weight - target) - target * softmax.Others(j, e)) / sum);
-    }
-  }
+Loss Make(Loss::Kind kind) {
+  Loss loss;
+  loss.kind = kind;
   return loss;
-}
-
-double CategoricalFromProbabilities(const Row& row, const float* t,
-                                    float smooth) {
-  double sum = 0;
-  for (int64_t j = 0; j < row.width; ++j) sum += row.p[j];
-  double loss = 0, dot = 0;  // dot = sum of dL/dq q, with q = p / sum
-  for (int64_t j = 0; j < row.width; ++j) {
-    const double q = row.p[j] / sum;
-    const double target = Smoothed(t[j], smooth, row.width);
-    loss += target * MinusLog(Clip(q));
-    if (!Clipped(q)) dot -= target;
-  }
-  if (row.d != nullptr) {
-    for (int64_t j = 0; j < row.width; ++j) {
-      const double q = row.p[j] / sum;
-      const double target = Smoothed(t[j], smooth, row.width);
-      const double dq = Clipped(q) ? 0 : -target / q;
-      row.Set(j, (dq - dot) / sum);
-    }
-  }
-  return loss;
-}
-
-double BinaryFromLogits(float x, double t, double* d) {
-  const double e = std::exp(-std::fabs(x));
-  *d = (x >= 0 ? (1 - t) - t * e : e * (1 - t) - t) / (1 + e);
-  return (x >= 0 ? x * (1 - t) : -x * t) + Log1p(e);
-}
-
-double BinaryFromProbabilities(float p, double t, double* d) {
-  const double q = Clip(p);
-  *d = Clipped(p) ? 0 : (q - t) / (q * (1 - q));
-  return t * MinusLog(q) + (1 - t) * -Log1p(-q);
-}
-
-// The loss of one value and its derivative.
-double Elementwise(const Loss& loss, float p, float t, double* d) {
-  const double e = double{p} - t, delta = loss.delta;
-  switch (loss.kind) {
-    case Loss::Kind::kMeanSquaredError:
-      *d = 2 * e;
-      return e * e;
-    case Loss::Kind::kMeanAbsoluteError:
-      *d = e > 0 ? 1.0 : e < 0 ? -1.0 : 0.0;
-      return std::fabs(e);
-    case Loss::Kind::kHuber:
-      if (std::fabs(e) <= delta) {
-        *d = e;
-        return 0.5 * e * e;
-      }
-      *d = e > 0 ? delta : -delta;
-      return delta * (std::fabs(e) - 0.5 * delta);
-    default: {  // binary crossentropy
-      const double target = Smoothed(t, loss.label_smoothing, 2);
-      return loss.from_logits ? BinaryFromLogits(p, target, d)
-                              : BinaryFromProbabilities(p, target, d);
-    }
-  }
-}
-
-double MeanOverRow(const Loss& loss, const Row& row, const float* t) {
-  const double width = static_cast<double>(row.width);
-  double sum = 0;
-  for (int64_t j = 0; j < row.width; ++j) {
-    double d;
-    sum += Elementwise(loss, row.p[j], t[j], &d);
-    if (row.d != nullptr) row.Set(j, d / width);
-  }
-  return sum / width;
-}
-
-double RowLoss(const Loss& loss, const Row& row, const void* targets,
-               int64_t number) {
-  const float* t = static_cast<const float*>(targets) + number * row.width;
-  switch (loss.kind) {
-    case Loss::Kind::kSparseCategoricalCrossentropy: {
-      const int32_t label = static_cast<const int32_t*>(targets)[number];
-      return loss.from_logits ? SparseFromLogits(row, label)
-                              : SparseFromProbabilities(row, label);
-    }
-    case Loss::Kind::kCategoricalCrossentropy:
-      return loss.from_logits
-                 ? CategoricalFromLogits(row, t, loss.label_smoothing)
-                 : CategoricalFromProbabilities(row, t, loss.label_smoothing);
-    default:
-      return MeanOverRow(loss, row, t);
-  }
 }
 
 Loss Make(Loss::Kind kind, bool from_logits, float label_smoothing = 0) {
-  Loss loss;
-  loss.kind = kind;
+  Loss loss = Make(kind);
   loss.from_logits = from_logits;
   loss.label_smoothing = label_smoothing;
   return loss;
@@ -237,33 +108,29 @@ Loss Make(Loss::Kind kind, bool from_logits, float label_smoothing = 0) {
 
 }  // namespace
 
+LossTable AllLosses() { return {kLosses, std::size(kLosses)}; }
+
+const LossClass& ClassOf(const Loss& loss) {
+  const auto row = static_cast<size_t>(loss.kind);
+  RINGLET_CHECK(row < std::size(kLosses));
+  return kLosses[row];
+}
+
+// --- Loss --------------------------------------------------------------------
+
 const char* Loss::class_name() const {
-  switch (kind) {
-    case Kind::kSparseCategoricalCrossentropy:
-      return "SparseCategoricalCrossentropy";
-    case Kind::kCategoricalCrossentropy:
-      return "CategoricalCrossentropy";
-    case Kind::kBinaryCrossentropy:
-      return "BinaryCrossentropy";
-    case Kind::kMeanSquaredError:
-      return "MeanSquaredError";
-    case Kind::kMeanAbsoluteError:
-      return "MeanAbsoluteError";
-    case Kind::kHuber:
-      return "Huber";
-    case Kind::kCustom:
-      return custom != nullptr ? custom->class_name() : "CustomLoss";
-  }
-  return "Loss";
+  if (kind != Kind::kCustom) return ClassOf(*this).name;
+  return custom != nullptr ? custom->class_name() : "CustomLoss";
 }
 
 std::string Loss::name() const {
-  return kind == Kind::kHuber ? "huber_loss" : SnakeCase(class_name());
+  if (kind == Kind::kCustom) return SnakeCase(class_name());
+  return ClassOf(*this).object_name;
 }
 
 bool Loss::takes_classes() const {
-  return kind == Kind::kSparseCategoricalCrossentropy ||
-         (custom != nullptr && custom->takes_classes());
+  if (kind != Kind::kCustom) return ClassOf(*this).takes_classes;
+  return custom != nullptr && custom->takes_classes();
 }
 
 int64_t Loss::targets(const Shape& output) const {
@@ -273,15 +140,7 @@ int64_t Loss::targets(const Shape& output) const {
 }
 
 Activation Loss::logits_activation() const {
-  switch (kind) {
-    case Kind::kSparseCategoricalCrossentropy:
-    case Kind::kCategoricalCrossentropy:
-      return kSoftmax;
-    case Kind::kBinaryCrossentropy:
-      return kSigmoid;
-    default:
-      return kLinear;
-  }
+  return kind == Kind::kCustom ? kLinear : ClassOf(*this).logits_activation;
 }
 
 Loss SparseCategoricalCrossentropy(FromLogits logits) {
@@ -293,19 +152,52 @@ Loss CategoricalCrossentropy(FromLogits logits, float label_smoothing) {
 Loss BinaryCrossentropy(FromLogits logits, float label_smoothing) {
   return Make(Loss::Kind::kBinaryCrossentropy, logits, label_smoothing);
 }
-Loss MeanSquaredError() { return Make(Loss::Kind::kMeanSquaredError, false); }
-Loss MeanAbsoluteError() { return Make(Loss::Kind::kMeanAbsoluteError, false); }
+Loss BinaryFocalCrossentropy(bool apply_class_balancing, float alpha,
+                             float gamma, FromLogits logits,
+                             float label_smoothing) {
+  Loss loss =
+      Make(Loss::Kind::kBinaryFocalCrossentropy, logits, label_smoothing);
+  loss.apply_class_balancing = apply_class_balancing;
+  loss.alpha = alpha;
+  loss.gamma = gamma;
+  return loss;
+}
+Loss CategoricalFocalCrossentropy(float alpha, float gamma, FromLogits logits,
+                                  float label_smoothing) {
+  Loss loss =
+      Make(Loss::Kind::kCategoricalFocalCrossentropy, logits, label_smoothing);
+  loss.alpha = alpha;
+  loss.gamma = gamma;
+  return loss;
+}
+Loss KLDivergence() { return Make(Loss::Kind::kKLDivergence); }
+Loss Poisson() { return Make(Loss::Kind::kPoisson); }
+Loss MeanSquaredError() { return Make(Loss::Kind::kMeanSquaredError); }
+Loss MeanAbsoluteError() { return Make(Loss::Kind::kMeanAbsoluteError); }
+Loss MeanAbsolutePercentageError() {
+  return Make(Loss::Kind::kMeanAbsolutePercentageError);
+}
+Loss MeanSquaredLogarithmicError() {
+  return Make(Loss::Kind::kMeanSquaredLogarithmicError);
+}
+Loss CosineSimilarity() { return Make(Loss::Kind::kCosineSimilarity); }
+Loss LogCosh() { return Make(Loss::Kind::kLogCosh); }
+Loss Hinge() { return Make(Loss::Kind::kHinge); }
+Loss SquaredHinge() { return Make(Loss::Kind::kSquaredHinge); }
+Loss CategoricalHinge() { return Make(Loss::Kind::kCategoricalHinge); }
 Loss Huber(float delta) {
-  Loss loss = Make(Loss::Kind::kHuber, false);
+  Loss loss = Make(Loss::Kind::kHuber);
   loss.delta = delta;
   return loss;
 }
 
 Loss Custom(std::shared_ptr<const CustomLoss> custom) {
-  Loss loss = Make(Loss::Kind::kCustom, false);
+  Loss loss = Make(Loss::Kind::kCustom);
   loss.custom = std::move(custom);
   return loss;
 }
+
+// --- checks ------------------------------------------------------------------
 
 namespace {
 
@@ -321,52 +213,88 @@ Status CheckCustom(const Loss& loss, const Shape& output) {
   return loss.custom->Check(output).Annotate("%s", loss.class_name());
 }
 
+Status CheckFields(const Loss& loss) {
+  for (const LossField& field : ClassOf(loss)) {
+    const auto* number = std::get_if<float Loss::*>(&field.value);
+    if (number == nullptr) continue;
+    const float value = loss.**number;
+    if (field.range.Holds(double{value})) continue;
+    return InvalidArgument("%s: %s must be %s, not %g", loss.class_name(),
+                           field.name, ToString(field.range).c_str(),
+                           double{value});
+  }
+  return Status();
+}
+
 }  // namespace
 
 Status CheckLossShape(const Loss& loss, const Shape& output) {
   if (loss.kind == Loss::Kind::kCustom) return CheckCustom(loss, output);
-  const bool categorical =
-      loss.kind == Loss::Kind::kSparseCategoricalCrossentropy ||
-      loss.kind == Loss::Kind::kCategoricalCrossentropy;
-  if (categorical && (output.rank() < 1 || output.back() < 2)) {
+  if (ClassOf(loss).categorical && (output.rank() < 1 || output.back() < 2)) {
     return InvalidArgument(
         "%s needs an output of two or more classes, not %s; use "
         "BinaryCrossentropy for one",
         loss.class_name(), output.ToString().c_str());
   }
-  if (!(loss.label_smoothing >= 0 && loss.label_smoothing <= 1)) {
-    return InvalidArgument("%s: label_smoothing must be in [0, 1], not %g",
-                           loss.class_name(), loss.label_smoothing);
+  return CheckFields(loss);
+}
+
+// --- a batch -----------------------------------------------------------------
+
+namespace {
+
+int64_t RowsOf(const Loss& loss, const Shape& output) {
+  return loss.custom != nullptr ? 1 : output.elements() / output.back();
+}
+
+// Each with its own weight.
+void ComputeRows(const Loss& loss, const Shape& output, int64_t count,
+                 const float* predictions, const void* targets, float scale,
+                 const float* weights, float* per_example,
+                 float* d_predictions) {
+  const LossClass& c = ClassOf(loss);
+  const int64_t width = output.back(), rows = RowsOf(loss, output);
+  const float share = 1.0f / static_cast<float>(rows);
+  LossRow row = {width, predictions, nullptr, 0, d_predictions, 0};
+  for (int64_t i = 0; i < count; ++i) {
+    const float weight = weights != nullptr ? weights[i] : 1;
+    double sum = 0;
+    row.scale = scale * share * weight;
+    for (int64_t r = 0; r < rows; ++r, row.p += width) {
+      const int64_t number = i * rows + r;
+      if (c.takes_classes) {
+        row.label = static_cast<const int32_t*>(targets)[number];
+      } else {
+        row.t = static_cast<const float*>(targets) + number * width;
+      }
+      sum += c.row(loss, row);
+      if (row.d != nullptr) row.d += width;
+    }
+    per_example[i] =
+        static_cast<float>(sum / static_cast<double>(rows)) * weight;
   }
-  if (!(loss.delta > 0)) {
-    return InvalidArgument("%s: delta must be > 0, not %g", loss.class_name(),
-                           loss.delta);
+}
+
+}  // namespace
+
+LossScale ScaleOf(const Loss& loss, const Shape& output, int64_t global_count) {
+  if (loss.reduction == LossReduction::kSumOverBatchSize) {
+    return {1.0f / static_cast<float>(global_count), 1};
   }
-  return Status();
+  const auto rows = static_cast<double>(RowsOf(loss, output));
+  return {static_cast<float>(rows), rows * static_cast<double>(global_count)};
 }
 
 Status ComputeLoss(const Loss& loss, const Shape& output, int64_t count,
                    const float* predictions, const void* targets, float scale,
-                   float* per_example, float* d_predictions) {
+                   float* per_example, float* d_predictions,
+                   const float* weights) {
   if (loss.custom != nullptr) {
     return GuardedLoss(*loss.custom, output, count, predictions, targets, scale,
-                       per_example, d_predictions);
+                       per_example, d_predictions, weights);
   }
-  const int64_t width = output.back();
-  const int64_t rows = output.elements() / width;
-  const float share = 1.0f / static_cast<float>(rows);
-  for (int64_t i = 0; i < count; ++i) {
-    double sum = 0;
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t number = i * rows + r;
-      const Row row = {
-          width, predictions + number * width,
-          d_predictions == nullptr ? nullptr : d_predictions + number * width,
-          scale * share};
-      sum += RowLoss(loss, row, targets, number);
-    }
-    per_example[i] = static_cast<float>(sum / static_cast<double>(rows));
-  }
+  ComputeRows(loss, output, count, predictions, targets, scale, weights,
+              per_example, d_predictions);
   return Status();
 }
 

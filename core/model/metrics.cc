@@ -1,3 +1,5 @@
+// Metrics that are means over rows, and the checks of all.
+
 #include "metrics.h"
 
 #include <algorithm>
@@ -6,17 +8,11 @@
 
 #include "../base/collective.h"
 #include "../base/guarded.h"
-#include "custom_metric.h"
+#include "loss_table.h"
+#include "metric_table.h"
 
 namespace ringlet {
 namespace {
-
-Metric Make(Metric::Kind kind, const char* name) {
-  Metric metric;
-  metric.kind = kind;
-  metric.name = name;
-  return metric;
-}
 
 int64_t ArgMax(int64_t width, const float* p) {
   return std::max_element(p, p + width) - p;
@@ -24,7 +20,7 @@ int64_t ArgMax(int64_t width, const float* p) {
 
 // As TensorFlow's in_top_k: ties with the target count for it; a target whose
 // prediction is not finite is not among them.
-bool InTopK(int64_t width, const float* p, int32_t label, int k) {
+bool InTopK(int64_t width, const float* p, int64_t label, int k) {
   if (!std::isfinite(p[label])) return false;
   int larger = 0;
   for (int64_t j = 0; j < width; ++j) {
@@ -34,40 +30,125 @@ bool InTopK(int64_t width, const float* p, int32_t label, int k) {
   return larger < k;
 }
 
-double RowValue(const Metric& metric, int64_t width, const float* p,
-                const void* targets, int64_t number) {
-  const float* t = static_cast<const float*>(targets) + number * width;
-  const auto label = [&] {
-    return static_cast<const int32_t*>(targets)[number];
-  };
-  double sum = 0;
-  switch (metric.kind) {
-    case Metric::Kind::kSparseCategoricalAccuracy:
-      return ArgMax(width, p) == label() ? 1 : 0;
-    case Metric::Kind::kSparseTopKCategoricalAccuracy:
-      return InTopK(width, p, label(), metric.k) ? 1 : 0;
-    case Metric::Kind::kCategoricalAccuracy:
-      return ArgMax(width, p) == ArgMax(width, t) ? 1 : 0;
-    case Metric::Kind::kMeanSquaredError:
-      for (int64_t j = 0; j < width; ++j) {
-        sum += (double{p[j]} - t[j]) * (double{p[j]} - t[j]);
-      }
-      break;
-    case Metric::Kind::kMeanAbsoluteError:
-      for (int64_t j = 0; j < width; ++j) sum += std::fabs(double{p[j]} - t[j]);
-      break;
-    case Metric::Kind::kAccuracy:
-    case Metric::Kind::kCustom:  // never here
-    case Metric::Kind::kBinaryAccuracy:
-      for (int64_t j = 0; j < width; ++j) {
-        sum += (p[j] > metric.threshold ? 1.0f : 0.0f) == t[j] ? 1 : 0;
-      }
-      break;
+// The mean of value(row).
+template <typename Value>
+void UpdateMean(const MetricBatch& batch, MetricState* state,
+                const Value& value) {
+  for (int64_t r = 0; r < batch.rows(); ++r) {
+    state->Update(value(r), batch.weight(r));
   }
-  return sum / static_cast<double>(width);
+}
+
+Loss::Kind LossOf(Metric::Kind kind) {
+  switch (kind) {
+    case Metric::Kind::kMeanAbsoluteError:
+      return Loss::Kind::kMeanAbsoluteError;
+    case Metric::Kind::kMeanAbsolutePercentageError:
+      return Loss::Kind::kMeanAbsolutePercentageError;
+    case Metric::Kind::kMeanSquaredLogarithmicError:
+      return Loss::Kind::kMeanSquaredLogarithmicError;
+    case Metric::Kind::kLogCoshError:
+      return Loss::Kind::kLogCosh;
+    case Metric::Kind::kBinaryCrossentropy:
+      return Loss::Kind::kBinaryCrossentropy;
+    case Metric::Kind::kCategoricalCrossentropy:
+      return Loss::Kind::kCategoricalCrossentropy;
+    case Metric::Kind::kSparseCategoricalCrossentropy:
+      return Loss::Kind::kSparseCategoricalCrossentropy;
+    case Metric::Kind::kKLDivergence:
+      return Loss::Kind::kKLDivergence;
+    case Metric::Kind::kPoisson:
+      return Loss::Kind::kPoisson;
+    case Metric::Kind::kHinge:
+      return Loss::Kind::kHinge;
+    case Metric::Kind::kSquaredHinge:
+      return Loss::Kind::kSquaredHinge;
+    case Metric::Kind::kCategoricalHinge:
+      return Loss::Kind::kCategoricalHinge;
+    case Metric::Kind::kCosineSimilarity:
+      return Loss::Kind::kCosineSimilarity;
+    default:  // also of the root
+      return Loss::Kind::kMeanSquaredError;
+  }
+}
+
+Loss LossOf(const Metric& metric) {
+  Loss loss;
+  loss.kind = LossOf(metric.kind);
+  loss.from_logits = metric.from_logits;
+  loss.label_smoothing = metric.label_smoothing;
+  return loss;
+}
+
+double LossOfRow(const Loss& loss, const MetricBatch& b, int64_t r) {
+  const bool classes = ClassOf(loss).takes_classes;
+  return ClassOf(loss).row(
+      loss, {b.width(), b.p(r), classes ? nullptr : b.t(r),
+             classes ? b.label(r) : 0, /*d=*/nullptr, /*scale=*/1});
 }
 
 }  // namespace
+
+// --- means over rows ---------------------------------------------------------
+
+void UpdateBinaryAccuracy(const Metric& metric, const MetricBatch& b,
+                          MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    double sum = 0;
+    for (int64_t j = 0; j < b.width(); ++j) {
+      sum += (b.p(r)[j] > metric.threshold ? 1.0f : 0.0f) == b.t(r)[j] ? 1 : 0;
+    }
+    return sum / static_cast<double>(b.width());
+  });
+}
+
+void UpdateCategoricalAccuracy(const Metric&, const MetricBatch& b,
+                               MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return ArgMax(b.width(), b.p(r)) == ArgMax(b.width(), b.t(r)) ? 1 : 0;
+  });
+}
+
+void UpdateSparseAccuracy(const Metric&, const MetricBatch& b,
+                          MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return ArgMax(b.width(), b.p(r)) == b.label(r) ? 1 : 0;
+  });
+}
+
+void UpdateTopK(const Metric& metric, const MetricBatch& b,
+                MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return InTopK(b.width(), b.p(r), ArgMax(b.width(), b.t(r)), metric.k) ? 1
+                                                                          : 0;
+  });
+}
+
+void UpdateSparseTopK(const Metric& metric, const MetricBatch& b,
+                      MetricState* state) {
+  UpdateMean(b, state, [&](int64_t r) {
+    return InTopK(b.width(), b.p(r), b.label(r), metric.k) ? 1 : 0;
+  });
+}
+
+void UpdateOfLoss(const Metric& metric, const MetricBatch& b,
+                  MetricState* state) {
+  const Loss loss = LossOf(metric);
+  UpdateMean(b, state, [&](int64_t r) { return LossOfRow(loss, b, r); });
+}
+
+// As a metric it is the cosine, and not minus it.
+void UpdateCosine(const Metric& metric, const MetricBatch& b,
+                  MetricState* state) {
+  const Loss loss = LossOf(metric);
+  UpdateMean(b, state, [&](int64_t r) { return -LossOfRow(loss, b, r); });
+}
+
+double RootOfMean(const Metric&, const MetricState* state, int64_t) {
+  return std::sqrt(state->Result());
+}
+
+// --- states ------------------------------------------------------------------
 
 void AddMetrics(const MetricState* step, std::vector<MetricState>* running) {
   for (size_t i = 0; i < running->size(); ++i) (*running)[i] += step[i];
@@ -80,64 +161,49 @@ Status SumOverRanks(Collective* collective, std::vector<MetricState>* states) {
   return SumOverRanks(collective, &(*states)[0].total, 2 * states->size());
 }
 
-Metric Accuracy() { return Metric(); }
-Metric BinaryAccuracy(float threshold) {
-  Metric metric = Make(Metric::Kind::kBinaryAccuracy, "binary_accuracy");
-  metric.threshold = threshold;
-  return metric;
-}
-Metric CategoricalAccuracy() {
-  return Make(Metric::Kind::kCategoricalAccuracy, "categorical_accuracy");
-}
-Metric SparseCategoricalAccuracy() {
-  return Make(Metric::Kind::kSparseCategoricalAccuracy,
-              "sparse_categorical_accuracy");
-}
-Metric SparseTopKCategoricalAccuracy(int k) {
-  Metric metric = Make(Metric::Kind::kSparseTopKCategoricalAccuracy,
-                       "sparse_top_k_categorical_accuracy");
-  metric.k = k;
-  return metric;
-}
-Metric MeanSquaredErrorMetric() {
-  return Make(Metric::Kind::kMeanSquaredError, "mean_squared_error");
-}
-Metric MeanAbsoluteErrorMetric() {
-  return Make(Metric::Kind::kMeanAbsoluteError, "mean_absolute_error");
+int64_t NumStates(const Metric& metric, const Shape& output) {
+  if (metric.kind == Metric::Kind::kCustom) return 1;
+  const MetricClass& c = ClassOf(metric);
+  return c.states == nullptr ? 1 : c.states(metric, output);
 }
 
-Metric Custom(std::shared_ptr<const CustomMetric> custom) {
-  Metric metric = Make(Metric::Kind::kCustom, "custom_metric");
-  if (custom != nullptr) metric.name = SnakeCase(custom->class_name());
-  metric.custom = std::move(custom);
-  return metric;
-}
-
-bool Metric::decreases() const {
-  return kind == Kind::kMeanSquaredError || kind == Kind::kMeanAbsoluteError ||
-         (custom != nullptr && custom->decreases());
-}
-
-Status ResolveMetric(const Metric& metric, const Loss& loss,
-                     const Shape& output, Metric* resolved) {
-  *resolved = metric;
-  if (metric.kind == Metric::Kind::kCustom) {
-    if (metric.custom == nullptr) {
-      return InvalidArgument("Custom was given no metric");
-    }
-    resolved->takes_classes = loss.takes_classes();
-    return metric.custom->Check(loss, output)
-        .Annotate("metric '%s'", metric.name.c_str());
+double MetricResult(const Metric& metric, const MetricState* states,
+                    int64_t count) {
+  if (metric.kind != Metric::Kind::kCustom) {
+    const MetricClass& c = ClassOf(metric);
+    if (c.result != nullptr) return c.result(metric, states, count);
   }
-  if (metric.kind == Metric::Kind::kAccuracy) {
-    resolved->kind = loss.takes_classes()
-                         ? Metric::Kind::kSparseCategoricalAccuracy
-                     : output.back() == 1 ? Metric::Kind::kBinaryAccuracy
-                                          : Metric::Kind::kCategoricalAccuracy;
+  return states->Result();
+}
+
+// --- with a model ------------------------------------------------------------
+
+namespace {
+
+Status ResolveCustom(const Loss& loss, const Shape& output, Metric* metric) {
+  if (metric->custom == nullptr) {
+    return InvalidArgument("Custom was given no metric");
   }
-  const bool sparse =
-      resolved->kind == Metric::Kind::kSparseCategoricalAccuracy ||
-      resolved->kind == Metric::Kind::kSparseTopKCategoricalAccuracy;
+  if (metric->weighted) {
+    return InvalidArgument(
+        "metric '%s': a metric of your own has no weights of the examples",
+        metric->name.c_str());
+  }
+  metric->takes_classes = loss.takes_classes();
+  return metric->custom->Check(loss, output)
+      .Annotate("metric '%s'", metric->name.c_str());
+}
+
+bool TakesClasses(const Metric& metric) {
+  const MetricTargets targets = ClassOf(metric).targets;
+  return targets == MetricTargets::kBySparseTargets
+             ? metric.sparse_targets
+             : targets == MetricTargets::kClasses;
+}
+
+Status CheckTargets(const Metric& metric, const Loss& loss,
+                    const Shape& output) {
+  const bool sparse = TakesClasses(metric);
   if (sparse != loss.takes_classes()) {
     return InvalidArgument(
         "metric '%s' takes %s, but the targets of %s are %s",
@@ -154,28 +220,67 @@ Status ResolveMetric(const Metric& metric, const Loss& loss,
         output.ToString().c_str(), loss.class_name(),
         static_cast<long long>(loss.targets(output)));
   }
-  if (resolved->k < 1) {
-    return InvalidArgument("metric '%s': k must be at least 1",
-                           metric.name.c_str());
-  }
   return Status();
+}
+
+constexpr int kMostStates = 1 << 16;  // of thresholds, or of classes
+
+Status CheckFields(const Metric& metric) {
+  for (const MetricField& field : ClassOf(metric)) {
+    if (const auto* number = std::get_if<MetricInt>(&field.value)) {
+      if (number->optional || metric.*number->value >= number->low) continue;
+      return InvalidArgument("metric '%s': %s must be at least %d",
+                             metric.name.c_str(), field.name, number->low);
+    }
+    const auto* number = std::get_if<MetricFloat>(&field.value);
+    if (number == nullptr) continue;
+    const float value = metric.*number->value;
+    if ((number->optional && value < 0) || number->range.Holds(double{value})) {
+      continue;
+    }
+    return InvalidArgument("metric '%s': %s must be %s, not %g",
+                           metric.name.c_str(), field.name,
+                           ToString(number->range).c_str(), double{value});
+  }
+  if (std::max(metric.num_thresholds, metric.num_classes) <= kMostStates) {
+    return Status();
+  }
+  return InvalidArgument(
+      "metric '%s': more than %d thresholds or classes; each has sums that "
+      "travel in every step",
+      metric.name.c_str(), kMostStates);
+}
+
+}  // namespace
+
+Status ResolveMetric(const Metric& metric, const Loss& loss,
+                     const Shape& output, Metric* resolved) {
+  *resolved = metric;
+  if (metric.kind == Metric::Kind::kCustom) {
+    return ResolveCustom(loss, output, resolved);
+  }
+  if (metric.kind == Metric::Kind::kAccuracy) {
+    resolved->kind = loss.takes_classes()
+                         ? Metric::Kind::kSparseCategoricalAccuracy
+                     : output.back() == 1 ? Metric::Kind::kBinaryAccuracy
+                                          : Metric::Kind::kCategoricalAccuracy;
+  }
+  RINGLET_RETURN_IF_ERROR(CheckTargets(*resolved, loss, output));
+  RINGLET_RETURN_IF_ERROR(CheckFields(*resolved));
+  const MetricClass& c = ClassOf(*resolved);
+  return c.check == nullptr ? Status() : c.check(*resolved, output);
 }
 
 Status UpdateMetric(const Metric& metric, const Shape& output, int64_t count,
                     const float* predictions, const void* targets,
-                    MetricState* state) {
+                    MetricState* states, const float* weights) {
   if (count == 0) return Status();
   if (metric.custom != nullptr) {
     return GuardedUpdate(*metric.custom, output, count, predictions,
-                         TargetsFrom(targets, metric.takes_classes, 0), state);
+                         TargetsFrom(targets, metric.takes_classes, 0), states);
   }
-  const int64_t width = output.back();
-  const int64_t rows = count * (output.elements() / width);
-  for (int64_t r = 0; r < rows; ++r) {
-    state->total +=
-        RowValue(metric, width, predictions + r * width, targets, r);
-  }
-  state->count += static_cast<double>(rows);
+  ClassOf(metric).update(metric, {output, count, predictions, targets, weights},
+                         states);
   return Status();
 }
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 
+#include "../compute/digest.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -43,9 +45,33 @@ const char* Model::class_name() const {
 void Model::set_name(const std::string& name) { impl_->graph.set_name(name); }
 
 int Model::AddNode(const Layer& layer, const std::vector<int>& inputs) {
-  const int number = num_nodes();
   if (impl_->status.ok()) Fail(impl_->graph.Add(layer, inputs));
-  return number;
+  return std::max(num_nodes() - 1, 0);
+}
+
+int Model::AddCall(int of, const std::vector<int>& inputs) {
+  if (impl_->status.ok()) Fail(impl_->graph.AddCall(of, inputs));
+  return std::max(num_nodes() - 1, 0);
+}
+
+void Model::SetOutputs(const std::vector<int>& nodes) {
+  if (impl_->status.ok()) Fail(impl_->graph.SetOutputs(nodes));
+}
+
+Layer Model::AsLayer(bool with_weights) const {
+  Layer layer;
+  layer.kind = Layer::Kind::kModel;
+  // Keras's number is added to the name that a model has unless it is given.
+  if (name() != SnakeCase(class_name())) layer.name = name();
+  NestedModel nested;
+  nested.status = impl_->status;
+  nested.class_name = class_name();
+  if (nested.status.ok()) nested = impl_->graph.AsNested();
+  if (nested.status.ok() && with_weights) {
+    nested.status = impl_->GiveWeights(&nested.weights);
+  }
+  layer.model = std::make_shared<const NestedModel>(std::move(nested));
+  return layer;
 }
 
 void Sequential::Add(const Layer& layer) {
@@ -56,6 +82,10 @@ void Sequential::Add(const Layer& layer) {
 int Model::num_nodes() const { return impl_->graph.size(); }
 const Layer& Model::layer(int node) const {
   return impl_->graph.node(node).layer;
+}
+int Model::first_call(int node) const {
+  const Graph& graph = impl_->graph;
+  return graph.layers()[graph.node(node).number].first_node;
 }
 const std::vector<int>& Model::inputs(int node) const {
   return impl_->graph.node(node).inputs;
@@ -68,6 +98,16 @@ Shape Model::input_shape() const {
 }
 Shape Model::output_shape() const {
   return num_nodes() == 0 ? Shape() : impl_->graph.output().output;
+}
+int Model::num_inputs() const { return impl_->graph.num_inputs(); }
+int Model::num_outputs() const {
+  return static_cast<int>(impl_->graph.outputs().size());
+}
+int Model::output_node(int k) const {
+  return impl_->graph.outputs()[static_cast<size_t>(k)];
+}
+std::string Model::output_name(int k) const {
+  return impl_->graph.OutputName(static_cast<size_t>(k));
 }
 const std::vector<Variable>& Model::variables() const {
   return impl_->graph.variables();
@@ -83,7 +123,13 @@ int64_t Model::MultiplyAdds() const { return impl_->graph.MultiplyAdds(); }
 // --- what Compile was told ------------------------------------------------
 
 const Optimizer& Model::optimizer() const { return impl_->config.optimizer; }
-const Loss& Model::loss() const { return impl_->config.loss; }
+const std::vector<OutputLoss>& Model::losses() const {
+  return impl_->config.losses;
+}
+const Loss& Model::loss() const {
+  static const Loss kNone;
+  return losses().empty() ? kNone : losses()[0].loss;
+}
 const std::vector<Metric>& Model::metrics() const {
   return impl_->config.metrics;
 }
@@ -94,9 +140,11 @@ const std::string& Model::metric_name(int i) const {
   return impl_->config.metric_names[i];
 }
 bool Model::metric_decreases(int i) const {
-  return i == 0 || metrics()[i - 1].decreases();
+  const size_t first = impl_->config.first_metric, at = static_cast<size_t>(i);
+  return at < first || metrics()[at - first].decreases();
 }
 Collective* Model::collective() const { return impl_->config.collective; }
+int Model::num_replicas() const { return impl_->config.replicas; }
 int Model::threads() const { return impl_->config.options.threads; }
 uint64_t Model::seed() const { return impl_->config.options.seed; }
 
@@ -115,8 +163,41 @@ Status Model::Reserve(int64_t batch, bool training) {
 
 size_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
 float* Model::weights() { return impl_->memory.kept().weights; }
-const float* Model::output() const { return impl_->memory.output(); }
+uint64_t Model::weights_digest() const {
+  if (!impl_->compiled) return 0;
+  return DigestOf(impl_->memory.kept().weights, num_weights(),
+                  impl_->config.pool.get());
+}
+const float* Model::output(int k) const {
+  return impl_->memory.output(static_cast<size_t>(k));
+}
 Saveable* Model::weights_state() { return &impl_->weights_state; }
+
+namespace {
+
+// As Keras takes them: of one class an example.
+Status CheckClassWeight(const ClassWeights& weights, const Loss& loss,
+                        const Shape& output, size_t outputs) {
+  if (!weights.empty() && outputs > 1) {
+    return InvalidArgument(
+        "`class_weight` is only supported for Models with a single output");
+  }
+  for (const auto& [number, weight] : weights) {
+    if (std::isfinite(weight)) continue;
+    return InvalidArgument("class_weight: that of class %lld is no number",
+                           static_cast<long long>(number));
+  }
+  const int64_t targets = loss.targets(output);
+  const bool one_hot = !loss.takes_classes() && output.rank() == 1;
+  if (weights.empty() || targets == 1 || one_hot) return Status();
+  return InvalidArgument(
+      "class_weight: needs one class an example, but %s takes %lld targets of "
+      "the output %s; give sample weights instead",
+      loss.class_name(), static_cast<long long>(targets),
+      output.ToString().c_str());
+}
+
+}  // namespace
 
 Status Model::OpenLoader(const Dataset& dataset,
                          const LoaderOptions& loader_options,
@@ -127,25 +208,34 @@ Status Model::OpenLoader(const Dataset& dataset,
   BatchLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
-  options.rank = collective()->rank();
-  options.world = collective()->size();
+  options.rank = m.config.own.first;
+  options.parts = m.config.own.count;
+  options.world = m.config.replicas;
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),
                                             loader_options.training));
   options.lease = m.memory.Lend();
   const StepSpans& step = m.memory.step();
-  for (int slot = 0; slot < 2; ++slot) {
-    options.x[slot] = step.x[slot];
-    options.y[slot] = step.y[slot];
+  options.x = step.x;
+  options.y = step.y;
+  for (int i = 0; i < num_inputs(); ++i) {
+    options.x_shapes.push_back(output_shape(i));
   }
-  const Shape output = output_shape();
-  options.x_shape = input_shape();
-  options.targets = loss().targets(output);
-  options.classes = loss().takes_classes();
-  options.num_classes = options.classes ? output.back() : 0;
+  for (const CompileConfig::Output& output : m.config.outputs) {
+    if (!output.has_loss) continue;
+    BatchLoader::TargetsOf targets;
+    targets.count = output.targets;
+    targets.classes = output.loss.takes_classes();
+    targets.num_classes =
+        targets.classes ? output_shape(output.node).back() : 0;
+    options.outputs.push_back(targets);
+  }
   options.read_targets = loader_options.targets;
   options.read_examples = loader_options.examples;
   options.background = loader_options.background;
+  options.class_weight = loader_options.class_weight;
+  RINGLET_RETURN_IF_ERROR(CheckClassWeight(
+      options.class_weight, loss(), output_shape(), m.config.outputs.size()));
   return BatchLoader::Open(options, loader);
 }
 
@@ -153,8 +243,9 @@ Status Model::OpenLoader(const Dataset& dataset,
 
 Status Model::TrainStep(const Batch& batch) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   bool taken = false;  // for nobody has a note
-  return impl_->stepper.Train(batch, &taken);
+  return impl_->stepper.Train(batch, nullptr, &taken);
 }
 
 Status Model::TestStep(const Batch& batch) {
@@ -164,6 +255,7 @@ Status Model::TestStep(const Batch& batch) {
 
 Status Model::Forward(const float* x, int64_t count, bool training) {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
+  if (training) RINGLET_RETURN_IF_ERROR(impl_->CheckOneReplica());
   return impl_->stepper.Forward(x, count, training, /*for_loss=*/training);
 }
 
@@ -187,6 +279,22 @@ void Model::SetLearningRate(float learning_rate) {
 }
 Saveable* Model::optimizer_state() { return &impl_->updater; }
 
+int Model::num_metric_states() const {
+  const std::vector<size_t>& first = impl_->config.first_states;
+  return first.empty() ? 0 : static_cast<int>(first.back());
+}
+int Model::first_metric_state(int i) const {
+  return static_cast<int>(impl_->config.first_states[static_cast<size_t>(i)]);
+}
+double Model::metric_value(int i, const MetricState* states) const {
+  const int first = first_metric_state(i);
+  const size_t before = impl_->config.first_metric;
+  const size_t at = static_cast<size_t>(i);
+  if (at < before) return states[first].Result();
+  return MetricResult(metrics()[at - before], states + first,
+                      first_metric_state(i + 1) - first);
+}
+
 const MetricState* Model::step_metrics() const {
   return impl_->stepper.report().sums();
 }
@@ -205,6 +313,8 @@ Status Model::RejoinReplicas() {
   RINGLET_RETURN_IF_ERROR(impl_->Usable());
   impl_->stepper.Drop();  // of the ring that is no more
   RINGLET_RETURN_IF_ERROR(collective()->Reform());
+  RINGLET_RETURN_IF_ERROR(impl_->config.AgreeReplicas(impl_->config.replicas));
+  impl_->TakeReplicas();
   return impl_->replicas.Join(/*lived=*/true);
 }
 

@@ -25,6 +25,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../base/collective.h"
@@ -35,6 +36,9 @@
 #include "losses.h"
 #include "metrics.h"
 #include "optimizers.h"
+#include "output_loss.h"
+
+#define RINGLET_VERSION "0.1.0"
 
 namespace ringlet {
 
@@ -42,6 +46,12 @@ class Logs;
 struct EvaluateOptions;
 struct FitOptions;
 struct History;
+
+// How the workers' gradients are summed.
+enum class Reduction : uint8_t {
+  kRing,   // as floats, in an order that depends on the number of workers
+  kExact,  // on a grid of integers: no bit depends on who computed which part
+};
 
 struct CompileOptions {
   CompileOptions() = default;
@@ -53,10 +63,22 @@ struct CompileOptions {
   Collective* collective = nullptr;
   // What went wrong where the options were made; Compile fails with it.
   Status status;
-  // Threads that compute, the caller's included. Same threads, same bits.
+  // The same on all ranks; of several replicas only.
+  Reduction reduction = Reduction::kRing;
+  // Replicas that the job's steps are divided among, which its workers compute,
+  // each a part of them one after another: at least as many as workers. 0: as
+  // the other workers ask for, or where nobody does, as many as workers. The
+  // examples of a step, random numbers, statistics and metrics depend on their
+  // number, and not on that of the workers.
+  int replicas = 0;
+  // Threads that compute, the caller's included. No bit depends on them.
   int threads = 1;
   // Of initial weights and dropout.
   uint64_t seed = 1;
+  // Training keeps few of the layers' outputs and computes the others again for
+  // the backward pass: the same bits in less memory and more time (see
+  // PlanMemory). Without it only what costs next to nothing is computed again.
+  bool recompute = false;
   // Caller's memory for everything, aligned to Arena::kAlignment and outliving
   // the model; null: the model takes its own from the heap.
   void* memory = nullptr;
@@ -76,6 +98,9 @@ struct Variable {
   // As compiled last: its place in the gradients and in the optimizer's slots,
   // in floats; -1 where it is not trained.
   int64_t gradient_offset = 0;
+  // Of state that training changes, as the moving statistics of
+  // BatchNormalization: its place among the changes of a step; else -1.
+  int64_t change_offset = -1;
   bool trained() const { return gradient_offset >= 0; }
   int64_t size() const { return shape.elements(); }
 };
@@ -84,28 +109,26 @@ struct Variable {
 // each a multiple of Arena::kAlignment.
 struct MemoryPlan {
   size_t weights = 0;
-  size_t gradients = 0;    // of the trained weights
+  // Of the trained weights, and of state; twice where a worker has several
+  // replicas; with exact reduction a byte for 256 of them.
+  size_t gradients = 0;
   size_t slots = 0;        // the optimizer's
   size_t batches = 0;      // examples and labels: of this step and of the next
   size_t activations = 0;  // the layers' outputs
   size_t activation_gradients = 0;
-  size_t scratch = 0;  // of single layers (im2col …), and the examples' losses
+  size_t scratch = 0;  // of single layers, and the examples' losses
   // Outputs, gradients and scratch that do not live at the same time have some
   // bytes in common: so many less.
   size_t shared = 0;
+  // Layers whose outputs are computed again for the backward pass, and the
+  // multiply-adds of that for one example.
+  int recomputed = 0;
+  int64_t recomputed_multiply_adds = 0;
   size_t kept() const { return weights + gradients + slots; }
   size_t total() const {
     return kept() + batches + activations + activation_gradients + scratch -
            shared;
   }
-};
-
-struct LoaderOptions {
-  DataPosition start;
-  bool background = true;  // the next batch is prepared by another thread
-  bool targets = true;     // false: labels are not read
-  bool examples = true;    // false: only labels are
-  bool training = true;    // false: the model will not train on these batches
 };
 
 // Told how long each piece of a step took. See io's trace writer.
@@ -136,16 +159,28 @@ class Model {
   const std::string& name() const;
   void set_name(const std::string& name);
 
-  // Shapes without batch; only after an input and a layer were added.
+  // Shapes without batch; only after an input and a layer were added. Of
+  // several inputs or outputs those of the first.
   Shape input_shape() const;
   Shape output_shape() const;
+  // The inputs are the first nodes. They lie one after another in a batch: all
+  // examples of the first, then those of the next; so do the outputs' targets.
+  int num_inputs() const;
+  int num_outputs() const;
+  int output_node(int k) const;
+  // Of its layer, as the logs have it: "dense_1".
+  std::string output_name(int k) const;
   // Keras's table: layer, output shape, parameters.
   std::string Summary() const;
 
-  // The layers as they were added, names filled in, each after its inputs; the
-  // first is the Input, the last the output.
+  // The calls of layers as they were added, names filled in, each after its
+  // inputs, of which the first are the model's. Those of a model
+  // within the model stand among them, as if its layers had been added one by
+  // one, with its name before theirs, "body/conv2d", and frozen where it is.
   int num_nodes() const;
   const Layer& layer(int node) const;
+  // The first call of the node's layer, `node` itself unless it is shared.
+  int first_call(int node) const;
   const std::vector<int>& inputs(int node) const;
   const Shape& output_shape(int node) const;
 
@@ -157,19 +192,37 @@ class Model {
   void Compile(const Optimizer& optimizer, const Loss& loss,
                const std::vector<Metric>& metrics = {},
                const CompileOptions& options = {});
+  // Of several outputs, each named once. The call above gives each the same
+  // loss, and as Keras takes no metrics or one for each. Names in the logs are
+  // Keras's: "loss", "age_loss", "kind_accuracy".
+  void Compile(const Optimizer& optimizer,
+               const std::vector<OutputLoss>& losses,
+               const CompileOptions& options = {});
   bool compiled() const;
   // As Keras's layer.trainable: whether a layer's weights are trained, from the
-  // next Compile on. kInvalidArgument where there is no such layer.
+  // next Compile on. A model within this one, "body", passes it to all of its
+  // layers; one of them, "body/conv2d", is trained if all the models around it
+  // are too. kInvalidArgument where there is no such layer.
   Status SetTrainable(const std::string& layer, bool trainable);
   // The weights that the first Compile is to begin with, num_weights() of them,
   // instead of drawn ones.
   Status SetInitialWeights(std::vector<float> weights);
+
+  // This model as a layer of another, by value: what becomes of either does not
+  // change the other. Its weights, if it was compiled or has initial ones, are
+  // what the other begins with, in place of drawn ones; not `with_weights`: the
+  // other draws its own.
+  //
+  //   Sequential model({Input({96, 96, 3}), body.AsLayer().Trainable(false),
+  //                     GlobalAveragePooling2D(), Dense(2)});
+  Layer AsLayer(bool with_weights = true) const;
 
   // Keras's loops: see fit.h, which declares their options and results.
   Result<History> Fit(const Dataset& dataset, const FitOptions& options);
   Result<History> Fit(const Dataset& dataset);
   Result<Logs> Evaluate(const Dataset& dataset, const EvaluateOptions& options);
   Result<Logs> Evaluate(const Dataset& dataset);
+  // All of the first output, then of the next.
   Result<std::vector<float>> Predict(const Dataset& dataset);
 
   // What training with batches of up to `batch` takes, to the byte. Zeros where
@@ -190,7 +243,9 @@ class Model {
                     std::unique_ptr<BatchLoader>* loader);
 
   // A whole step: forward, loss, metrics, backward, update. In a job of several
-  // workers every rank calls it, with its part of the batch.
+  // workers every rank calls it, with its part of the batch. Fit alone trains
+  // more replicas than there are workers: where there are, this and a Forward
+  // with `training` are errors.
   Status TrainStep(const Batch& batch);
   // Forward, loss and metrics, on this rank alone.
   Status TestStep(const Batch& batch);
@@ -202,13 +257,13 @@ class Model {
   // where the loss takes the input of a last softmax or sigmoid (see Compile),
   // output() holds that input until ComputeLoss.
   Status Forward(const float* x, int64_t count, bool training);
-  const float* output() const;  // null before the first layer
+  const float* output(int k = 0) const;  // null before the first layer
   // After Forward. *loss becomes this rank's share of the step's loss: the sum
   // over its examples divided by batch.global_count, plus its share of the
-  // regularization. With `training` it leaves the gradient for Backward.
+  // regularization. With `training` it leaves the gradient for Backward; x and
+  // what `batch` points at stay until ApplyGradients: exact sums may read them.
   Status ComputeLoss(const Batch& batch, double* loss);
-  // Gradients of the loss, summed over all ranks while they are computed; the
-  // sums may be under way when it returns.
+  // Gradients of the loss; their sums over all ranks may be under way after it.
   Status Backward();
   // Clips, updates the weights, counts the iteration; where the optimizer
   // accumulates, only adds the gradients up but for each k-th time.
@@ -220,9 +275,15 @@ class Model {
   const std::string& metric_name(int i) const;
   // True where a smaller value is better (loss and errors).
   bool metric_decreases(int i) const;
-  // num_metrics() states: of the last TrainStep, summed over all ranks …
+  // The sums that they are made of: one MetricState for most, several for some.
+  int num_metric_states() const;
+  // Where those of metric i begin among so many, and its value by them.
+  int first_metric_state(int i) const;
+  double metric_value(int i, const MetricState* states) const;
+  // num_metric_states() of them: of the last TrainStep, summed over all ranks …
   const MetricState* step_metrics() const;
-  // … and of this rank's examples alone, of the last TrainStep or TestStep.
+  // … and of this rank's examples alone, of the last TrainStep or TestStep; of
+  // several replicas those of the last.
   const MetricState* rank_metrics() const;
   // After kPeerLost: waits for all ranks (Collective::Reform), and compares the
   // models as Compile does. All take weights, slots, iterations and learning
@@ -238,6 +299,11 @@ class Model {
   // Floats that have gradients and slots, as compiled last.
   int64_t num_trained() const;
   float* weights();
+  // Of the bits of all weights, state included, as they are now: equal on every
+  // machine where these are equal, whatever the threads. A pass over the
+  // weights, by the model's threads; 0 before the first Compile. Logs and
+  // `ringlet verify` print it as 16 hexadecimal digits.
+  uint64_t weights_digest() const;
   // num_trained() floats of the last Backward(), complete: waits for the sums
   // over the ranks. Where they failed the content is undefined, and
   // ApplyGradients says why. TrainStep may apply gradients and not keep them.
@@ -246,8 +312,10 @@ class Model {
   int64_t MultiplyAdds() const;
 
   const Optimizer& optimizer() const;
-  const Loss& loss() const;
+  const Loss& loss() const;                    // of the first output
   const std::vector<Metric>& metrics() const;  // as they were resolved
+  // By output, with the metrics as they were resolved.
+  const std::vector<OutputLoss>& losses() const;
   // Steps, of which an optimizer that accumulates makes
   // optimizer().Updates(iterations()) updates.
   int64_t iterations() const;
@@ -255,6 +323,7 @@ class Model {
   float LearningRate() const;
   void SetLearningRate(float learning_rate);
   Collective* collective() const;
+  int num_replicas() const;  // as compiled
   int threads() const;
   uint64_t seed() const;
 
@@ -273,6 +342,8 @@ class Model {
   Model& operator=(Model&& other) noexcept;
   // Appends a node; inputs are numbers of earlier nodes. Returns its number.
   int AddNode(const Layer& layer, const std::vector<int>& inputs);
+  int AddCall(int of, const std::vector<int>& inputs);
+  void SetOutputs(const std::vector<int>& nodes);
   void Fail(const Status& status);
 
  private:
@@ -301,6 +372,14 @@ class Sequential final : public Model {
 //   auto x = model.Add(Input({8, 8, 4}));
 //   auto y = model.Add(Conv2D(4, 3).Padding(kSame), {x});
 //   model.Add(Flatten(), {model.Add(Add(), {x, y})});
+//
+// A layer that is called again computes with the same weights, whose gradient
+// is the sum over its calls:
+//
+//   auto a = model.Add(encoder.AsLayer(), {x});
+//   auto b = model.CallAgain(a, {y});
+//
+// A model may have several Inputs, before all other layers, and Outputs.
 class Functional final : public Model {
  public:
   using Node = int;
@@ -308,6 +387,12 @@ class Functional final : public Model {
   Node Add(const Layer& layer, const std::vector<Node>& inputs = {}) {
     return AddNode(layer, inputs);
   }
+  // The layer that gave `node`, a model too, with other inputs of that shape.
+  Node CallAgain(Node node, const std::vector<Node>& inputs) {
+    return AddCall(node, inputs);
+  }
+  // In this order; each may be taken by other layers too.
+  void Outputs(const std::vector<Node>& nodes) { SetOutputs(nodes); }
 };
 
 }  // namespace ringlet

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <memory>
 
+#include "exact_exchange.h"
 #include "model_impl.h"
 
 namespace ringlet {
@@ -13,6 +14,41 @@ Status Model::Impl::Usable() const {
   if (compiled) return Status();
   return InvalidArgument("model '%s': call Compile first",
                          graph.name().c_str());
+}
+
+Status Model::Impl::CheckOneReplica() const {
+  const int workers = config.collective->size();
+  if (config.replicas == workers) return Status();
+  return InvalidArgument(
+      "model '%s': a training loop of one's own needs a worker for each "
+      "replica, but there are %d replicas and %d worker%s; use Fit",
+      graph.name().c_str(), config.replicas, workers, workers == 1 ? "" : "s");
+}
+
+Status Model::Impl::CheckSynchronized() const {
+  const int workers = config.collective->size();
+  for (const GraphNode& node : graph.nodes()) {
+    if (config.replicas == workers && !config.collective->elastic()) break;
+    if (node.op == nullptr || !node.op->synchronizes()) continue;
+    return InvalidArgument(
+        "layer '%s' (%s): is synchronized, so all replicas compute it at the "
+        "same time, but %d workers %s %d of them one after another; start "
+        "as many workers%s, or leave `synchronized` out",
+        node.layer.name.c_str(), ClassName(node.layer), workers,
+        config.collective->elastic() ? "or fewer compute" : "compute",
+        config.replicas,
+        config.collective->elastic() ? " of which none may leave" : "");
+  }
+  return Status();
+}
+
+Status Model::Impl::CheckElastic() const {
+  if (!config.collective->elastic() || config.exact()) return Status();
+  return InvalidArgument(
+      "model '%s': workers may leave this job and join it, so its gradients "
+      "are to be summed with reduction exact, by which no bit depends on who "
+      "takes part",
+      graph.name().c_str());
 }
 
 Status Model::Impl::CheckMayCompile() const {
@@ -30,10 +66,14 @@ Status Model::Impl::PlaceWeights() {
   options.memory = config.options.memory;
   options.memory_bytes = config.options.memory_bytes;
   options.threads = config.options.threads;
+  options.recompute = config.options.recompute;
   options.num_slots = config.optimizer.num_slots();
-  options.label_bytes =
-      sizeof(float) *
-      static_cast<size_t>(config.loss.targets(graph.output().output));
+  options.first_slot = ClassOf(config.optimizer).slots(config.optimizer).first;
+  options.exact = config.exact();
+  // A worker may come to have several.
+  options.sums = config.own.count > 1 ||
+                 (config.collective->elastic() && config.replicas > 1);
+  options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
   if (compiled) return Status();
   if (!initial_weights.empty()) {
@@ -42,54 +82,124 @@ Status Model::Impl::PlaceWeights() {
     initial_weights = {};
   } else {
     graph.DrawWeights(config.options.seed, memory.kept().weights);
+    graph.ForgetWeights();
   }
   return Status();
 }
 
-Status Model::Impl::Compile(const std::vector<Metric>& metrics) {
+Status Model::Impl::CheckInitialWeights() const {
+  if (initial_weights.empty() ||
+      static_cast<int64_t>(initial_weights.size()) == graph.num_weights()) {
+    return Status();
+  }
+  return InvalidArgument(
+      "model '%s': layers were added after its initial weights were set",
+      graph.name().c_str());
+}
+
+Status Model::Impl::GiveWeights(
+    std::shared_ptr<const std::vector<float>>* given) const {
+  RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
+  std::vector<float> weights = initial_weights;
+  if (compiled) {
+    const float* const begin = memory.kept().weights;
+    weights.assign(begin, begin + graph.num_weights());
+  }
+  if (weights.empty()) return Status();
+  *given = std::make_shared<const std::vector<float>>(std::move(weights));
+  return Status();
+}
+
+Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   RINGLET_RETURN_IF_ERROR(status);
   RINGLET_RETURN_IF_ERROR(config.options.status);
+  RINGLET_RETURN_IF_ERROR(config.AgreeReplicas(config.options.replicas));
   const int threads = config.options.threads;
   if (threads < 1 || threads > 1024) {
     return InvalidArgument("threads must be in 1..1024, not %d", threads);
   }
-  if (!initial_weights.empty() &&
-      static_cast<int64_t>(initial_weights.size()) != graph.num_weights()) {
-    return InvalidArgument(
-        "model '%s': layers were added after its initial weights were set",
-        graph.name().c_str());
-  }
-  RINGLET_RETURN_IF_ERROR(graph.Complete());
+  RINGLET_RETURN_IF_ERROR(CheckInitialWeights());
+  RINGLET_RETURN_IF_ERROR(graph.CheckWhole());
+  RINGLET_RETURN_IF_ERROR(config.SetOutputs(losses, graph));
+  RINGLET_RETURN_IF_ERROR(graph.Complete(config.Losses()));
   Status placed = config.Check(graph);
+  if (placed.ok()) placed = CheckSynchronized();
+  if (placed.ok()) placed = CheckElastic();
+  if (placed.ok()) config.ChooseLosses(graph);
   if (placed.ok()) placed = config.MakePool(graph.name());
   if (placed.ok()) placed = PlaceWeights();
   if (!placed.ok() && compiled) graph.KeepTrained();
   RINGLET_RETURN_IF_ERROR(placed);
-  config.ChooseLoss(graph);
   updater.Reset();
-  stepper.SetExchange(MakeGradientExchange(
-      config.collective, memory.kept().gradients, graph.num_trained(), &timer));
+  stepper.SetExchange(MakeExchange());
   compiled = true;
-  RINGLET_RETURN_IF_ERROR(
-      config.ResolveMetrics(metrics, graph.output().output));
+  RINGLET_RETURN_IF_ERROR(config.ResolveMetrics(graph));
   stepper.report().Reset();
   return Status();
+}
+
+Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses) {
+  Collective* const c = config.collective;
+  Status together;
+  do {
+    if (!together.ok()) together = c->Reform();
+    if (together.ok()) {
+      together = Compile(losses);
+      // Or they would wait for this rank's fingerprint.
+      if (!together.ok()) c->Abort(together);
+    }
+    if (together.ok()) together = replicas.Join(/*lived=*/false);
+    // An elastic job goes on without who is lost.
+  } while (together.code() == Code::kPeerLost && c->elastic());
+  return together;
+}
+
+void Model::Impl::TakeReplicas() {
+  stepper.SetExchange(MakeExchange());
+  stepper.report().Reset();
+}
+
+std::unique_ptr<GradientExchange> Model::Impl::MakeExchange() {
+  KeptSpans kept = memory.kept();
+  if (config.own.count == 1) kept.sums = nullptr;
+  if (config.exact() && config.replicas > 1) {
+    return MakeExactExchange(config.collective, config.replicas, GridOf(graph),
+                             {kept.gradients, kept.sums, kept.scales},
+                             graph.num_changes(), &timer);
+  }
+  return MakeGradientExchange(config.collective, config.replicas, kept,
+                              graph.num_trained(), graph.num_changes(), &timer);
 }
 
 void Model::Compile(const Optimizer& optimizer, const Loss& loss,
                     const std::vector<Metric>& metrics,
                     const CompileOptions& options) {
+  const auto count = static_cast<size_t>(num_outputs());
+  std::vector<OutputLoss> losses(std::max<size_t>(count, 1));
+  for (OutputLoss& each : losses) each.loss = loss;
+  if (count <= 1) {
+    losses[0].metrics = metrics;
+  } else if (metrics.size() == count) {
+    for (size_t k = 0; k < count; ++k) losses[k].metrics = {metrics[k]};
+  } else if (!metrics.empty()) {
+    Fail(InvalidArgument(
+        "For a model with multiple outputs, when providing the `metrics` "
+        "argument as a list, it should have as many entries as the model has "
+        "outputs: %zu, and not %zu",
+        count, metrics.size()));
+  }
+  Compile(optimizer, losses, options);
+}
+
+void Model::Compile(const Optimizer& optimizer,
+                    const std::vector<OutputLoss>& losses,
+                    const CompileOptions& options) {
   Impl& m = *impl_;
   m.refused = m.CheckMayCompile();
   if (!m.refused.ok()) return;
   m.stepper.Drop();  // while the collective that sums is known
-  m.config.Set(optimizer, loss, options);
-  m.Fail(m.Compile(metrics));
-  if (m.status.ok()) {
-    m.Fail(m.replicas.Join(/*lived=*/false));
-  } else {  // or they would wait for this rank's fingerprint
-    m.config.collective->Abort(m.status);
-  }
+  m.config.Set(optimizer, options);
+  m.Fail(m.CompileTogether(losses));
 }
 
 Status Model::SetInitialWeights(std::vector<float> weights) {

@@ -7,6 +7,7 @@
 #ifndef RINGLET_CORE_MODEL_MODEL_IMPL_H_
 #define RINGLET_CORE_MODEL_MODEL_IMPL_H_
 
+#include <memory>
 #include <vector>
 
 #include "compile_config.h"
@@ -29,9 +30,23 @@ struct Model::Impl {
   }
   Status Usable() const;
   Status CheckMayCompile() const;
+  // Each worker computes one, so a step of it is a step of the worker.
+  Status CheckOneReplica() const;
+  // After Graph::Complete.
+  Status CheckSynchronized() const;
+  // The ring may go on with other workers, in other numbers.
+  Status CheckElastic() const;
+  // The replicas were dealt out anew.
+  void TakeReplicas();
   // Of what `config` was set to.
-  Status Compile(const std::vector<Metric>& metrics);
+  Status Compile(const std::vector<OutputLoss>& losses);
+  // That, and the ranks' models become one.
+  Status CompileTogether(const std::vector<OutputLoss>& losses);
   Status PlaceWeights();
+  std::unique_ptr<GradientExchange> MakeExchange();
+  // For AsLayer; null where there are none yet.
+  Status GiveWeights(std::shared_ptr<const std::vector<float>>* given) const;
+  Status CheckInitialWeights() const;
 
   Status status;
   Status refused;  // the last Compile, if the model stayed as it was

@@ -2,7 +2,7 @@
 // bytes, unless CompileOptions gave the caller's; every other pointer here and
 // in NodeSpans points into them. A block's bytes are poisoned in part while
 // they are placed, and handed back unpoisoned (Release...). An open loader
-// reads into step_.x and step_.y from its own thread: while lease_ lives the
+// writes into step_.x and step_.y: while lease_ lives the
 // step's block neither moves nor goes, and the loader holds step_block_ too,
 // since it may outlive the model.
 
@@ -15,6 +15,7 @@
 
 #include "../base/check.h"
 #include "../base/poison.h"
+#include "exact_exchange.h"
 
 namespace ringlet {
 
@@ -41,19 +42,27 @@ Status ModelMemory::CheckLimit(const Options& options, size_t bytes,
 
 // --- what the model keeps -------------------------------------------------
 
-KeptSpans ModelMemory::PlaceKept(int num_slots, Arena* arena) const {
+KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   KeptSpans kept;
   const size_t n = static_cast<size_t>(graph_.num_trained());
+  const size_t summed = n + static_cast<size_t>(graph_.num_changes());
   kept.weights =
       arena->Allocate<float>(static_cast<size_t>(graph_.num_weights()));
-  kept.gradients = arena->Allocate<float>(n);
-  for (int s = 0; s < num_slots; ++s) kept.slots[s] = arena->Allocate<float>(n);
+  kept.gradients = arena->Allocate<float>(summed);
+  if (kept.gradients != nullptr) kept.state_changes = kept.gradients + n;
+  for (int s = 0; s < options.num_slots; ++s) {
+    kept.slots[s] = arena->Allocate<float>(n);
+  }
+  if (options.sums) kept.sums = arena->Allocate<float>(summed);
+  if (!options.exact) return kept;
+  kept.scales =
+      arena->Allocate<uint8_t>(static_cast<size_t>(GridOf(graph_).blocks()));
   return kept;
 }
 
 Status ModelMemory::TakeKept(const Options& options) {
   Arena counting;
-  PlaceKept(options.num_slots, &counting);
+  PlaceKept(options, &counting);
   const size_t bytes = counting.used();
   RINGLET_RETURN_IF_ERROR(
       CheckLimit(options, bytes, "weights, gradients and slots"));
@@ -70,14 +79,18 @@ Status ModelMemory::TakeKept(const Options& options) {
   ReleaseStep();
   ReleaseKept();
   Arena arena(options.memory != nullptr ? options.memory : block.get(), bytes);
-  const KeptSpans placed = PlaceKept(options.num_slots, &arena);
+  const KeptSpans placed = PlaceKept(options, &arena);
   if (kept_.weights != nullptr) {
     // The memory of the old and of the new options may be one.
     std::memmove(placed.weights, kept_.weights,
                  static_cast<size_t>(graph_.num_weights()) * sizeof(float));
   }
   for (int s = 0; s < options.num_slots; ++s) {
-    std::fill_n(placed.slots[s], graph_.num_trained(), 0.0f);
+    std::fill_n(placed.slots[s], graph_.num_trained(),
+                s == 0 ? options.first_slot : 0.0f);
+  }
+  if (options.exact) {
+    std::fill_n(placed.scales, GridOf(graph_).blocks(), kFinestScale);
   }
   options_ = options;
   training_ = false;
@@ -95,12 +108,17 @@ void ModelMemory::BindKept() {
     NodeSpans& spans = nodes_[i];
     spans.weights.clear();
     spans.d_weights.clear();
+    spans.state_changes.clear();
     for (int v = 0; v < node.num_variables; ++v) {
       const Variable& variable = graph_.variables()[node.first_variable + v];
       spans.weights.push_back(kept_.weights + variable.offset);
       spans.d_weights.push_back(variable.trained()
                                     ? kept_.gradients + variable.gradient_offset
                                     : nullptr);
+      spans.state_changes.push_back(variable.change_offset >= 0
+                                        ? kept_.state_changes +
+                                              variable.change_offset
+                                        : nullptr);
     }
   }
 }
@@ -115,20 +133,16 @@ StepSpans ModelMemory::PlaceStep(int64_t batch, const StepPlan& plan,
                                  Arena* arena) const {
   StepSpans step;
   const size_t examples = static_cast<size_t>(batch);
-  const auto inputs = static_cast<size_t>(graph_.node(0).output.elements());
-  for (int slot = 0; slot < 2; ++slot) {
-    step.x[slot] = arena->Allocate<float>(examples * inputs);
-    step.y[slot] =
-        arena->Allocate<unsigned char>(examples * options_.label_bytes);
-  }
+  const auto inputs = static_cast<size_t>(graph_.input_elements());
+  step.x = arena->Allocate<float>(examples * inputs);
+  step.y = arena->Allocate<unsigned char>(examples * options_.label_bytes);
   step.per_example = arena->Allocate<float>(examples);
   step.planned = arena->Allocate<unsigned char>(plan.bytes());
   return step;
 }
 
-size_t ModelMemory::StepBytes(int64_t batch, bool training) const {
+size_t ModelMemory::StepBytes(int64_t batch, const StepPlan& plan) const {
   Arena counting;
-  const StepPlan plan(graph_, batch, training, options_.threads);
   PlaceStep(batch, plan, &counting);
   return counting.used();
 }
@@ -149,38 +163,43 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 
 // Where buffers fall depends on how their sizes compare, so a step of some more
 // examples, or one with training, may take less. What suffices for the larger
-// one suffices here: it becomes what is asked for, where just that fits.
+// one suffices here: it becomes what is asked for, where just that fits. What
+// lives at one time grows with the batch but for the choice of what is made
+// again, so where that is well above the limit no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   const size_t asked = StepBytes(*batch, *training);
   const Status fits = CheckLimit(options_, kept_bytes_ + asked,
                                  *training ? "training" : "evaluation");
-  const bool hopeless = options_.memory_bytes < kept_bytes_ + asked / 2;
-  if (fits.ok() || hopeless) return fits;
+  if (fits.ok()) return fits;
   const int64_t most = *batch + std::min<int64_t>(*batch, 1000);
-  for (int64_t larger = *batch; larger <= most; ++larger) {
+  bool hopeless = false;
+  for (int64_t larger = *batch; larger <= most && !hopeless; ++larger) {
+    hopeless = true;
     for (const bool trains : {*training, true}) {
-      const size_t bytes = kept_bytes_ + StepBytes(larger, trains);
-      if (!CheckLimit(options_, bytes, "").ok()) continue;
-      *batch = larger;
-      *training = trains;
-      return Status();
+      const StepPlan plan = PlanOf(larger, trains);
+      const size_t bytes = kept_bytes_ + StepBytes(larger, plan);
+      if (CheckLimit(options_, bytes, "").ok()) {
+        *batch = larger;
+        *training = trains;
+        return Status();
+      }
+      const size_t least = bytes - (plan.bytes() - plan.buffers().Peak());
+      hopeless &= least - least / 32 > options_.memory_bytes;
+      if (*training) break;
     }
   }
   return fits;
 }
 
-Status ModelMemory::AllocateStep(size_t bytes, int64_t batch, void** place) {
+Status ModelMemory::AllocateStep(size_t bytes, const StepPlan& plan,
+                                 void** place) {
   if (options_.memory != nullptr) {
     *place = static_cast<unsigned char*>(options_.memory) + kept_bytes_;
     return Status();
   }
   step_block_ = AllocateBlock(bytes);
   *place = step_block_.get();
-  if (step_block_ != nullptr) return Status();
-  return ResourceExhausted(
-      "model '%s': no memory for the %zu bytes of a step of batch %" PRId64
-      "; use a smaller batch",
-      graph_.name().c_str(), bytes, batch);
+  return step_block_ != nullptr ? Status() : plan.NoMemory(bytes);
 }
 
 Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {
@@ -197,17 +216,18 @@ Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {
   training = training || training_;
   RINGLET_RETURN_IF_ERROR(CheckCountable(batch, training));
   RINGLET_RETURN_IF_ERROR(FitLimit(&batch, &training));
-  const size_t bytes = StepBytes(batch, training);
+  const StepPlan plan = PlanOf(batch, training);
+  const size_t bytes = StepBytes(batch, plan);
   ReleaseStep();
   *moved = true;
   void* place = nullptr;
-  RINGLET_RETURN_IF_ERROR(AllocateStep(bytes, batch, &place));
+  RINGLET_RETURN_IF_ERROR(AllocateStep(bytes, plan, &place));
   Arena arena(place, bytes);
-  const StepPlan plan(graph_, batch, training, options_.threads);
   step_ = PlaceStep(batch, plan, &arena);
   step_bytes_ = bytes;
   batch_ = batch;
   training_ = training;
+  schedule_ = std::make_unique<StepSchedule>(plan.schedule());
   BindStep(plan);
   CheckScratch();
   live_.Watch(graph_, plan, options_.threads, step_.planned);
@@ -228,31 +248,60 @@ void ModelMemory::BindStep(const StepPlan& plan) {
     const StepPlan::NodeBuffers& buffers = plan.node(i);
     NodeSpans& spans = nodes_[i];
     spans.y = at(root.y);
+    spans.kept = at(root.kept);
     spans.dy = at(root.dy);
     spans.forward_scratch = at(buffers.forward_scratch);
+    spans.again_scratch = at(buffers.again_scratch);
     spans.backward_scratch = at(buffers.backward_scratch);
+    BindShared(i, at(buffers.d_weights));
+    spans.saved = at(buffers.saved);
     spans.x.assign(node.inputs.size(), nullptr);
+    spans.kept_x.assign(node.inputs.size(), nullptr);
     spans.dx.assign(node.inputs.size(), nullptr);
     spans.extra_dx.assign(node.inputs.size(), nullptr);
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      spans.x[k] = nodes_[node.inputs[k]].y;
-      if (!training_) continue;
+    for (size_t k = 0; k < node.inputs.size() && training_; ++k) {
       spans.extra_dx[k] = at(buffers.extra_dx[k]);
       spans.dx[k] = spans.extra_dx[k] != nullptr ? spans.extra_dx[k]
                                                  : nodes_[node.inputs[k]].dy;
     }
   }
+  BindInputs();
 }
 
-void ModelMemory::SetInput(const float* x) {
+void ModelMemory::BindInputs() {
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
-    // The input and views of it are the caller's bytes; nothing writes to them.
-    if (node.root == 0) nodes_[i].y = const_cast<float*>(x);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       nodes_[i].x[k] = nodes_[node.inputs[k]].y;
+      nodes_[i].kept_x[k] = nodes_[node.inputs[k]].kept;
     }
   }
+}
+
+// The gradients of a shared layer's weights, one after another where this call
+// does not write to the gradient span itself.
+void ModelMemory::BindShared(int i, float* gradients) {
+  const GraphNode& node = graph_.node(i);
+  for (int v = 0; gradients != nullptr && v < node.num_variables; ++v) {
+    const Variable& variable = graph_.variables()[node.first_variable + v];
+    if (!variable.trained()) continue;
+    nodes_[i].d_weights[v] = gradients;
+    gradients += variable.size();
+  }
+}
+
+void ModelMemory::SetInput(const float* x, int64_t examples) {
+  for (int i = 0; i < graph_.size(); ++i) {
+    const GraphNode& node = graph_.node(i);
+    if (node.root >= graph_.num_inputs()) continue;
+    // An input and views of it are the caller's bytes; nothing writes to them.
+    nodes_[i].y = nodes_[i].kept =
+        node.root < i ? nodes_[node.root].y : const_cast<float*>(x);
+    if (i < graph_.num_inputs() && x != nullptr) {
+      x += examples * node.output.elements();
+    }
+  }
+  BindInputs();
 }
 
 // What was planned for the largest batch suffices for smaller ones.
@@ -262,9 +311,11 @@ void ModelMemory::CheckScratch() const {
     if (node.op == nullptr) continue;
     const size_t forward = node.op->forward_scratch(batch_, threads);
     const size_t backward = node.op->backward_scratch(batch_, threads);
+    const size_t saved = node.op->saved_floats(batch_);
     for (int64_t r = batch_ - 1; r > 0; r -= 1 + r / 4) {
       RINGLET_CHECK(node.op->forward_scratch(r, threads) <= forward);
       RINGLET_CHECK(node.op->backward_scratch(r, threads) <= backward);
+      RINGLET_CHECK(node.op->saved_floats(r) <= saved);
     }
   }
 }
@@ -280,20 +331,22 @@ void ModelMemory::PoisonSlack() const {
       static_cast<size_t>(graph_.num_trained()) * sizeof(float);
   poison(kept_.weights,
          static_cast<size_t>(graph_.num_weights()) * sizeof(float));
-  poison(kept_.gradients, trained);
+  const size_t summed =
+      trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float);
+  poison(kept_.gradients, summed);
+  poison(kept_.sums, summed);
   for (const float* slot : kept_.slots) poison(slot, trained);
   const auto examples = static_cast<size_t>(batch_);
-  const auto inputs = static_cast<size_t>(graph_.node(0).output.elements());
-  for (int slot = 0; slot < 2; ++slot) {
-    poison(step_.x[slot], examples * inputs * sizeof(float));
-    poison(step_.y[slot], examples * options_.label_bytes);
-  }
+  const auto inputs = static_cast<size_t>(graph_.input_elements());
+  poison(step_.x, examples * inputs * sizeof(float));
+  poison(step_.y, examples * options_.label_bytes);
   poison(step_.per_example, examples * sizeof(float));
 }
 
 void ModelMemory::ReleaseStep() {
-  if (batch_ > 0) Unpoison(step_.x[0], step_bytes_);
+  if (batch_ > 0) Unpoison(step_.x, step_bytes_);
   live_.Clear();
+  schedule_.reset();
   step_block_.reset();
   step_ = StepSpans();
   step_bytes_ = 0;
@@ -316,47 +369,6 @@ Status ModelMemory::CheckNotLent(const char* call) const {
       "model '%s': %s while a loader is open on the model's memory; close the "
       "loader first",
       graph_.name().c_str(), call);
-}
-
-// --- sizes ----------------------------------------------------------------
-
-MemoryPlan ModelMemory::Plan(int64_t batch) const {
-  MemoryPlan sizes;
-  sizes.weights =
-      Arena::RoundUp(static_cast<size_t>(graph_.num_weights()) * sizeof(float));
-  sizes.gradients =
-      Arena::RoundUp(static_cast<size_t>(graph_.num_trained()) * sizeof(float));
-  sizes.slots = sizes.gradients * static_cast<size_t>(options_.num_slots);
-  RINGLET_CHECK(sizes.kept() == kept_bytes_);
-
-  const StepPlan plan(graph_, batch, /*training=*/true, options_.threads);
-  const auto bytes = [&plan](int buffer) {
-    return buffer < 0 ? 0 : plan.buffers().bytes(buffer);
-  };
-  for (int i = 0; i < graph_.size(); ++i) {
-    const StepPlan::NodeBuffers& node = plan.node(i);
-    sizes.activations += bytes(node.y);
-    if (node.dy != node.y) sizes.activation_gradients += bytes(node.dy);
-    for (const int dx : node.extra_dx) sizes.activation_gradients += bytes(dx);
-    sizes.scratch += bytes(node.forward_scratch) + bytes(node.backward_scratch);
-  }
-  const size_t planned =
-      sizes.activations + sizes.activation_gradients + sizes.scratch;
-  sizes.shared = planned - plan.bytes();
-  const size_t losses =
-      Arena::RoundUp(static_cast<size_t>(batch) * sizeof(float));
-  sizes.scratch += losses;
-  Arena counting;
-  PlaceStep(batch, plan, &counting);
-  sizes.batches = counting.used() - losses - Arena::RoundUp(plan.bytes());
-  return sizes;
-}
-
-void WeightsState::AppendState(std::vector<StateSpan>* spans) {
-  for (const Variable& v : graph_.variables()) {
-    spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
-                      memory_.kept().weights + v.offset});
-  }
 }
 
 }  // namespace ringlet

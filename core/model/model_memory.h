@@ -3,7 +3,7 @@
 // Internal to core/. Two blocks: the kept one holds weights, gradients and the
 // optimizer's slots, each one span in the order of the graph's variables (the
 // weights with state behind them, the others without what is not trained); the
-// step's one, behind it where the memory is the caller's, holds two batches and
+// step's one, behind it where the memory is the caller's, holds a batch and
 // the buffers that StepPlan placed by lifetime, for a largest batch. The
 // places of one block stay until it is taken anew.
 
@@ -29,28 +29,36 @@ namespace ringlet {
 struct KeptSpans {
   float* weights = nullptr;
   float* gradients = nullptr;
+  float* state_changes = nullptr;  // of a step; right behind the gradients
   float* slots[8] = {};
+  uint8_t* scales = nullptr;  // of exact reduction, see ExactSpans
+  float* sums = nullptr;  // see ReplicaSums; as long as gradients and changes
 };
 
 // The places of a step besides the planned buffers.
 struct StepSpans {
-  float* x[2] = {};  // of this step's batch and of the next
-  void* y[2] = {};
+  float* x = nullptr;  // of this step's batch
+  void* y = nullptr;
   float* per_example = nullptr;  // losses
   unsigned char* planned = nullptr;
 };
 
 // The places of one node; null where it has none.
 struct NodeSpans {
-  float* y = nullptr;
+  float* y = nullptr;     // of the forward pass …
+  float* kept = nullptr;  // … and as it is, or is made again, after the loss
   float* dy = nullptr;
   float* forward_scratch = nullptr;
+  float* again_scratch = nullptr;  // of the forward pass made again
   float* backward_scratch = nullptr;
-  std::vector<const float*> x;
+  float* saved = nullptr;            // see OpCall
+  std::vector<const float*> x;       // the inputs' y …
+  std::vector<const float*> kept_x;  // … and their `kept`
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null: dx is the input's dy itself
   std::vector<float*> weights;
   std::vector<float*> d_weights;  // null where not trained
+  std::vector<float*> state_changes;  // null where it is not
 };
 
 class ModelMemory {
@@ -59,8 +67,12 @@ class ModelMemory {
     void* memory = nullptr;   // the caller's, or null: of the heap
     size_t memory_bytes = 0;  // see CompileOptions
     int threads = 1;
+    bool recompute = false;  // see CompileOptions
     int num_slots = 0;       // of the optimizer
+    float first_slot = 0;    // what its first one begins with
     size_t label_bytes = 0;  // of one example
+    bool exact = false;      // gradients are summed on the grid
+    bool sums = false;       // the worker computes several replicas
   };
 
   // `graph` outlives it.
@@ -82,13 +94,16 @@ class ModelMemory {
   Status Reserve(int64_t batch, bool training, bool* moved);
   const StepSpans& step() const { return step_; }
 
-  // `x` is the first node's output, and that of views of it.
-  void SetInput(const float* x);
+  // `x` is the output of the first node, and that of views of it; behind
+  // `examples` of it lie as many of the next input.
+  void SetInput(const float* x, int64_t examples);
   const NodeSpans& node(int i) const { return nodes_[i]; }
-  // The last node's; null before the first Reserve.
-  const float* output() const {
-    return nodes_.empty() ? nullptr : nodes_.back().y;
+  // An output of the model; null before the first Reserve.
+  const float* output(size_t k) const {
+    return nodes_.empty() ? nullptr : nodes_[graph_.outputs()[k]].y;
   }
+  // Of the step's block.
+  const StepSchedule& schedule() const { return *schedule_; }
   // See LiveBuffers.
   void ShowOnly(int time, int64_t examples) const {
     live_.ShowOnly(time, examples);
@@ -109,16 +124,25 @@ class ModelMemory {
   using Block = std::unique_ptr<void, FreeDeleter>;
   static Block AllocateBlock(size_t bytes);
 
-  KeptSpans PlaceKept(int num_slots, Arena* arena) const;
+  KeptSpans PlaceKept(const Options& options, Arena* arena) const;
   StepSpans PlaceStep(int64_t batch, const StepPlan& plan, Arena* arena) const;
-  size_t StepBytes(int64_t batch, bool training) const;
+  StepPlan PlanOf(int64_t batch, bool training) const {
+    return StepPlan(graph_,
+                    {batch, training, options_.threads, options_.recompute});
+  }
+  size_t StepBytes(int64_t batch, const StepPlan& plan) const;
+  size_t StepBytes(int64_t batch, bool training) const {
+    return StepBytes(batch, PlanOf(batch, training));
+  }
   Status CheckLimit(const Options& options, size_t bytes,
                     const char* what) const;
   Status CheckCountable(int64_t batch, bool training) const;
   Status FitLimit(int64_t* batch, bool* training) const;
-  Status AllocateStep(size_t bytes, int64_t batch, void** place);
+  Status AllocateStep(size_t bytes, const StepPlan& plan, void** place);
   void BindKept();
   void BindStep(const StepPlan& plan);
+  void BindInputs();
+  void BindShared(int node, float* gradients);
   void CheckScratch() const;
   void PoisonSlack() const;
   void ReleaseKept();
@@ -135,6 +159,8 @@ class ModelMemory {
   size_t step_bytes_ = 0;
   int64_t batch_ = 0;  // the largest that fits the step's block
   bool training_ = false;
+  std::unique_ptr<const StepSchedule>
+      schedule_;  // null where there is no block
   std::vector<NodeSpans> nodes_;
   LiveBuffers live_;
 };

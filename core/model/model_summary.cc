@@ -64,6 +64,37 @@ std::string WithBatch(const Shape& shape) {
   return s + ")";
 }
 
+struct SummaryRow {
+  const GraphLayer* layer = nullptr;
+  Shape output;  // of the last call, as Keras
+  int64_t parameters = 0, trainable = 0;
+};
+
+// One for each of the graph's own layers, with all that is in it.
+std::vector<SummaryRow> Rows(const Graph& graph) {
+  std::vector<SummaryRow> rows;
+  std::vector<size_t> row_of(graph.layers().size());
+  for (size_t i = 0; i < row_of.size(); ++i) {
+    const GraphLayer& layer = graph.layers()[i];
+    if (layer.parent < 0) {
+      rows.emplace_back();
+      rows.back().layer = &layer;
+    }
+    row_of[i] = rows.size() - 1;
+  }
+  for (const GraphNode& node : graph.nodes()) {
+    SummaryRow& row = rows[row_of[node.number]];
+    row.output = node.output;
+    for (int v = 0; node.call == 0 && v < node.num_variables; ++v) {
+      const Variable& variable = graph.variables()[node.first_variable + v];
+      row.parameters += variable.size();
+      if (!node.layer.trainable || variable.state) continue;
+      row.trainable += variable.size();
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string Model::Summary() const {
@@ -74,19 +105,16 @@ std::string Model::Summary() const {
   s += Line("┡", "━", "╇", "┩");
   bool first = true;
   int64_t trainable = 0;
-  for (const GraphNode& node : graph.nodes()) {
+  for (const SummaryRow& row : Rows(graph)) {
+    const Layer& layer = row.layer->layer;
+    trainable += row.trainable;
     // As Keras: the table of a Sequential begins after its Input.
-    if (node.op == nullptr && graph.class_name() == "Sequential") continue;
+    const bool is_input = layer.kind == Layer::Kind::kInput;
+    if (is_input && graph.class_name() == "Sequential") continue;
     if (!first) s += Line("├", "─", "┼", "┤");
     first = false;
-    int64_t parameters = 0;
-    for (int v = 0; v < node.num_variables; ++v) {
-      const Variable& variable = graph.variables()[node.first_variable + v];
-      parameters += variable.size();
-      if (node.layer.trainable && !variable.state) trainable += variable.size();
-    }
-    s += Row("│", node.layer.name + " (" + ClassName(node.layer) + ")",
-             WithBatch(node.output), WithCommas(parameters));
+    s += Row("│", layer.name + " (" + ClassName(layer) + ")",
+             WithBatch(row.output), WithCommas(row.parameters));
   }
   s += Line("└", "─", "┴", "┘");
   return s + Count(" Total params: ", graph.num_weights()) +

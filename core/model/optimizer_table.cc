@@ -1,35 +1,18 @@
-// Formulas of the optimizers, and their rows. Vector code is made of the loops
-// where the arrays are known not to overlap, so each formula takes them as
-// __restrict arguments.
+// The rows: fields, slots, and what a step computes once. The formulas that go
+// over the weights are in optimizer_formulas.cc.
 #include "optimizer_table.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 
 #include "../base/check.h"
 #include "../base/decimal.h"
+#include "../compute/functions.h"
+#include "optimizer_formulas.h"
 
 namespace ringlet {
 namespace {
-
-// A loop over the elements of a call, each given its gradient with the
-// regularizer's part and its weight after decay.
-template <typename Body>
-inline void ForEach(const UpdateCall& c, const float* w, const float* g,
-                    const Body& body) {
-  const Regularizer r = c.regularizer;
-  const float decay = c.scalars.decay;
-  if (r.empty() && decay == 0) {
-    for (int64_t i = 0; i < c.n; ++i) body(i, g[i], w[i]);
-  } else {
-    for (int64_t i = 0; i < c.n; ++i) {
-      const float gradient = g[i] + RegularizationGradient(r, w[i]);
-      body(i, gradient, w[i] - w[i] * decay);
-    }
-  }
-}
 
 // --- SGD --------------------------------------------------------------------
 
@@ -40,26 +23,6 @@ constexpr OptimizerField kSgdFields[] = {
 
 SlotNames SgdSlots(const Optimizer& o) {
   return {{"momentum"}, o.momentum != 0 ? 1 : 0};
-}
-
-// `m` is null without momentum.
-void UpdateSgd(const UpdateCall& c, float* __restrict w,
-               const float* __restrict g, float* __restrict m) {
-  const float lr = c.scalars.learning_rate, mu = c.optimizer.momentum;
-  if (m == nullptr) {
-    ForEach(c, w, g,
-            [=](int64_t i, float gi, float wi) { w[i] = wi - lr * gi; });
-  } else if (c.optimizer.nesterov) {
-    ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-      m[i] = mu * m[i] - lr * gi;
-      w[i] = wi + (mu * m[i] - lr * gi);
-    });
-  } else {
-    ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-      m[i] = mu * m[i] - lr * gi;
-      w[i] = wi + m[i];
-    });
-  }
 }
 
 // --- RMSprop ----------------------------------------------------------------
@@ -82,49 +45,6 @@ void PrepareRmsprop(const Optimizer& o, double, StepScalars* s) {
   s->rest_1 = static_cast<float>(1 - Decimal(o.rho));
 }
 
-// rho v to float32's last digits, whether rho is near 0 or near 1. What has
-// overflowed stays so.
-class Decay {
- public:
-  Decay(float rho, float rest)
-      : keep_(rest < 0.5f ? 1 : rho), drop_(rest < 0.5f ? rest : 0) {}
-  float operator()(float v) const {
-    return v <= std::numeric_limits<float>::max() ? v * keep_ - v * drop_ : v;
-  }
-
- private:
-  const float keep_, drop_;
-};
-
-// `a` and `m` are null where not centered and without momentum. Moments move by
-// a share of their distance, so that only 1 - rho is rounded: a rounded rho of
-// nearly 1 would be another moment in the long run.
-void UpdateRmsprop(const UpdateCall& c, float* __restrict w,
-                   const float* __restrict g, float* __restrict v,
-                   float* __restrict a, float* __restrict m) {
-  const float lr = c.scalars.learning_rate, rest = c.scalars.rest_1;
-  const float epsilon = c.optimizer.epsilon, mu = c.optimizer.momentum;
-  const Decay decayed(c.optimizer.rho, rest);
-  if (a == nullptr && m == nullptr) {
-    ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-      v[i] = decayed(v[i]) + gi * gi * rest;
-      w[i] = wi - lr * gi / std::sqrt(v[i] + epsilon);
-    });
-    return;
-  }
-  ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    v[i] = decayed(v[i]) + gi * gi * rest;
-    float d = v[i];
-    if (a != nullptr) {
-      a[i] += (gi - a[i]) * rest;
-      d -= a[i] * a[i];
-    }
-    float increment = lr * gi / std::sqrt(d + epsilon);
-    if (m != nullptr) increment = m[i] = mu * m[i] + increment;
-    w[i] = wi - increment;
-  });
-}
-
 // --- Adam, AdamW ------------------------------------------------------------
 
 constexpr OptimizerField kAdamFields[] = {
@@ -138,35 +58,17 @@ SlotNames AdamSlots(const Optimizer& o) {
   return {{"momentum", "velocity", "velocity_hat"}, o.amsgrad ? 3 : 2};
 }
 
-void PrepareAdam(const Optimizer& o, double t, StepScalars* s) {
-  const double beta_1 = Decimal(o.beta_1), beta_2 = Decimal(o.beta_2);
-  s->rest_1 = static_cast<float>(1 - beta_1);
-  s->rest_2 = static_cast<float>(1 - beta_2);
-  s->alpha =
-      static_cast<float>(s->learning_rate * std::sqrt(1 - std::pow(beta_2, t)) /
-                         (1 - std::pow(beta_1, t)));
+void PrepareBetas(const Optimizer& o, double, StepScalars* s) {
+  s->rest_1 = static_cast<float>(1 - Decimal(o.beta_1));
+  s->rest_2 = static_cast<float>(1 - Decimal(o.beta_2));
 }
 
-// `v_max` is null without amsgrad.
-void UpdateAdam(const UpdateCall& c, float* __restrict w,
-                const float* __restrict g, float* __restrict m,
-                float* __restrict v, float* __restrict v_max) {
-  const float rest_1 = c.scalars.rest_1, rest_2 = c.scalars.rest_2;
-  const float alpha = c.scalars.alpha, epsilon = c.optimizer.epsilon;
-  if (v_max == nullptr) {
-    ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-      m[i] += (gi - m[i]) * rest_1;
-      v[i] += (gi * gi - v[i]) * rest_2;
-      w[i] = wi - alpha * m[i] / (std::sqrt(v[i]) + epsilon);
-    });
-    return;
-  }
-  ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    m[i] += (gi - m[i]) * rest_1;
-    v[i] += (gi * gi - v[i]) * rest_2;
-    v_max[i] = std::max(v_max[i], v[i]);
-    w[i] = wi - alpha * m[i] / (std::sqrt(v_max[i]) + epsilon);
-  });
+void PrepareAdam(const Optimizer& o, double t, StepScalars* s) {
+  PrepareBetas(o, t, s);
+  const double beta_1 = Decimal(o.beta_1), beta_2 = Decimal(o.beta_2);
+  s->alpha = static_cast<float>(s->learning_rate *
+                                std::sqrt(1 - math::Pow(beta_2, t)) /
+                                (1 - math::Pow(beta_1, t)));
 }
 
 // --- Adamax -----------------------------------------------------------------
@@ -180,24 +82,69 @@ constexpr OptimizerField kAdamaxFields[] = {
 SlotNames AdamaxSlots(const Optimizer&) { return {{"momentum", "norm"}, 2}; }
 
 void PrepareAdamax(const Optimizer& o, double t, StepScalars* s) {
+  PrepareBetas(o, t, s);
   const double beta_1 = Decimal(o.beta_1);
-  s->rest_1 = static_cast<float>(1 - beta_1);
-  s->rest_2 = static_cast<float>(1 - Decimal(o.beta_2));
-  s->alpha = static_cast<float>(s->learning_rate / (1 - std::pow(beta_1, t)));
+  s->alpha = static_cast<float>(s->learning_rate / (1 - math::Pow(beta_1, t)));
 }
 
-void UpdateAdamax(const UpdateCall& c, float* __restrict w,
-                  const float* __restrict g, float* __restrict m,
-                  float* __restrict u) {
-  const float rest_1 = c.scalars.rest_1;
-  const float alpha = c.scalars.alpha, epsilon = c.optimizer.epsilon;
-  const Decay decayed(c.optimizer.beta_2, c.scalars.rest_2);
-  ForEach(c, w, g, [=](int64_t i, float gi, float wi) {
-    m[i] += (gi - m[i]) * rest_1;
-    u[i] = std::max(decayed(u[i]), std::fabs(gi));
-    w[i] = wi - alpha * m[i] / (u[i] + epsilon);
-  });
+// --- Nadam ------------------------------------------------------------------
+
+double NadamMomentum(double beta_1, double t) {
+  return beta_1 * (1 - 0.5 * math::Pow(0.96, t));
 }
+
+// The product of the first t; factors are beta_1 in the end, and a product that
+// is less than a double's last digit of 1 is as good as 0.
+double NadamProduct(double beta_1, double t) {
+  double product = 1, power = 1;
+  constexpr double kSettled = 1000;
+  for (double i = 1; i <= std::min(t, kSettled) && product > 1e-20; ++i) {
+    power *= 0.96;
+    product *= beta_1 * (1 - 0.5 * power);
+  }
+  return t > kSettled ? product * math::Pow(beta_1, t - kSettled) : product;
+}
+
+void PrepareNadam(const Optimizer& o, double t, StepScalars* s) {
+  PrepareBetas(o, t, s);
+  const double beta_1 = Decimal(o.beta_1), beta_2 = Decimal(o.beta_2);
+  const double now = NadamMomentum(beta_1, t);
+  const double next = NadamMomentum(beta_1, t + 1);
+  const double product = NadamProduct(beta_1, t);
+  s->of_mean = static_cast<float>(next / (1 - product * next));
+  s->of_gradient = static_cast<float>((1 - now) / (1 - product));
+  s->of_square = static_cast<float>(1 / (1 - math::Pow(beta_2, t)));
+}
+
+// --- Adagrad, Adadelta ------------------------------------------------------
+
+constexpr OptimizerField kAdagradFields[] = {
+    {"initial_accumulator_value", &Optimizer::initial_accumulator_value,
+     kNotNegative},
+    {"epsilon", &Optimizer::epsilon, kNotNegative},
+};
+
+SlotNames AdagradSlots(const Optimizer& o) {
+  return {{"accumulator"}, 1, o.initial_accumulator_value};
+}
+
+constexpr OptimizerField kAdadeltaFields[] = {
+    {"rho", &Optimizer::rho, kShare},
+    {"epsilon", &Optimizer::epsilon, kNotNegative},
+};
+
+SlotNames AdadeltaSlots(const Optimizer&) {
+  return {{"accumulated_grad", "accumulated_delta_var"}, 2};
+}
+
+// --- Lion -------------------------------------------------------------------
+
+constexpr OptimizerField kLionFields[] = {
+    {"beta_1", &Optimizer::beta_1, kShare},
+    {"beta_2", &Optimizer::beta_2, kShare},
+};
+
+SlotNames LionSlots(const Optimizer&) { return {{"momentum"}, 1}; }
 
 // --- rows -------------------------------------------------------------------
 
@@ -212,42 +159,35 @@ constexpr OptimizerClass Row(
   return {name, aliases, make, fields, n, slots, prepare, update};
 }
 
-void CallAdam(const UpdateCall& c) {
-  UpdateAdam(c, c.w, c.g, c.slots[0], c.slots[1],
-             c.optimizer.amsgrad ? c.slots[2] : nullptr);
-}
-
 // By Optimizer::Kind. The last alias is as TensorFlow 2.11 registered it.
 constexpr OptimizerClass kOptimizers[] = {
     Row(
         "SGD", "sgd Custom>SGD", [] { return SGD(); }, kSgdFields, SgdSlots,
-        PrepareNothing,
-        [](const UpdateCall& c) {
-          UpdateSgd(c, c.w, c.g,
-                    c.optimizer.momentum != 0 ? c.slots[0] : nullptr);
-        }),
+        PrepareNothing, UpdateSgd),
     Row(
         "RMSprop", "rmsprop Custom>RMSprop", [] { return RMSprop(); },
-        kRmspropFields, RmspropSlots, PrepareRmsprop,
-        [](const UpdateCall& c) {
-          const Optimizer& o = c.optimizer;
-          int next = 1;
-          float* average = o.centered ? c.slots[next++] : nullptr;
-          float* momentum = o.momentum != 0 ? c.slots[next] : nullptr;
-          UpdateRmsprop(c, c.w, c.g, c.slots[0], average, momentum);
-        }),
+        kRmspropFields, RmspropSlots, PrepareRmsprop, UpdateRmsprop),
     Row(
         "Adam", "adam Custom>Adam", [] { return Adam(); }, kAdamFields,
-        AdamSlots, PrepareAdam, CallAdam),
+        AdamSlots, PrepareAdam, UpdateAdam),
     Row(
         "AdamW", "adamw Custom>AdamW", [] { return AdamW(); }, kAdamFields,
-        AdamSlots, PrepareAdam, CallAdam),
+        AdamSlots, PrepareAdam, UpdateAdam),
     Row(
         "Adamax", "adamax Custom>Adamax", [] { return Adamax(); },
-        kAdamaxFields, AdamaxSlots, PrepareAdamax,
-        [](const UpdateCall& c) {
-          UpdateAdamax(c, c.w, c.g, c.slots[0], c.slots[1]);
-        }),
+        kAdamaxFields, AdamaxSlots, PrepareAdamax, UpdateAdamax),
+    Row(
+        "Nadam", "nadam Custom>Nadam", [] { return Nadam(); }, kAdamaxFields,
+        AdamSlots, PrepareNadam, UpdateNadam),
+    Row(
+        "Adagrad", "adagrad Custom>Adagrad", [] { return Adagrad(); },
+        kAdagradFields, AdagradSlots, PrepareNothing, UpdateAdagrad),
+    Row(
+        "Adadelta", "adadelta Custom>Adadelta", [] { return Adadelta(); },
+        kAdadeltaFields, AdadeltaSlots, PrepareRmsprop, UpdateAdadelta),
+    Row(
+        "Lion", "lion Custom>Lion", [] { return Lion(); }, kLionFields,
+        LionSlots, PrepareBetas, UpdateLion),
 };
 
 }  // namespace
@@ -265,64 +205,16 @@ StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
   StepScalars s;
   s.learning_rate = learning_rate;
   s.decay = optimizer.weight_decay * learning_rate;
+  s.settles = updates % 64 == 63;
   ClassOf(optimizer).prepare(optimizer, static_cast<double>(updates) + 1, &s);
   return s;
 }
 
 void UpdateRange(const UpdateCall& call) {
-  ClassOf(call.optimizer).update(call);
-}
-
-Optimizer SGD(const LearningRate& learning_rate, float momentum,
-              bool nesterov) {
-  Optimizer o;
-  o.learning_rate = learning_rate;
-  o.momentum = momentum;
-  o.nesterov = nesterov;
-  return o;
-}
-
-Optimizer RMSprop(const LearningRate& learning_rate, float rho, float momentum,
-                  float epsilon, bool centered) {
-  Optimizer o;
-  o.kind = Optimizer::Kind::kRmsprop;
-  o.learning_rate = learning_rate;
-  o.rho = rho;
-  o.momentum = momentum;
-  o.epsilon = epsilon;
-  o.centered = centered;
-  return o;
-}
-
-Optimizer Adam(const LearningRate& learning_rate, float beta_1, float beta_2,
-               float epsilon, bool amsgrad) {
-  Optimizer o;
-  o.kind = Optimizer::Kind::kAdam;
-  o.learning_rate = learning_rate;
-  o.beta_1 = beta_1;
-  o.beta_2 = beta_2;
-  o.epsilon = epsilon;
-  o.amsgrad = amsgrad;
-  return o;
-}
-
-Optimizer AdamW(const LearningRate& learning_rate, float weight_decay,
-                float beta_1, float beta_2, float epsilon, bool amsgrad) {
-  Optimizer o = Adam(learning_rate, beta_1, beta_2, epsilon, amsgrad);
-  o.kind = Optimizer::Kind::kAdamW;
-  o.weight_decay = weight_decay;
-  return o;
-}
-
-Optimizer Adamax(const LearningRate& learning_rate, float beta_1, float beta_2,
-                 float epsilon) {
-  Optimizer o;
-  o.kind = Optimizer::Kind::kAdamax;
-  o.learning_rate = learning_rate;
-  o.beta_1 = beta_1;
-  o.beta_2 = beta_2;
-  o.epsilon = epsilon;
-  return o;
+  const OptimizerClass& c = ClassOf(call.optimizer);
+  c.update(call);
+  const int moments = call.scalars.settles ? c.slots(call.optimizer).count : 0;
+  for (int s = 0; s < moments; ++s) SettleMoments(call.n, call.slots[s]);
 }
 
 }  // namespace ringlet

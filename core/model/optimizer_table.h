@@ -1,10 +1,10 @@
 // The table of optimizers: one row for each class, all that is known of it.
 //
 // Internal to core/ and io/. To add an optimizer: its Kind, its factory and the
-// members it needs in optimizers.h; its formulas and its row in
-// optimizer_table.cc. JSON in both directions, docs/reference.md, the
-// fingerprint that ranks compare and the checks of its settings follow from the
-// row.
+// members it needs in optimizers.h; its formula in optimizer_formulas.cc and
+// its row in optimizer_table.cc. JSON in both directions, docs/reference.md,
+// the fingerprint that ranks compare and the checks of its settings follow from
+// the row.
 
 #ifndef RINGLET_CORE_MODEL_OPTIMIZER_TABLE_H_
 #define RINGLET_CORE_MODEL_OPTIMIZER_TABLE_H_
@@ -14,7 +14,7 @@
 #include <variant>
 
 #include "../base/interval.h"
-#include "../layers/regularizers.h"
+#include "../layers/initializers.h"
 #include "optimizers.h"
 
 namespace ringlet {
@@ -28,6 +28,13 @@ struct StepScalars {
   // written as (0.9999 and not its float32), rounded once.
   float rest_1 = 0;
   float rest_2 = 0;
+  // Nadam: what the mean, the gradient and the mean square are multiplied by.
+  float of_mean = 0, of_gradient = 0, of_square = 0;
+  // Moments that all but vanished become 0 with this update. Of weights that
+  // get no gradient any more they would shrink to denormal numbers, on which
+  // most CPUs are tens of times slower. Every 64th update is often enough: at
+  // a beta of 0.9 they lose 10 of the 16 powers of 2 that are left.
+  bool settles = false;
 };
 // `updates` were made before.
 StepScalars PrepareStep(const Optimizer& optimizer, float learning_rate,
@@ -58,6 +65,7 @@ struct OptimizerField {
 struct SlotNames {
   const char* names[4];  // Keras's
   int count;
+  float first = 0;  // what the first one begins with
 };
 
 struct OptimizerClass {

@@ -1,9 +1,3 @@
-// What must be known to change this file: each loop works element by element,
-// so that a range of the weights may be updated by itself on any thread with
-// the same bits. The regularizer's gradient and the weight decay are parts of
-// the same loop: a pass over memory less. Weights, gradients and slots do not
-// alias.
-
 #include "optimizers.h"
 
 #include "optimizer_table.h"
@@ -33,17 +27,36 @@ Status CheckClips(const Optimizer& o) {
   return Status();
 }
 
+// As Keras, which checks them where they are used.
+Status CheckEma(const Optimizer& o) {
+  if (!o.use_ema) return Status();
+  if (!kShare.Holds(double{o.ema_momentum})) {
+    return InvalidArgument(
+        "%s: `ema_momentum` must be in the range [0, 1]. Received: "
+        "ema_momentum=%g",
+        o.name(), o.ema_momentum);
+  }
+  if (o.ema_overwrite_frequency >= 0) return Status();
+  return InvalidArgument(
+      "%s: `ema_overwrite_frequency` must be an integer >= 1 or none. "
+      "Received: "
+      "ema_overwrite_frequency=%d",
+      o.name(), o.ema_overwrite_frequency);
+}
+
 }  // namespace
 
 const char* Optimizer::name() const { return ClassOf(*this).name; }
 
 int Optimizer::num_slots() const {
-  return ClassOf(*this).slots(*this).count + (accumulates() ? 1 : 0);
+  return ClassOf(*this).slots(*this).count + (use_ema ? 1 : 0) +
+         (accumulates() ? 1 : 0);
 }
 
 const char* Optimizer::slot_name(int slot) const {
   const SlotNames slots = ClassOf(*this).slots(*this);
-  return slot < slots.count ? slots.names[slot] : "gradient_accumulator";
+  if (slot < slots.count) return slots.names[slot];
+  return use_ema && slot == slots.count ? "average" : "gradient_accumulator";
 }
 
 Status Optimizer::Check() const {
@@ -55,6 +68,7 @@ Status Optimizer::Check() const {
     return InvalidArgument("%s: weight_decay must be >= 0", name());
   }
   RINGLET_RETURN_IF_ERROR(CheckClips(*this));
+  RINGLET_RETURN_IF_ERROR(CheckEma(*this));
   if (gradient_accumulation_steps != 0 && gradient_accumulation_steps < 2) {
     return InvalidArgument(
         "%s: `gradient_accumulation_steps` must be an integer >= 2. Received: "
@@ -62,6 +76,94 @@ Status Optimizer::Check() const {
         name(), gradient_accumulation_steps);
   }
   return Status();
+}
+
+Optimizer SGD(const LearningRate& learning_rate, float momentum,
+              bool nesterov) {
+  Optimizer o;
+  o.learning_rate = learning_rate;
+  o.momentum = momentum;
+  o.nesterov = nesterov;
+  return o;
+}
+
+Optimizer RMSprop(const LearningRate& learning_rate, float rho, float momentum,
+                  float epsilon, bool centered) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kRmsprop;
+  o.learning_rate = learning_rate;
+  o.rho = rho;
+  o.momentum = momentum;
+  o.epsilon = epsilon;
+  o.centered = centered;
+  return o;
+}
+
+Optimizer Adam(const LearningRate& learning_rate, float beta_1, float beta_2,
+               float epsilon, bool amsgrad) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kAdam;
+  o.learning_rate = learning_rate;
+  o.beta_1 = beta_1;
+  o.beta_2 = beta_2;
+  o.epsilon = epsilon;
+  o.amsgrad = amsgrad;
+  return o;
+}
+
+Optimizer AdamW(const LearningRate& learning_rate, float weight_decay,
+                float beta_1, float beta_2, float epsilon, bool amsgrad) {
+  Optimizer o = Adam(learning_rate, beta_1, beta_2, epsilon, amsgrad);
+  o.kind = Optimizer::Kind::kAdamW;
+  o.weight_decay = weight_decay;
+  return o;
+}
+
+Optimizer Adamax(const LearningRate& learning_rate, float beta_1, float beta_2,
+                 float epsilon) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kAdamax;
+  o.learning_rate = learning_rate;
+  o.beta_1 = beta_1;
+  o.beta_2 = beta_2;
+  o.epsilon = epsilon;
+  return o;
+}
+
+Optimizer Nadam(const LearningRate& learning_rate, float beta_1, float beta_2,
+                float epsilon) {
+  Optimizer o = Adamax(learning_rate, beta_1, beta_2, epsilon);
+  o.kind = Optimizer::Kind::kNadam;
+  return o;
+}
+
+Optimizer Adagrad(const LearningRate& learning_rate,
+                  float initial_accumulator_value, float epsilon) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kAdagrad;
+  o.learning_rate = learning_rate;
+  o.initial_accumulator_value = initial_accumulator_value;
+  o.epsilon = epsilon;
+  return o;
+}
+
+Optimizer Adadelta(const LearningRate& learning_rate, float rho,
+                   float epsilon) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kAdadelta;
+  o.learning_rate = learning_rate;
+  o.rho = rho;
+  o.epsilon = epsilon;
+  return o;
+}
+
+Optimizer Lion(const LearningRate& learning_rate, float beta_1, float beta_2) {
+  Optimizer o;
+  o.kind = Optimizer::Kind::kLion;
+  o.learning_rate = learning_rate;
+  o.beta_1 = beta_1;
+  o.beta_2 = beta_2;
+  return o;
 }
 
 }  // namespace ringlet

@@ -1,21 +1,105 @@
-// Optimizers: what a step makes of gradients.
+// Optimizers: what a step makes of gradients, and schedules of learning rates.
 //
-// Public. Formulas and defaults are those of Keras 3's optimizers/*.py. An
-// Optimizer is a plain value; its slots live with the model.
+// Public. Formulas and defaults are those of Keras 3's optimizers/*.py and
+// optimizers/schedules/learning_rate_schedule.py. Both are plain values; an
+// optimizer's slots live with the model.
 
 #ifndef RINGLET_CORE_MODEL_OPTIMIZERS_H_
 #define RINGLET_CORE_MODEL_OPTIMIZERS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "../base/status.h"
-#include "schedules.h"
 
 namespace ringlet {
 
+// --- schedules: a constant, or a function of the iterations ------------------
+
+struct LearningRate {
+  enum class Kind : uint8_t {
+    kConstant,
+    kExponentialDecay,
+    kCosineDecay,
+    kPiecewiseConstantDecay,
+    kPolynomialDecay,
+    kInverseTimeDecay,
+    kCosineDecayRestarts,
+  };
+
+  LearningRate() = default;
+  LearningRate(float rate) : initial(rate) {}  // NOLINT: implicit
+
+  // The rate for the step after `iterations` finished ones.
+  float At(int64_t iterations) const;
+  Status Check() const;
+  // Of CosineDecay and, beyond Keras, PolynomialDecay and InverseTimeDecay:
+  // rises in a line from the initial rate to `target` in so many steps, and
+  // decays from there.
+  LearningRate& Warmup(float target, int64_t steps);
+
+  Kind kind = Kind::kConstant;
+  float initial = 0.01f;
+  int64_t decay_steps = 1;
+  float decay_rate = 1;
+  bool staircase = false;
+  float alpha = 0;     // of the cosines: the last rate, relative
+  float end = 1e-4f;   // kPolynomialDecay: the last rate
+  float power = 1;     // kPolynomialDecay
+  bool cycle = false;  // kPolynomialDecay
+  float t_mul = 2;     // kCosineDecayRestarts: of each period's length …
+  float m_mul = 1;     // … and of what it begins with
+  int64_t warmup_steps = 0;  // 0: none
+  float warmup_target = 0;
+  std::vector<int64_t> boundaries;  // kPiecewiseConstantDecay, growing
+  std::vector<float> values;        // one more than boundaries
+};
+
+// initial * decay_rate ^ (iterations / decay_steps), the exponent floored with
+// `staircase`.
+LearningRate ExponentialDecay(float initial_learning_rate, int64_t decay_steps,
+                              float decay_rate, bool staircase = false);
+// Falls along half a cosine to alpha * initial in decay_steps. With a
+// warmup_target it first rises in a line from initial to that in warmup_steps,
+// and decays from there; without one warmup_steps do nothing, as in Keras.
+LearningRate CosineDecay(float initial_learning_rate, int64_t decay_steps,
+                         float alpha = 0, float warmup_target = 0,
+                         int64_t warmup_steps = 0);
+// values[i] up to and with boundaries[i]; the last value after.
+LearningRate PiecewiseConstantDecay(const std::vector<int64_t>& boundaries,
+                                    const std::vector<float>& values);
+
+// (initial - end) (1 - p)^power + end, where p is the share of decay_steps that
+// is over, 1 at most; with `cycle` of the first multiple of decay_steps that
+// holds the iterations.
+LearningRate PolynomialDecay(float initial_learning_rate, int64_t decay_steps,
+                             float end_learning_rate = 1e-4f, float power = 1,
+                             bool cycle = false);
+// initial / (1 + decay_rate iterations / decay_steps), the quotient floored
+// with `staircase`.
+LearningRate InverseTimeDecay(float initial_learning_rate, int64_t decay_steps,
+                              float decay_rate, bool staircase = false);
+// CosineDecay that begins anew after first_decay_steps, each time t_mul as long
+// as before and from m_mul as high.
+LearningRate CosineDecayRestarts(float initial_learning_rate,
+                                 int64_t first_decay_steps, float t_mul = 2,
+                                 float m_mul = 1, float alpha = 0);
+
+// --- optimizers --------------------------------------------------------------
+
 struct Optimizer {
   // In the order of the table of optimizers (internal).
-  enum class Kind : uint8_t { kSgd, kRmsprop, kAdam, kAdamW, kAdamax };
+  enum class Kind : uint8_t {
+    kSgd,
+    kRmsprop,
+    kAdam,
+    kAdamW,
+    kAdamax,
+    kNadam,
+    kAdagrad,
+    kAdadelta,
+    kLion,
+  };
 
   Kind kind = Kind::kSgd;
   LearningRate learning_rate;
@@ -28,6 +112,7 @@ struct Optimizer {
   float beta_2 = 0.999f;
   bool amsgrad = false;
   float epsilon = 1e-7f;
+  float initial_accumulator_value = 0;
   float weight_decay = 0;  // w -= w * weight_decay * lr before the update
   // At most one is set (> 0).
   float clipnorm = 0;         // each variable's gradient by its own norm
@@ -37,6 +122,12 @@ struct Optimizer {
   // their mean. Learning rates and Adam's corrections count updates, not steps.
   // 0: every step updates.
   int gradient_accumulation_steps = 0;
+  // After each step average += (w - average)(1 - ema_momentum), beginning with
+  // the first step's w. Fit ends with the averages as weights; with an
+  // ema_overwrite_frequency every so many updates do, too.
+  bool use_ema = false;
+  float ema_momentum = 0.99f;
+  int ema_overwrite_frequency = 0;  // 0: never
 
   Optimizer& ClipNorm(float norm) {
     clipnorm = norm;
@@ -56,6 +147,13 @@ struct Optimizer {
   }
   Optimizer& GradientAccumulationSteps(int steps) {
     gradient_accumulation_steps = steps;
+    return *this;
+  }
+
+  Optimizer& UseEma(float momentum = 0.99f, int overwrite_frequency = 0) {
+    use_ema = true;
+    ema_momentum = momentum;
+    ema_overwrite_frequency = overwrite_frequency;
     return *this;
   }
 
@@ -98,6 +196,20 @@ Optimizer AdamW(const LearningRate& learning_rate = 0.001f,
 Optimizer Adamax(const LearningRate& learning_rate = 0.001f,
                  float beta_1 = 0.9f, float beta_2 = 0.999f,
                  float epsilon = 1e-7f);
+// Adam with Nesterov's momentum, which grows with t.
+Optimizer Nadam(const LearningRate& learning_rate = 0.001f, float beta_1 = 0.9f,
+                float beta_2 = 0.999f, float epsilon = 1e-7f);
+// a += g^2;  w -= lr g / sqrt(a + epsilon).
+Optimizer Adagrad(const LearningRate& learning_rate = 0.001f,
+                  float initial_accumulator_value = 0.1f,
+                  float epsilon = 1e-7f);
+// a += (g^2 - a)(1 - rho);  d = g sqrt(u + epsilon) / sqrt(a + epsilon);
+// u += (d^2 - u)(1 - rho);  w -= lr d.
+Optimizer Adadelta(const LearningRate& learning_rate = 0.001f,
+                   float rho = 0.95f, float epsilon = 1e-7f);
+// w -= lr sign(m + (g - m)(1 - beta_1));  m += (g - m)(1 - beta_2).
+Optimizer Lion(const LearningRate& learning_rate = 0.001f, float beta_1 = 0.9f,
+               float beta_2 = 0.99f);
 
 }  // namespace ringlet
 

@@ -7,7 +7,9 @@
 
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
-#include "../base/version.h"
+#include "../base/message.h"
+#include "../compute/gemm.h"
+#include "exact_exchange.h"
 
 namespace ringlet {
 namespace {
@@ -31,20 +33,52 @@ uint32_t Digest(const float* values, int64_t count, uint32_t crc) {
 
 }  // namespace
 
+namespace {
+
+// Of the only output, which is the last node, the loss says all but its weight.
+void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
+  const CompileConfig::Output& output = config.outputs[k];
+  std::string of;
+  if (config.outputs.size() > 1) {
+    of = " of output '" + config.losses[k].output + "'";
+    f->Add("the layer" + of, int64_t{output.node});
+  }
+  if (!output.has_loss) return f->Add("the loss" + of, "none");
+  AddLoss(output.loss, of, f);
+  if (output.weight != 1) f->Add("the loss's weight" + of, output.weight);
+}
+
+}  // namespace
+
 Fingerprint Replicas::MakeFingerprint() const {
   Fingerprint f;
   f.Add("the version of ringlet", RINGLET_VERSION);
   f.Add("the number of workers", int64_t{config_.collective->size()});
+  // Exact sums promise bits that are no set of machines' own.
+  if (config_.exact()) {
+    f.Add("the reduction", "exact");
+    f.Add("the arithmetic", GemmArithmetic());
+  }
+  f.Add("the number of replicas", int64_t{config_.replicas});
   f.Add("the number of layers", int64_t{graph_.size()});
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
+    const int first = graph_.layers()[node.number].first_node;
     f.Add("layer " + std::to_string(i),
-          DescribeLayer(node.layer, node.inputs, node.output));
+          DescribeLayer(node.layer, node.inputs, node.output) +
+              (first == i ? "" : ", again layer " + std::to_string(first)));
   }
-  AddLoss(config_.loss, &f);
+  for (size_t k = 0; k < config_.outputs.size(); ++k) {
+    AddOutput(config_, k, &f);
+  }
   AddOptimizer(config_.optimizer, &f);
   for (size_t i = 0; i < config_.metrics.size(); ++i) {
-    f.Add("metric " + std::to_string(i), DescribeMetric(config_.metrics[i]));
+    std::string of;
+    if (config_.outputs.size() > 1) {
+      of = " of output " + std::to_string(config_.metric_outputs[i]);
+    }
+    f.Add("metric " + std::to_string(i) + of,
+          DescribeMetric(config_.metrics[i]));
   }
   f.Add("the seed", std::to_string(config_.options.seed));
   return f;
@@ -57,11 +91,23 @@ int64_t Replicas::Age(bool lived) const {
   return lived ? updater_.iterations() + 1 : 0;
 }
 
+// `oldest`: the greatest age.
+Status Replicas::CheckWhole(int64_t oldest) const {
+  if (oldest >= 0) return Status();
+  return Error(Code::kInternal,
+               "model '%s': the worker that gave the others its weights was "
+               "lost meanwhile, and nobody has them whole; start all workers "
+               "anew",
+               graph_.name().c_str());
+}
+
 uint32_t Replicas::SlotsDigest(uint32_t digest) const {
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
     digest = Digest(memory_.kept().slots[s], graph_.num_trained(), digest);
   }
-  return digest;
+  if (memory_.kept().scales == nullptr) return digest;
+  return Crc32c(memory_.kept().scales,
+                static_cast<size_t>(GridOf(graph_).blocks()), digest);
 }
 
 Status Replicas::TakeStateOf(int root, bool with_optimizer) {
@@ -76,14 +122,39 @@ Status Replicas::TakeStateOf(int root, bool with_optimizer) {
     RINGLET_RETURN_IF_ERROR(
         BroadcastNumbers(c, kept.slots[s], sizeof(float), trained, root));
   }
+  if (kept.scales != nullptr) {
+    RINGLET_RETURN_IF_ERROR(c->Broadcast(
+        kept.scales, static_cast<size_t>(GridOf(graph_).blocks()), root));
+  }
   return updater_.BroadcastProgress(c, root);
+}
+
+// Floats are summed once for all ranks, so those of both classes stay in step;
+// but what they end with is of this very set of machines.
+Status Replicas::CompareArithmetic() const {
+  Collective* const c = config_.collective;
+  const int64_t mine = GemmFuses();
+  std::vector<int64_t> all(static_cast<size_t>(c->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(c, &mine, sizeof(int64_t), 1, all.data()));
+  const auto other = std::find(all.begin(), all.end(), all[0] == 0);
+  if (other == all.end() || c->rank() != 0) return Status();
+  const char* const has[] = {"no fused multiply-adds", "fused multiply-adds"};
+  Notice(
+      "note: worker %d computes with %s, worker 0 with %s: they stay in step, "
+      "but machines of one kind alone would end with other last digits "
+      "(docs/one_result.md)",
+      static_cast<int>(other - all.begin()), has[*other != 0],
+      has[all[0] != 0]);
+  return Status();
 }
 
 Status Replicas::Join(bool lived) {
   Collective* const c = config_.collective;
-  if (c->size() == 1) return Status();
+  if (c->size() == 1) return CheckWhole(Age(lived));
   const std::string what = "model '" + graph_.name() + "'";
   RINGLET_RETURN_IF_ERROR(Agree(c, what.c_str(), MakeFingerprint()));
+  RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   const int64_t age = Age(lived);
   // Of weights and slots.
   const int64_t digest =
@@ -100,6 +171,7 @@ Status Replicas::Join(bool lived) {
     started |= all[2 * r] != 0;
     if (all[2 * r] > all[2 * root]) root = r;
   }
+  RINGLET_RETURN_IF_ERROR(CheckWhole(all[2 * root]));
   // Where a rank has the root's bits already, a transfer that is cut off leaves
   // them as they are.
   const bool has_them =

@@ -36,7 +36,9 @@ class Replicas {
 
  private:
   Fingerprint MakeFingerprint() const;
+  Status CompareArithmetic() const;
   int64_t Age(bool lived) const;
+  Status CheckWhole(int64_t oldest) const;
   uint32_t SlotsDigest(uint32_t digest) const;
   Status TakeStateOf(int root, bool with_optimizer);
 

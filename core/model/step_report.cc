@@ -12,28 +12,45 @@ static_assert(sizeof(MetricState) == 2 * sizeof(double));
 
 void StepReport::Reset() {
   const auto ranks = static_cast<size_t>(config_.collective->size());
-  mine_.assign(config_.metric_names.size(), MetricState());
+  mine_.assign(config_.first_states.back(), MetricState());
   sums_ = mine_;
   notes_.assign(ranks, 0);
-  sent_.assign(state_bytes() + 1, 0);
+  const auto rows = static_cast<size_t>(
+      MostReplicas(config_.collective->size(), config_.replicas));
+  sent_.assign(rows * state_bytes() + 1, 0);
   received_.assign(ranks * sent_.size(), 0);
 }
 
 Status StepReport::Compute(const Batch& batch, double loss_sum,
-                           const Shape& output, const float* outputs) {
-  mine_[0] = {loss_sum, static_cast<double>(batch.count)};
+                           const std::vector<double>& loss_sums,
+                           const Graph& graph, const ModelMemory& memory) {
+  mine_.assign(mine_.size(), MetricState());
+  const auto count = static_cast<double>(batch.count);
+  mine_[0] = {loss_sum, count};
+  size_t next = 1;
+  for (size_t k = 0; next < config_.first_metric; ++k) {
+    if (config_.outputs[k].has_loss) mine_[next++] = {loss_sums[k], count};
+  }
   for (size_t i = 0; i < config_.metrics.size(); ++i) {
-    mine_[i + 1] = MetricState();
-    RINGLET_RETURN_IF_ERROR(UpdateMetric(config_.metrics[i], output,
-                                         batch.count, outputs, batch.y,
-                                         &mine_[i + 1]));
+    const Metric& metric = config_.metrics[i];
+    const auto k = static_cast<size_t>(config_.metric_outputs[i]);
+    RINGLET_RETURN_IF_ERROR(
+        UpdateMetric(metric, graph.node(config_.outputs[k].node).output,
+                     batch.count, memory.output(k), config_.TargetsOf(k, batch),
+                     &mine_[config_.first_states[config_.first_metric + i]],
+                     metric.weighted ? batch.weights : nullptr));
   }
   return Status();
 }
 
+void StepReport::Keep(int replica) {
+  unsigned char* const row =
+      &sent_[static_cast<size_t>(replica) * state_bytes()];
+  std::memcpy(row, mine_.data(), state_bytes());
+  SwapToLittle(row, sizeof(double), 2 * mine_.size());
+}
+
 Status StepReport::Send(unsigned char note, GradientExchange* exchange) {
-  std::memcpy(sent_.data(), mine_.data(), state_bytes());
-  SwapToLittle(sent_.data(), sizeof(double), 2 * mine_.size());
   sent_.back() = note;
   return exchange->StartReport(sent_.data(), sent_.size(), received_.data());
 }
@@ -45,16 +62,24 @@ Status StepReport::Receive(GradientExchange* exchange) {
   }
   if (has_note()) return Status();
   sums_.assign(sums_.size(), MetricState());
-  for (size_t r = 0; r < notes_.size(); ++r) {
-    unsigned char* const theirs = &received_[r * sent_.size()];
-    SwapToLittle(theirs, sizeof(double), 2 * sums_.size());
-    for (size_t i = 0; i < sums_.size(); ++i) {
-      MetricState state;
-      std::memcpy(&state, theirs + i * sizeof(state), sizeof(state));
-      sums_[i] += state;
-    }
+  const auto ranks = static_cast<int>(notes_.size());
+  for (int r = 0; r < ranks; ++r) {
+    const auto count =
+        static_cast<size_t>(ReplicasOf(r, ranks, config_.replicas).count);
+    unsigned char* const rows =
+        &received_[static_cast<size_t>(r) * sent_.size()];
+    SwapToLittle(rows, sizeof(double), 2 * sums_.size() * count);
+    for (size_t k = 0; k < count; ++k) AddRow(rows + k * state_bytes());
   }
   return Status();
+}
+
+void StepReport::AddRow(const unsigned char* row) {
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    MetricState state;
+    std::memcpy(&state, row + i * sizeof(state), sizeof(state));
+    sums_[i] += state;
+  }
 }
 
 bool StepReport::has_note() const {

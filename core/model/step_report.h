@@ -1,7 +1,10 @@
-// StepReport: what each rank tells the others of a step: its part of the loss
-// and the metrics, and a note.
+// StepReport: what each rank tells the others of a step: its replicas' parts of
+// the loss and the metrics, a row each, and a note.
 //
-// Internal to core/. It travels while the gradients are computed.
+// Internal to core/. It travels while the gradients are computed, all states in
+// each step: between two steps every rank has the same running values, as logs,
+// callbacks and a rank that takes another's place need them. So a metric keeps
+// few sums; the largest usual one, AUC, sends 3.2 KB a replica.
 
 #ifndef RINGLET_CORE_MODEL_STEP_REPORT_H_
 #define RINGLET_CORE_MODEL_STEP_REPORT_H_
@@ -12,6 +15,7 @@
 #include "compile_config.h"
 #include "gradient_exchange.h"
 #include "metrics.h"
+#include "model_memory.h"
 
 namespace ringlet {
 
@@ -23,27 +27,33 @@ class StepReport {
   // After the metrics were resolved.
   void Reset();
 
-  // This rank's part: the sum of its examples' losses, and their outputs.
-  Status Compute(const Batch& batch, double loss_sum, const Shape& output,
-                 const float* outputs);
-  const MetricState* mine() const { return mine_.data(); }
+  // One replica's part: the sum of its examples' losses, and of those of each
+  // output; what the outputs are is in `memory`.
+  Status Compute(const Batch& batch, double loss_sum,
+                 const std::vector<double>& loss_sums, const Graph& graph,
+                 const ModelMemory& memory);
+  const MetricState* mine() const { return mine_.data(); }  // the last one's
+  // What was computed last is that of this rank's number `replica`.
+  void Keep(int replica);
 
   Status Send(unsigned char note, GradientExchange* exchange);
   // Every rank's notes and, unless one has a note (!= 0), the sums.
   Status Receive(GradientExchange* exchange);
   const std::vector<unsigned char>& notes() const { return notes_; }
   bool has_note() const;
-  // Of the last Receive without a note, added in the order of the ranks.
+  // Of the last Receive without a note, added in the order of the replicas.
   const MetricState* sums() const { return sums_.data(); }
 
  private:
+  void AddRow(const unsigned char* row);
   size_t state_bytes() const { return mine_.size() * sizeof(MetricState); }
 
   const CompileConfig& config_;
   std::vector<MetricState> mine_;
   std::vector<MetricState> sums_;
   std::vector<unsigned char> notes_;  // by rank
-  // A report is the states as little-endian doubles, and the note.
+  // A report is rows of states as little-endian doubles, as many on each rank,
+  // and the note.
   std::vector<unsigned char> sent_;
   std::vector<unsigned char> received_;  // rank after rank
 };

@@ -4,6 +4,11 @@
 // all ranks or on none, so weights change only after every rank's gradients
 // have arrived. Where nobody else's are awaited, no layer can fail and nothing
 // needs the whole gradient, each range of weights is updated at once instead.
+// What a step changes in state is final after Forward, travels with the
+// gradients and is added in Apply. Where layers of several ranks speak with
+// each other (Waits), a rank without examples, or one that gives the step up,
+// runs these layers too, so that all ranks start the same sums in the same
+// order.
 
 #include "stepper.h"
 
@@ -12,7 +17,7 @@
 #include <cinttypes>
 
 #include "../base/check.h"
-#include "../base/flush_denormals.h"
+#include "../base/ieee_arithmetic.h"
 #include "../base/message.h"
 #include "../layers/kernels.h"
 
@@ -36,7 +41,12 @@ void Stepper::Drop() {
 }
 
 Status Stepper::FinishGradients() {
-  return exchange_ == nullptr ? Status() : exchange_->Finish();
+  bool again = exchange_ != nullptr;
+  while (again) {
+    RINGLET_RETURN_IF_ERROR(exchange_->Finish(&again));
+    if (again) RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/true));
+  }
+  return Status();
 }
 
 // --- whole steps ----------------------------------------------------------
@@ -51,18 +61,16 @@ void Stepper::WarnOfNothingToTrain() const {
       graph_.name().c_str());
 }
 
-Status Stepper::Train(const Batch& batch, bool* taken) {
+Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
+  const IeeeArithmetic ieee;
   WarnOfNothingToTrain();
-  double loss_sum = 0;
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
-  RINGLET_RETURN_IF_ERROR(Forward(batch.x, batch.count, true, true));
-  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
-  RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
-  RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
-  const bool at_once =
-      !exchange_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
-  if (at_once) updater_.Begin();
-  RINGLET_RETURN_IF_ERROR(Backward(at_once));
+  RINGLET_RETURN_IF_ERROR(
+      Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
+  Drop();
+  batch_ = batch;
+  loader_ = loader;
+  RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
   if (*taken) return Apply();
@@ -70,16 +78,59 @@ Status Stepper::Train(const Batch& batch, bool* taken) {
   return Status();
 }
 
+// The passes of all replicas of this rank. `again`: once more, after those of a
+// whole step, whose report stands.
+Status Stepper::TrainReplicas(bool again) {
+  Batch batch = batch_;
+  if (again && loader_ != nullptr && config_.own.count > 1) {
+    loader_->StepAgain();
+    RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
+  }
+  for (replica_ = 0; replica_ < config_.own.count; ++replica_) {
+    if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
+    RINGLET_RETURN_IF_ERROR(TrainReplica(batch, again));
+  }
+  return Status();
+}
+
+Status Stepper::TrainReplica(const Batch& batch, bool again) {
+  double loss_sum = 0;
+  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  if (!again) {
+    RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
+    report_.Keep(replica_);
+    if (replica_ + 1 == config_.own.count) {
+      RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+    }
+  }
+  const bool at_once =
+      !exchange_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
+  if (at_once) updater_.Begin();
+  return Backward(at_once);
+}
+
 Status Stepper::GiveUp(unsigned char note) {
   RINGLET_CHECK(note != 0 && exchange_->sums());
   config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   Drop();
+  replica_ = 0;
+  // The others sum theirs, and what their layers ask for.
+  for (int i = 1; i < graph_.size(); ++i) {
+    if (!Waits(i)) continue;
+    RINGLET_RETURN_IF_ERROR(Forward(nullptr, 0, true, true));
+    break;
+  }
   RINGLET_RETURN_IF_ERROR(report_.Send(note, exchange_.get()));
-  // The others sum theirs.
-  std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
-  exchange_->Begin();
-  exchange_->Ready(0);
-  if (exchange_->failed()) return exchange_->Finish();
+  if (graph_.num_changes() > 0) {
+    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+  }
+  count_ = 0;
+  apply_when_ready_ = false;
+  ready_ = graph_.num_trained();
+  exchange_->Begin(0, 1);
+  RINGLET_RETURN_IF_ERROR(BackwardOfNothing());
+  if (exchange_->failed()) return FinishGradients();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   Drop();
   return Status();
@@ -93,28 +144,40 @@ Status Stepper::Test(const Batch& batch) {
 }
 
 Status Stepper::Report(const Batch& batch, double loss_sum) {
+  const IeeeArithmetic ieee;
   loss_sum += updater_.Penalty() * static_cast<double>(count_);
-  return report_.Compute(batch, loss_sum, graph_.output().output,
-                         memory_.output());
+  return report_.Compute(batch, loss_sum, loss_sums_, graph_, memory_);
 }
 
 // --- forward --------------------------------------------------------------
 
+bool Stepper::WithoutActivation(int node) const {
+  if (!without_activation_) return false;
+  for (const CompileConfig::Output& output : config_.outputs) {
+    if (output.node == node) return output.takes_logits;
+  }
+  return false;
+}
+
 OpCall Stepper::CallOf(int i) {
   const GraphNode& node = graph_.node(i);
   const NodeSpans& spans = memory_.node(i);
-  const auto world = static_cast<uint64_t>(config_.collective->size());
-  const auto rank = static_cast<uint64_t>(config_.collective->rank());
+  const auto replicas = static_cast<uint64_t>(config_.replicas);
+  const auto replica = static_cast<uint64_t>(config_.own.first + replica_);
   OpCall call;
   call.batch = count_;
   call.x = spans.x.data();
   call.y = spans.y;
   call.weights = spans.weights.data();
   call.scratch = spans.forward_scratch;
-  call.without_activation = without_activation_ && i == graph_.size() - 1;
-  call.seed = config_.options.seed + node.layer.seed * 0x9E3779B97F4A7C15u + i;
-  call.counter = static_cast<uint64_t>(updater_.iterations()) * world + rank;
+  call.saved = spans.saved;
+  call.without_activation = WithoutActivation(i);
+  call.seed = config_.options.seed + node.layer.seed * 0x9E3779B97F4A7C15u +
+              graph_.SeedOf(i);
+  call.counter =
+      static_cast<uint64_t>(updater_.iterations()) * replicas + replica;
   call.pool = config_.pool.get();
+  if (Waits(i)) call.workers = this;
   call.dy = spans.dy;
   call.dx = spans.dx.data();
   call.d_weights = spans.d_weights.data();
@@ -140,7 +203,8 @@ Status Stepper::ForwardNode(int i) {
   const int64_t begin = timer_.Now();
   OpCall call = CallOf(i);
   call.training = trains_;
-  memory_.ShowOnly(StepTimes(graph_).forward(i), count_);
+  call.state_changes = memory_.node(i).state_changes.data();
+  memory_.ShowOnly(memory_.schedule().forward(i), std::max<int64_t>(count_, 1));
   RINGLET_RETURN_IF_ERROR(Run(&Op::Forward, i, call));
   timer_.Piece(graph_.node(i).layer.name.c_str(), "forward", begin);
   return Status();
@@ -153,33 +217,47 @@ Status Stepper::Forward(const float* x, int64_t examples, bool training,
   }
   RINGLET_RETURN_IF_ERROR(Reserve(std::max<int64_t>(examples, 1), training));
   Drop();
-  const FlushDenormals flush;
+  replica_ = 0;
+  return ForwardAll(x, examples, training, for_loss);
+}
+
+Status Stepper::ForwardAll(const float* x, int64_t examples, bool training,
+                           bool for_loss) {
+  const IeeeArithmetic ieee;
   count_ = examples;
   trains_ = training;
-  without_activation_ = for_loss && config_.loss_takes_logits;
+  without_activation_ = for_loss && config_.takes_logits;
   have_.output = false;
-  memory_.SetInput(x);
-  for (int i = 1; i < graph_.size() && count_ > 0; ++i) {
+  memory_.SetInput(x, count_);
+  if (training) {
+    std::fill_n(memory_.kept().state_changes, graph_.num_changes(), 0.0f);
+  }
+  for (int i = graph_.num_inputs(); i < graph_.size(); ++i) {
+    if (!Takes(i)) continue;
     RINGLET_RETURN_IF_ERROR(ForwardNode(i));
   }
-  memory_.ShowOnly(StepTimes(graph_).loss(), count_);
+  memory_.ShowOnly(memory_.schedule().loss(), count_);
   have_.output = true;
   return Status();
 }
 
 // --- loss -----------------------------------------------------------------
 
-Status Stepper::ComputeLosses(const Batch& batch, float* gradient,
+Status Stepper::ComputeLosses(const Batch& batch, size_t k, float* gradient,
                               double* sum) {
-  const GraphNode& last = graph_.output();
-  float* const output = memory_.node(graph_.size() - 1).y;
+  const CompileConfig::Output& of = config_.outputs[k];
+  const GraphNode& last = graph_.node(of.node);
+  const bool from_logits = without_activation_ && of.takes_logits;
+  float* const output = memory_.node(of.node).y;
   float* const per_example = memory_.step().per_example;
+  const LossScale scale = ScaleOf(of.loss, last.output, batch.global_count);
   RINGLET_RETURN_IF_ERROR(ringlet::ComputeLoss(
-      without_activation_ ? config_.step_loss : config_.output_loss,
-      last.output, count_, output, batch.y,
-      1.0f / static_cast<float>(batch.global_count), per_example, gradient));
+      from_logits ? of.step_loss : of.output_loss, last.output, count_, output,
+      config_.TargetsOf(k, batch), scale.gradient * of.weight, per_example,
+      gradient, batch.weights));
   for (int64_t i = 0; i < count_; ++i) *sum += per_example[i];
-  if (without_activation_) {
+  *sum *= scale.sum;
+  if (from_logits) {
     const int64_t width = last.output.back();
     BiasActivation(last.op->fused_activation(), nullptr,
                    count_ * last.output.elements() / width, width, output);
@@ -187,8 +265,10 @@ Status Stepper::ComputeLosses(const Batch& batch, float* gradient,
   return Status();
 }
 
-// The sum of the examples' losses; with a gradient, also that of
-// sum / global_count.
+// The sum of the examples' losses, each output's times its weight, or where the
+// loss is to be a sum what
+// divided by global_count is that; with a gradient, also that of sum /
+// global_count.
 Status Stepper::SumLosses(const Batch& batch, bool with_gradient,
                           double* loss_sum) {
   if (batch.count != count_ || batch.global_count < 1) {
@@ -196,12 +276,18 @@ Status Stepper::SumLosses(const Batch& batch, bool with_gradient,
                            " after a forward pass of %" PRId64,
                            batch.count, batch.global_count, count_);
   }
+  const IeeeArithmetic ieee;
   const int64_t begin = timer_.Now();
-  const bool keeps = with_gradient && graph_.output().needs_gradient;
-  float* const gradient = keeps ? memory_.node(graph_.size() - 1).dy : nullptr;
   *loss_sum = 0;
-  if (count_ > 0) {
-    RINGLET_RETURN_IF_ERROR(ComputeLosses(batch, gradient, loss_sum));
+  loss_sums_.assign(config_.outputs.size(), 0);
+  for (size_t k = 0; k < loss_sums_.size() && count_ > 0; ++k) {
+    const CompileConfig::Output& output = config_.outputs[k];
+    if (!output.has_loss) continue;
+    const bool keeps = with_gradient && graph_.node(output.node).needs_gradient;
+    RINGLET_RETURN_IF_ERROR(
+        ComputeLosses(batch, k, keeps ? memory_.node(output.node).dy : nullptr,
+                      &loss_sums_[k]));
+    *loss_sum += output.weight * loss_sums_[k];
   }
   have_.gradient_of_loss = with_gradient;
   have_.output = !with_gradient && !without_activation_;
@@ -214,89 +300,11 @@ Status Stepper::ComputeLoss(const Batch& batch, double* loss) {
     return InvalidArgument("ComputeLoss needs a Forward before it");
   }
   RINGLET_RETURN_IF_ERROR(SumLosses(batch, trains_, loss));
+  batch_ = batch;
+  batch_.x = memory_.node(0).y;
+  loader_ = nullptr;
   *loss = *loss / static_cast<double>(batch.global_count) +
-          updater_.Penalty() / config_.collective->size();
-  return Status();
-}
-
-// --- backward -------------------------------------------------------------
-
-Status Stepper::BackwardNode(int i) {
-  const GraphNode& node = graph_.node(i);
-  if (!node.has_backward()) return Status();
-  const NodeSpans& spans = memory_.node(i);
-  const int64_t begin = timer_.Now();
-  OpCall call = CallOf(i);
-  call.training = true;
-  call.scratch = spans.backward_scratch;
-  call.sink_takes = apply_when_ready_;
-  if (node.replaced_by >= 0) call.without_activation = true;
-  const GraphNode& input = graph_.node(graph_.node(node.inputs[0]).root);
-  if (input.replaced_by == i) call.x_activation = input.op->fused_activation();
-  memory_.ShowOnly(StepTimes(graph_).backward(i), count_);
-  RINGLET_RETURN_IF_ERROR(Run(&Op::Backward, i, call));
-  for (size_t k = 0; k < node.inputs.size(); ++k) {
-    if (spans.extra_dx[k] == nullptr) continue;
-    const int to = node.inputs[k];
-    AddTo(spans.extra_dx[k], count_ * graph_.node(to).output.elements(),
-          memory_.node(to).dy);
-  }
-  timer_.Piece(node.layer.name.c_str(), "backward", begin);
-  return Status();
-}
-
-Status Stepper::Backward(bool update) {
-  if (!have_.gradient_of_loss) {
-    return InvalidArgument(
-        "Backward needs Forward(training) and ComputeLoss before it");
-  }
-  const FlushDenormals flush;
-  have_.gradient_of_loss = false;
-  apply_when_ready_ = update;
-  ready_ = graph_.num_trained();
-  exchange_->Begin();
-  if (count_ == 0) {
-    std::fill_n(memory_.kept().gradients, graph_.num_trained(), 0.0f);
-    Ready(0);
-  } else {
-    for (int i = graph_.size() - 1; i > 0; --i) {
-      RINGLET_RETURN_IF_ERROR(BackwardNode(i));
-    }
-    memory_.ShowOnly(StepTimes(graph_).after(), count_);
-  }
-  RINGLET_CHECK(ready_ == 0);
-  have_.gradients = true;
-  // Of what was started before the error too.
-  return exchange_->failed() ? exchange_->Finish() : Status();
-}
-
-void Stepper::Ready(int64_t begin) {
-  const int64_t end = ready_;
-  ready_ = begin;
-  if (apply_when_ready_) {
-    updater_.Update(begin, end, memory_.kept().gradients + begin);
-  } else {
-    exchange_->Ready(begin);
-  }
-}
-
-void Stepper::Take(int64_t begin, const float* gradients) {
-  updater_.Update(begin, ready_, gradients);
-  ready_ = begin;
-}
-
-Status Stepper::Apply() {
-  if (!have_.gradients) {
-    return InvalidArgument("ApplyGradients needs Backward before it");
-  }
-  const FlushDenormals flush;
-  have_.gradients = false;
-  RINGLET_RETURN_IF_ERROR(exchange_->Finish());
-  if (!apply_when_ready_) {
-    updater_.Begin();
-    updater_.UpdateAll();
-  }
-  updater_.End();
+          updater_.Penalty() / config_.replicas;
   return Status();
 }
 

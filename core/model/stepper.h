@@ -22,7 +22,7 @@
 
 namespace ringlet {
 
-class Stepper final : private GradientSink {
+class Stepper final : private GradientSink, private WorkerSums {
  public:
   // All outlive it.
   Stepper(const Graph* graph, const CompileConfig* config, ModelMemory* memory,
@@ -41,12 +41,14 @@ class Stepper final : private GradientSink {
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
 
-  // Where another rank gives the step up it is given up here too: *taken is
-  // false, and nothing has changed but the report's notes.
-  Status Train(const Batch& batch, bool* taken);
+  // `batch` is that of this rank's first replica; `loader`, null where there is
+  // one only, gives those of the others. Where another rank gives the step up
+  // it is given up here too: *taken is false, and nothing has changed but the
+  // report's notes.
+  Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   // This rank's part of a step that it gives up on all ranks: `note`, which is
-  // not 0, goes to them with its report. It needs no batch and runs no layer,
-  // so nothing but the collective can fail. Only with several ranks.
+  // not 0, goes to them with its report. It needs no batch, and runs no layer
+  // but those that the other ranks' wait for. Only with several ranks.
   Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
 
@@ -60,7 +62,8 @@ class Stepper final : private GradientSink {
   Status Apply();
   // Ends the step under way without an update.
   void Drop();
-  // The gradients of the last Backward are sums over all ranks.
+  // The gradients of the last Backward are sums over all replicas. What that
+  // was computed of is read again where it has to be computed again.
   Status FinishGradients();
 
  private:
@@ -72,16 +75,36 @@ class Stepper final : private GradientSink {
   };
 
   void WarnOfNothingToTrain() const;
+  Status TrainReplicas(bool again);
+  Status TrainReplica(const Batch& batch, bool again);
+  Status ForwardAll(const float* x, int64_t examples, bool training,
+                    bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
-  Status ComputeLosses(const Batch& batch, float* gradient, double* sum);
+  Status ComputeLosses(const Batch& batch, size_t output, float* gradient,
+                       double* sum);
+  bool WithoutActivation(int node) const;
   Status Report(const Batch& batch, double loss_sum);
   OpCall CallOf(int node);
   Status Run(void (Op::*pass)(const OpCall&) const, int node, OpCall call);
   Status ForwardNode(int node);
+  Status ForwardAgain(int node);
   Status BackwardNode(int node);
+  void AddShared(int node);
+  // Other ranks wait for this node of this one.
+  bool Waits(int node) const {
+    const Op* const op = graph_.node(node).op.get();
+    return op != nullptr && op->synchronizes() && exchange_ != nullptr &&
+           exchange_->sums();
+  }
+  // It has something to do in the pass under way.
+  bool Takes(int node) const { return count_ > 0 || (trains_ && Waits(node)); }
+  Status BackwardOfNothing();
 
   void Ready(int64_t begin) override;
   void Take(int64_t begin, const float* gradients) override;
+  Status Sum(float* values, int64_t count) override {
+    return exchange_->Sum(values, count);
+  }
 
   const Graph& graph_;
   const CompileConfig& config_;
@@ -92,11 +115,16 @@ class Stepper final : private GradientSink {
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
 
   // The step under way.
+  int replica_ = 0;                // of this rank's, the one that is computed
+  Batch batch_;                    // of the first one
+  BatchLoader* loader_ = nullptr;  // gives the others'
   int64_t count_ = 0;  // examples
   bool trains_ = false;
   Have have_;
   bool apply_when_ready_ = false;
-  bool without_activation_ = false;  // the output is still the loss's logits
+  // Of the outputs, whose loss takes them, there are still the logits.
+  bool without_activation_ = false;
+  std::vector<double> loss_sums_;    // of each output
   int64_t ready_ = 0;                // gradients from here on are final
 };
 

@@ -11,6 +11,9 @@
 #include <cinttypes>
 #include <string>
 
+#include "../base/decimal.h"
+#include "exact_exchange.h"
+
 namespace ringlet {
 
 void Updater::Reset() {
@@ -48,9 +51,50 @@ float* Updater::SumsOfGradients(int64_t from) const {
   return memory_.kept().slots[optimizer.num_slots() - 1] + from;
 }
 
+// The average of a weight on; only where weights are averaged.
+float* Updater::AverageOf(int64_t from) const {
+  const Optimizer& optimizer = config_.optimizer;
+  const int behind = optimizer.accumulates() ? 2 : 1;
+  return memory_.kept().slots[optimizer.num_slots() - behind] + from;
+}
+
+// Keras averages after every step, also one that only adds up gradients, and
+// takes the weights themselves until the first update was made.
+void Updater::Average(int64_t n, float* weights, float* average) const {
+  const Optimizer& optimizer = config_.optimizer;
+  const int64_t updates = optimizer.Updates(iterations_);
+  const auto rest = static_cast<float>(
+      1 - Decimal(updates == 0 ? 0 : optimizer.ema_momentum));
+  const int every = optimizer.ema_overwrite_frequency;
+  const bool overwrites = every != 0 && (updates + 1) % every == 0;
+  for (int64_t i = 0; i < n; ++i) {
+    average[i] =
+        rest == 1 ? weights[i] : average[i] + (weights[i] - average[i]) * rest;
+  }
+  if (overwrites) std::copy_n(average, n, weights);
+}
+
+void Updater::Finalize() {
+  if (!config_.optimizer.use_ema || iterations_ == 0) return;
+  for (const Variable& v : graph_.variables()) {
+    if (!v.trained()) continue;
+    std::copy_n(AverageOf(v.gradient_offset), v.size(),
+                memory_.kept().weights + v.offset);
+  }
+}
+
 // [from, to) of the gradient span, all of one variable.
 void Updater::UpdatePart(const Variable& v, int64_t from, int64_t to,
                          const float* gradients) {
+  UpdateWeights(v, from, to, gradients);
+  if (!config_.optimizer.use_ema) return;
+  float* const weights =
+      memory_.kept().weights + v.offset + (from - v.gradient_offset);
+  Average(to - from, weights, AverageOf(from));
+}
+
+void Updater::UpdateWeights(const Variable& v, int64_t from, int64_t to,
+                            const float* gradients) {
   const Optimizer& optimizer = config_.optimizer;
   const KeptSpans& kept = memory_.kept();
   float* const weights = kept.weights + v.offset + (from - v.gradient_offset);
@@ -122,6 +166,19 @@ void Updater::UpdateAll() {
   Update(0, graph_.num_trained(), memory_.kept().gradients);
 }
 
+// A change of zero leaves the bits as they are: that of a replica without
+// examples, or of a layer that is frozen.
+void Updater::ChangeState() {
+  const KeptSpans& kept = memory_.kept();
+  const auto replicas = static_cast<float>(config_.replicas);
+  for (const Variable& v : graph_.variables()) {
+    if (v.change_offset < 0) continue;
+    const float* const changes = kept.state_changes + v.change_offset;
+    float* const state = kept.weights + v.offset;
+    for (int64_t i = 0; i < v.size(); ++i) state[i] += changes[i] / replicas;
+  }
+}
+
 Status Updater::BroadcastProgress(Collective* collective, int root) {
   RINGLET_RETURN_IF_ERROR(
       BroadcastNumbers(collective, &iterations_, sizeof(int64_t), 1, root));
@@ -141,6 +198,11 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
   }
   spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});
   spans->push_back({kLearningRateName, DType::kFloat32, {}, &learning_rate_});
+  if (memory_.kept().scales != nullptr) {
+    spans->push_back({kScalesName, DType::kUint8,
+                      Shape{GridOf(graph_).blocks()}, memory_.kept().scales,
+                      /*optional=*/true});
+  }
   if (!optimizer.accumulates()) return;
   saved_accumulation_ = optimizer.gradient_accumulation_steps;
   spans->push_back({"optimizer/gradient_accumulation_steps",
@@ -152,6 +214,13 @@ void Updater::AppendState(std::vector<StateSpan>* spans) {
 Status Updater::StateLoaded() {
   if (iterations_ < 0) {
     return Corruption("optimizer/iterations is %" PRId64, iterations_);
+  }
+  const uint8_t* const scales = memory_.kept().scales;
+  const int64_t blocks = scales == nullptr ? 0 : GridOf(graph_).blocks();
+  for (int64_t b = 0; b < blocks; ++b) {
+    if (scales[b] <= kCoarsestScale) continue;
+    return Corruption("%s has a %d, the most is %d", kScalesName, scales[b],
+                      kCoarsestScale);
   }
   // The sums under way, and what iterations stands for, go with the number.
   const int steps = config_.optimizer.gradient_accumulation_steps;

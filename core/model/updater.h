@@ -38,7 +38,12 @@ class Updater final : public Saveable {
   void Update(int64_t begin, int64_t end, const float* gradients);
   // Clips the memory's gradients, and updates all weights.
   void UpdateAll();
+  // Adds to each state the mean over the ranks of what they changed it by.
+  void ChangeState();
   void End() { ++iterations_; }
+  // Where the optimizer averages the weights: the averages become the weights.
+  // A second call changes nothing.
+  void Finalize();
 
   int64_t iterations() const { return iterations_; }
   float LearningRate() const;  // of the next step
@@ -54,7 +59,11 @@ class Updater final : public Saveable {
  private:
   void UpdatePart(const Variable& v, int64_t from, int64_t to,
                   const float* gradients);
+  void UpdateWeights(const Variable& v, int64_t from, int64_t to,
+                     const float* gradients);
+  void Average(int64_t n, float* weights, float* average) const;
   void Clip();
+  float* AverageOf(int64_t from) const;
   float* SumsOfGradients(int64_t from) const;
 
   const Graph& graph_;

@@ -4,9 +4,11 @@
 // written by BackgroundSaver's thread; OnFitReturn waits for it before the
 // directory is let go.
 
-#include "backup_and_restore.h"
+#include "saving_callbacks.h"
 
 #include <cinttypes>
+#include <climits>
+#include <cstdlib>
 #include <vector>
 
 #include "../../core/base/collective.h"
@@ -18,6 +20,7 @@
 #include "../../core/model/model.h"
 #include "background_saver.h"
 #include "checkpoint_directory.h"
+#include "checkpoint_list.h"
 #include "run_description.h"
 #include "safetensors.h"
 
@@ -25,7 +28,22 @@ namespace ringlet {
 namespace {
 
 // Of the metadata.
-constexpr char kLayersKey[] = "layers", kDataKey[] = "data";
+constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
+               kDataKey[] = "data", kReplicasKey[] = "replicas",
+               kWorldKey[] = "world";
+constexpr char kBackupName[] = "backup";
+
+// Of the run that saved the file; in files that are older than replicas there
+// was one for each worker. 0: it does not say.
+int ReplicasOf(const SafetensorsReader& file) {
+  for (const char* const key : {kReplicasKey, kWorldKey}) {
+    const auto saved = file.metadata().find(key);
+    if (saved == file.metadata().end()) continue;
+    const int64_t number = std::atoll(saved->second.c_str());
+    return number > 0 && number <= INT_MAX ? static_cast<int>(number) : 0;
+  }
+  return 0;
+}
 
 class BackupAndRestoreCallback final : public Callback {
  public:
@@ -132,7 +150,7 @@ class BackupAndRestoreCallback final : public Callback {
 
   Status Open() {
     CheckpointDirectoryOptions options;
-    options.checkpoint_name = "backup";
+    options.checkpoint_name = kBackupName;
     options.max_to_keep = options_.double_checkpoint ? 2 : 1;
     options.files = options_.files;
     options.clock = options_.clock;
@@ -169,7 +187,8 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   // What the weights' names and shapes do not tell, before any is overwritten.
-  // Other data are the user's choice, as in Keras, but seldom a wish.
+  // Another loss and other data are the user's choice, as in Keras, but seldom
+  // a wish.
   Status CheckMetadata(const std::string& path, const FitState& fit) const {
     SafetensorsReader file;
     RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
@@ -178,27 +197,55 @@ class BackupAndRestoreCallback final : public Callback {
       RINGLET_RETURN_IF_ERROR(
           CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
     }
-    const auto saved = file.metadata().find(kDataKey);
-    const std::string here = DescribeData(fit);
-    if (saved != file.metadata().end() && saved->second != here) {
+    const auto compare = [&](const char* key, const char* other,
+                             const std::string& here) {
+      const auto saved = file.metadata().find(key);
+      if (saved == file.metadata().end() || saved->second == here) return;
       Notice(
-          "warning: %s was saved with other data or batches: %s; "
+          "warning: %s was saved with other %s: %s; "
           "here: %s. Training goes on from there, and not as it would "
           "have without the break",
-          path.c_str(), Printable(saved->second).c_str(), here.c_str());
-    }
+          path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
+    };
+    compare(kLossesKey, "losses", DescribeLosses(*fit.model));
+    compare(kDataKey, "data or batches", DescribeData(fit));
+    WarnOfReplicas(path, ReplicasOf(file), fit.model->num_replicas());
     return Status();
+  }
+
+  static void WarnOfReplicas(const std::string& path, int saved, int here) {
+    if (saved == 0 || saved == here) return;
+    Notice(
+        "warning: %s was saved by a run of %d replica%s, here are %d "
+        "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
+        "there, and not as it would have without the break",
+        path.c_str(), saved, saved == 1 ? "" : "s", here);
+  }
+
+  // A plain one in a sealed one's place whoever can write to the disk could
+  // have put there; and what is sealed no longer its owner may have forgotten.
+  void WarnOfSealing(const std::string& path) const {
+    std::unique_ptr<File> file;
+    const bool seals = options_.files->seals();
+    if (!options_.files->Open(path, &file).ok() || file->sealed() == seals) {
+      return;
+    }
+    Notice("warning: %s is %s. Training goes on from there", path.c_str(),
+           seals ? "not sealed, as this run's backups are: whoever can write "
+                   "there may have made it"
+                 : "sealed, and this run's backups are not (--sealed, "
+                   "\"sealed\": true): whoever gets this disk can read them");
   }
 
   Status Load(const FitState& fit, RunState* state) {
     const std::string path = checkpoints_->latest();
     LoadOptions options;
     options.files = options_.files;
+    WarnOfSealing(path);
     Status loaded = CheckMetadata(path, fit);
     if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
     if (loaded.ok() && fit.dataset != nullptr) {
-      loaded = fit.dataset->CheckStart(fit.position,
-                                       fit.model->collective()->size());
+      loaded = fit.dataset->CheckStart(fit.position, fit.model->num_replicas());
     }
     RINGLET_RETURN_IF_ERROR(loaded.Annotate(
         "%s cannot be resumed (remove it to start anew)", directory_.c_str()));
@@ -223,8 +270,10 @@ class BackupAndRestoreCallback final : public Callback {
         {"epoch", std::to_string(fit.epoch)},
         {"step", std::to_string(fit.step)},
         {"seed", std::to_string(fit.model->seed())},
-        {"world", std::to_string(fit.model->collective()->size())},
+        {kWorldKey, std::to_string(fit.model->collective()->size())},
+        {kReplicasKey, std::to_string(fit.model->num_replicas())},
         {kLayersKey, DescribeLayers(*fit.model)},
+        {kLossesKey, DescribeLosses(*fit.model)},
         {kDataKey, DescribeData(fit)},
     };
     if (saver_ == nullptr) {
@@ -257,6 +306,21 @@ class BackupAndRestoreCallback final : public Callback {
 };
 
 }  // namespace
+
+int ReplicasOfBackup(const std::string& backup_dir, FileSystem* files) {
+  CheckpointListing listing;
+  NewestCheckpoint newest;  // that the run will resume from
+  Status status = ListCheckpoints(files, backup_dir, kBackupName, &listing);
+  if (status.ok()) {
+    status =
+        FindNewestCheckpoint(files, backup_dir, kBackupName, listing, &newest);
+  }
+  if (!status.ok() || newest.number == 0) return 0;
+  SafetensorsReader file;
+  status = file.Open(
+      files, backup_dir + "/" + CheckpointFileName(kBackupName, newest.number));
+  return status.ok() ? ReplicasOf(file) : 0;
+}
 
 std::shared_ptr<Callback> BackupAndRestore(
     const std::string& backup_dir, const BackupAndRestoreOptions& options) {

@@ -1,5 +1,6 @@
 #include "checkpoint.h"
 
+#include <cstring>
 #include <set>
 
 #include "../../core/base/json.h"
@@ -25,6 +26,7 @@ const char* OtherSource(const std::string& tensor) {
 
 Status CheckSpan(const SafetensorsReader& file, const StateSpan& span) {
   const StoredTensor* tensor = file.Find(span.name);
+  if (tensor == nullptr && span.optional) return Status();
   if (tensor == nullptr) {
     return InvalidArgument("%s: has no tensor '%s'; %s", file.path().c_str(),
                            span.name.c_str(), OtherSource(span.name));
@@ -49,7 +51,7 @@ Status CheckOthers(const SafetensorsReader& file,
   std::set<std::string> names;
   for (const StateSpan& span : spans) names.insert(span.name);
   for (const StoredTensor& tensor : file.tensors()) {
-    if (names.count(tensor.name) == 0) {
+    if (names.count(tensor.name) == 0 && tensor.name != kScalesName) {
       return InvalidArgument(
           "%s: has a tensor '%s', which is not known here; %s",
           file.path().c_str(), Printable(tensor.name).c_str(),
@@ -62,7 +64,12 @@ Status CheckOthers(const SafetensorsReader& file,
 Status ReadSpans(const SafetensorsReader& file,
                  const std::vector<StateSpan>& spans) {
   for (const StateSpan& span : spans) {
-    const Status status = file.Read(*file.Find(span.name), span.data);
+    const StoredTensor* const tensor = file.Find(span.name);
+    if (tensor == nullptr) {
+      std::memset(span.data, 0, span.bytes());
+      continue;
+    }
+    const Status status = file.Read(*tensor, span.data);
     if (!status.ok()) {
       return status.Annotate(
           "the state in memory is now partly overwritten "
@@ -84,7 +91,8 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
   RINGLET_RETURN_IF_ERROR(writer.Plan(SpansOf(state), metadata, layout)
                               .Annotate("%s", path.c_str()));
   AtomicFile file;
-  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes()));
+  RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes(),
+                                    /*is_private=*/true));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
   return file.Commit(replaced, options.replace);
 }

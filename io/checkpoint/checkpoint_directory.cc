@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "../../core/base/check.h"
 #include "../../core/base/message.h"
 #include "checkpoint_list.h"
 

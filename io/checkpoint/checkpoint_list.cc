@@ -10,7 +10,6 @@
 
 #include "../../core/base/text.h"
 #include "checkpoint.h"
-#include "checkpoint_manager.h"
 
 namespace ringlet {
 

@@ -1,4 +1,4 @@
-#include "checkpoint_manager.h"
+#include "checkpoint.h"
 
 #include "checkpoint_directory.h"
 

@@ -70,7 +70,8 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
   WeightsFile::Elements elements;
   const Status read = file.Read(tensor, &elements);
   if (read.code() == Code::kInvalidArgument) {
-    made->note = "text, or numbers that are not read";
+    made->note = tensor.unread.empty() ? "text, or numbers that are not read"
+                                       : "not read: " + tensor.unread;
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(read);
@@ -85,6 +86,7 @@ Status InspectTensor(const WeightsFile& file, const StoredTensor& tensor,
 Status InspectWeights(const WeightsFile& file, FileInfo* info) {
   const WeightsFile::Format format = file.format();
   info->format = format == WeightsFile::Format::kNpz   ? "npz"
+                 : file.is_onnx()                      ? "onnx"
                  : format == WeightsFile::Format::kNpy ? "npy"
                                                        : "safetensors";
   info->metadata = file.metadata();
@@ -125,6 +127,7 @@ Status InspectFile(const std::string& path, FileInfo* info, FileSystem* files) {
   std::unique_ptr<File> sized;
   RINGLET_RETURN_IF_ERROR(files->Open(path, &sized));
   RINGLET_RETURN_IF_ERROR(sized->Size(&info->bytes));
+  info->sealed = sized->sealed();
   WeightsFile file;
   const Status opened = file.Open(files, path);
   if (opened.ok()) return InspectWeights(file, info);

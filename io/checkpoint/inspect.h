@@ -42,8 +42,9 @@ const char* NameOf(Verification verification);  // "verified" …
 
 struct FileInfo {
   std::string path;
-  int64_t bytes = 0;
-  std::string format;  // "safetensors", "npz", "npy", or "keras", "csv" …
+  int64_t bytes = 0;    // of what is sealed, where it is
+  bool sealed = false;  // and was opened with the key (SealedFiles)
+  std::string format;   // "safetensors", "npz", "npy", or "keras", "csv" …
   // Of other formats than the first three: what it is, and what to do with it.
   std::string what, advice;
   Verification verification = Verification::kUnverified;
@@ -89,6 +90,7 @@ struct FileDifference {
 const char* NameOf(FileDifference::Kind kind);  // "only in A" …
 
 struct FileComparison {
+  static constexpr size_t kMostListed = 20;
   std::string path_a, path_b;
   int64_t tensors_compared = 0;       // that both have
   int64_t count = 0;                  // of all differences
@@ -100,7 +102,8 @@ struct FileComparison {
 // are equal, F16 and BF16 as float32, also where the dtype differs between
 // these. kCorruption where a file is damaged.
 Status CompareFiles(const std::string& path_a, const std::string& path_b,
-                    FileComparison* comparison, size_t most_listed = 20,
+                    FileComparison* comparison,
+                    size_t most_listed = FileComparison::kMostListed,
                     FileSystem* files = FileSystem::Posix());
 std::string ToText(const FileComparison& comparison);
 std::string ToJson(const FileComparison& comparison);

@@ -133,7 +133,8 @@ const char* NameOf(FileDifference::Kind kind) {
 }
 
 std::string ToText(const FileInfo& info) {
-  std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, ";
+  std::string text = info.path + ": " + WithCommas(info.bytes) + " bytes, " +
+                     (info.sealed ? "sealed, " : "");
   if (!info.what.empty()) {
     text += info.what + "\n";
     return info.advice.empty() ? text : text + info.advice + "\n";
@@ -160,6 +161,7 @@ std::string ToJson(const FileInfo& info) {
   JsonWriter w;
   w.BeginObject().Key("path").String(info.path).Key("bytes").Int(info.bytes);
   w.Key("format").String(info.format);
+  if (info.sealed) w.Key("sealed").Bool(true);
   if (!info.what.empty()) {
     w.Key("what").String(info.what).Key("advice").String(info.advice);
     return w.EndObject().text();

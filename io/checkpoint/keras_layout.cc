@@ -25,6 +25,20 @@ std::string WithoutNumber(const std::string& name) {
   return name.substr(0, colon);
 }
 
+// Keras 2's names of weights that Keras 3 calls "kernel": "conv/kernel" gives
+// "conv/depthwise_kernel".
+std::map<std::string, std::string> OlderPaths(const Model& model) {
+  std::map<std::string, std::string> older;
+  for (int node = 0; node < model.num_nodes(); ++node) {
+    const Layer& layer = model.layer(node);
+    if (layer.kind == Layer::Kind::kDepthwiseConv2D ||
+        layer.kind == Layer::Kind::kDepthwiseConv1D) {
+      older[layer.name + "/kernel"] = layer.name + "/depthwise_kernel";
+    }
+  }
+  return older;
+}
+
 bool IsOptimizers(const std::string& name) {
   for (const char* prefix : {"optimizer/", "optimizer_weights/", "training/"}) {
     if (StartsWith(name, prefix)) return true;
@@ -34,20 +48,25 @@ bool IsOptimizers(const std::string& name) {
 
 class Finder {
  public:
-  Finder(const WeightsFile& file, const Model& model,
+  Finder(const WeightsFile& file, const Model& model, bool parts,
          std::vector<const StoredTensor*>* tensors)
-      : file_(file), variables_(model.variables()), found_(*tensors) {}
+      : file_(file),
+        variables_(model.variables()),
+        older_(OlderPaths(model)),
+        parts_(parts),
+        found_(*tensors) {}
 
   Status Run() {
     found_.assign(variables_.size(), nullptr);
     FindByWholeNames();
-    if (file_.is_ringlets()) return Status();
-    if (AreUnnamed()) return TakeInOrder();
+    if (!file_.is_ringlets() && AreUnnamed()) return TakeInOrder();
     FindCandidates();
     return TakeCandidates();
   }
 
  private:
+  using ByEnd = std::map<std::string, std::vector<size_t>>;  // of a path
+
   void FindByWholeNames() {
     for (size_t v = 0; v < variables_.size(); ++v) {
       const std::string& path = variables_[v].path;
@@ -67,51 +86,77 @@ class Finder {
   }
 
   Status TakeInOrder() {
-    if (file_.tensors().size() != variables_.size()) {
+    const size_t arrays = file_.tensors().size();
+    if (arrays != variables_.size() && !parts_) {
       return InvalidArgument(
           "%s: holds %zu arrays without names (arr_0 and so on), but the model "
           "has %zu weights; write numpy.savez(file, *model.get_weights()), or "
-          "arrays with names, as \"%s\"",
+          "arrays with names, as \"%s\"; by_name (--by-name) takes as many as "
+          "there are, from the first",
           file_.path().c_str(), file_.tensors().size(), variables_.size(),
           variables_.empty() ? "dense/kernel" : variables_[0].path.c_str());
     }
-    for (size_t v = 0; v < variables_.size(); ++v) {
+    for (size_t v = 0; v < std::min(arrays, variables_.size()); ++v) {
       found_[v] = file_.Find("arr_" + std::to_string(v));
     }
     return Status();
   }
 
+  // As layers are named here; "" of what is no weight.
+  std::string NameOf(const StoredTensor& tensor) const {
+    if (file_.is_ringlets()) {
+      const bool weight = StartsWith(tensor.name, kWeightsPrefix);
+      return weight ? WithoutPrefix(tensor.name, kWeightsPrefix) : "";
+    }
+    return IsOptimizers(tensor.name) ? "" : WithoutNumber(tensor.name);
+  }
+
   // Of each weight not found yet: the tensors whose names end with its path,
-  // and of those that end with several paths the longest; or that are its last
-  // part alone.
+  // and of those that end with several paths the longest; else those that its
+  // path ends with, as names within a model do, or its last part alone does.
   void FindCandidates() {
     candidates_.resize(variables_.size());
     std::map<std::string, size_t> by_path;
-    std::map<std::string, std::vector<size_t>> by_role;
+    ByEnd by_end;
     for (size_t v = 0; v < variables_.size(); ++v) {
       if (found_[v] != nullptr) continue;
       const std::string& path = variables_[v].path;
-      by_path[path] = v;
-      by_role[path.substr(path.rfind('/') + 1)].push_back(v);
+      NotePath(path, v, &by_path, &by_end);
+      const auto older = older_.find(path);
+      if (older == older_.end()) continue;
+      NotePath(older->second, v, &by_path, &by_end);
     }
     const std::set<const StoredTensor*> taken(found_.begin(), found_.end());
     for (const StoredTensor& tensor : file_.tensors()) {
-      if (taken.count(&tensor) != 0 || IsOptimizers(tensor.name)) continue;
-      const std::string name = WithoutNumber(tensor.name);
-      if (name.find('/') == std::string::npos) {
-        for (const size_t v : by_role[name]) candidates_[v].push_back(&tensor);
+      const std::string name = NameOf(tensor);
+      if (taken.count(&tensor) != 0 || name.empty()) continue;
+      auto path = by_path.find(name);
+      for (size_t at = 0; path == by_path.end() && NextPart(name, &at);) {
+        path = by_path.find(name.substr(at));
+      }
+      if (path != by_path.end()) {
+        candidates_[path->second].push_back(&tensor);
         continue;
       }
-      for (size_t at = 0; at != std::string::npos;) {
-        const auto path = by_path.find(name.substr(at));
-        if (path != by_path.end()) {
-          candidates_[path->second].push_back(&tensor);
-          break;
-        }
-        at = name.find('/', at);
-        if (at != std::string::npos) ++at;
-      }
+      for (const size_t v : by_end[name]) candidates_[v].push_back(&tensor);
     }
+  }
+
+  static void NotePath(const std::string& path, size_t v,
+                       std::map<std::string, size_t>* by_path, ByEnd* by_end) {
+    (*by_path)[path] = v;
+    for (size_t at = 0; NextPart(path, &at);) {
+      std::vector<size_t>& takers = (*by_end)[path.substr(at)];
+      if (takers.empty() || takers.back() != v) takers.push_back(v);
+    }
+  }
+
+  // Where the part behind the next '/' begins.
+  static bool NextPart(const std::string& path, size_t* at) {
+    const size_t slash = path.find('/', *at);
+    if (slash == std::string::npos) return false;
+    *at = slash + 1;
+    return true;
   }
 
   // A tensor's name that is a weight's but for ":0" before one that only ends
@@ -121,7 +166,7 @@ class Finder {
     for (size_t v = 0; v < variables_.size(); ++v) {
       std::vector<const StoredTensor*>& all = candidates_[v];
       for (const StoredTensor* tensor : all) {
-        if (WithoutNumber(tensor->name) != variables_[v].path) continue;
+        if (NameOf(*tensor) != variables_[v].path) continue;
         all = {tensor};
         break;
       }
@@ -151,15 +196,17 @@ class Finder {
 
   const WeightsFile& file_;
   const std::vector<Variable>& variables_;
+  const std::map<std::string, std::string> older_;
+  const bool parts_;
   std::vector<const StoredTensor*>& found_;
   std::vector<std::vector<const StoredTensor*>> candidates_;
 };
 
 }  // namespace
 
-Status FindKerasWeights(const WeightsFile& file, const Model& model,
+Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
                         std::vector<const StoredTensor*>* tensors) {
-  return Finder(file, model, tensors).Run();
+  return Finder(file, model, parts, tensors).Run();
 }
 
 }  // namespace ringlet

@@ -14,8 +14,9 @@
 namespace ringlet {
 
 // One for each of model.variables(); null: missing. Shapes are not looked at.
+// `parts`: arrays without names may be fewer or more than the weights.
 // kInvalidArgument where two could be one weight's, or one could be two's.
-Status FindKerasWeights(const WeightsFile& file, const Model& model,
+Status FindKerasWeights(const WeightsFile& file, const Model& model, bool parts,
                         std::vector<const StoredTensor*>* tensors);
 
 }  // namespace ringlet

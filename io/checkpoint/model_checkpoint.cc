@@ -3,7 +3,7 @@
 // whether its write went well. Paths are tried with made-up values when the fit
 // begins, so that a name that cannot be formatted costs no training.
 
-#include "model_checkpoint.h"
+#include "saving_callbacks.h"
 
 #include <cinttypes>
 #include <cmath>

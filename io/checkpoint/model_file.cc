@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "../../core/base/message.h"
 #include "../../core/base/text.h"
 #include "../files/file_kind.h"
 #include "../keras/compile_arguments.h"
@@ -62,13 +63,21 @@ class WeightsBuffer final : public Saveable {
   std::vector<float> weights_;
 };
 
+void WarnOfNotFinite(const std::string& path, const Model& model,
+                     const float* weights) {
+  const std::string bad = NotFinite(path, model.variables(), weights);
+  if (!bad.empty()) Notice("warning: %s", bad.c_str());
+}
+
 Status RestoreUncompiled(const std::string& path, FileSystem* files,
                          Model* model) {
   WeightsBuffer buffer(*model);
   LoadOptions options;
   options.files = files;
   RINGLET_RETURN_IF_ERROR(LoadCheckpoint(path, {&buffer}, options));
-  return model->SetInitialWeights(buffer.Take());
+  std::vector<float> weights = buffer.Take();
+  WarnOfNotFinite(path, *model, weights.data());
+  return model->SetInitialWeights(std::move(weights));
 }
 
 Status RestoreCompiled(const std::string& path, const Metadata& metadata,
@@ -84,13 +93,13 @@ Status RestoreCompiled(const std::string& path, const Metadata& metadata,
         SeedFromText(seed->second, &options.seed)
             .Annotate("%s: metadata '%s'", path.c_str(), kSeedKey));
   }
-  model->Compile(arguments.optimizer, arguments.loss, arguments.metrics,
-                 options);
-  RINGLET_RETURN_IF_ERROR(model->status().Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(
+      Compile(arguments, options, model).Annotate("%s", path.c_str()));
   LoadOptions loading;
   loading.files = files;
   RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
       path, {model->weights_state(), model->optimizer_state()}, loading));
+  WarnOfNotFinite(path, *model, model->weights());
   return model->CheckReplicas();
 }
 
@@ -113,8 +122,10 @@ Status CheckSaveModel(const Model& model, bool include_optimizer) {
         "them into a model that the program builds",
         layer.name.c_str(), ClassName(layer));
   }
-  const char* own =
-      model.loss().custom != nullptr ? model.loss().class_name() : nullptr;
+  const char* own = nullptr;
+  for (const OutputLoss& output : model.losses()) {
+    if (output.loss.custom != nullptr) own = output.loss.class_name();
+  }
   for (const Metric& metric : model.metrics()) {
     if (own == nullptr && metric.custom != nullptr) own = metric.name.c_str();
   }

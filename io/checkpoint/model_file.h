@@ -28,7 +28,7 @@ struct SaveModelOptions {
   // kF16 and kBF16 halve the file; training then goes on from rounded weights.
   Storage weights = Storage::kF32;
   Metadata metadata;  // of the caller's own, beside the keys above
-  FileSystem* files = FileSystem::Posix();
+  FileSystem* files = FileSystem::Posix();  // a SealedFiles seals
   bool replace = true;  // false: kAlreadyExists where `path` is there
 };
 
@@ -65,8 +65,11 @@ enum class WeightsLayout : uint8_t {
   // not ringlet's also as Keras and TensorFlow name them, with a number behind
   // or groups before them: "dense/kernel:0", "sequential/dense/kernel",
   // "dense/dense/kernel:0"; "kernel:0" where one layer has a kernel; and arrays
-  // without names, arr_0 and so on, in the order of model.get_weights(). What
-  // could be two weights, or of two, is an error that names both.
+  // without names, arr_0 and so on, in the order of model.get_weights(). Of
+  // models within models the names may lack those of the outer ones, or have
+  // more of them: "conv2d/kernel" is "body/conv2d/kernel" here and the other
+  // way
+  // around. What could be two weights, or of two, is an error that names both.
   kKeras,
   // A state_dict of PyTorch: "fc.weight" and "fc.bias" are kernel and bias of
   // the Dense or Conv2D "fc". Where no layer has a module's name, the layers
@@ -75,17 +78,21 @@ enum class WeightsLayout : uint8_t {
   // refused where modules of one shape differ in more than digits).
   //
   // Linear (units, inputs) becomes (inputs, units), Conv2d (filters, channels,
-  // height, width) becomes (height, width, channels, filters). The inputs of a
-  // Dense after a Flatten of (height, width, channels) are turned from
-  // PyTorch's (channels, height, width), also behind Dropout, Activation and
-  // Add. What a Reshape to more than one dimension makes of channels is not.
+  // height, width) becomes (height, width, channels, filters), Conv1d alike; of
+  // as many groups as channels it is a DepthwiseConv2D, (filters, 1, height,
+  // width). A SeparableConv2D "s" is the modules "s.depthwise" and
+  // "s.pointwise", or two in order. The inputs of a Dense after a Flatten of
+  // (height, width, channels) are turned from PyTorch's (channels, height,
+  // width), also behind Dropout, Activation and Add. What a Reshape to more
+  // than one dimension makes of channels is not.
   kTorch,
 };
 
 struct LoadWeightsOptions {
   WeightsLayout layout = WeightsLayout::kKeras;
   // Takes the layers that both have, whatever else either has: to begin with
-  // some layers of another model.
+  // some layers of another model. Of arrays without names, as many as there
+  // are, from the first.
   bool by_name = false;
   // Leaves layers as they are whose weights are missing or differ in shape,
   // instead of failing.
@@ -110,11 +117,12 @@ struct WeightsReport {
 
 // By layer's and weight's name, in whatever order the two have them. Takes
 // every file of ringlet that holds weights, a run's checkpoint too, npz files
-// (npz.h), and plain safetensors files, in which damage cannot be seen; see
-// WeightsLayout. All is checked, checksums too, before the first
-// weight is overwritten. Numbers of other types are rounded to float32; one
-// beyond it is an error. *report (may be null) is filled in where the weights
-// do not fit as well. The optimizer's state stays.
+// (npz.h), and plain safetensors files and ONNX models, in which damage cannot
+// be seen; see WeightsLayout. Of ONNX it is kTorch, in the order of the graph.
+// All is checked, checksums too, before the first weight is overwritten.
+// Numbers of other types are rounded to float32; one beyond it is an error.
+// *report (may be null) is filled in where the weights do not fit as well. The
+// optimizer's state stays.
 Status LoadWeights(Model* model, const std::string& path,
                    const LoadWeightsOptions& options = {},
                    WeightsReport* report = nullptr);

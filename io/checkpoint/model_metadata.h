@@ -6,6 +6,9 @@
 #ifndef RINGLET_IO_CHECKPOINT_MODEL_METADATA_H_
 #define RINGLET_IO_CHECKPOINT_MODEL_METADATA_H_
 
+#include <string>
+#include <vector>
+
 #include "../../core/base/status.h"
 #include "../../core/model/model.h"
 
@@ -17,6 +20,12 @@ constexpr char kSeedKey[] = "seed";
 
 // Whether the model has weights to be saved or loaded.
 Status CheckCompiled(const Model* model);
+
+// A warning that names those of the weights, just read from `path`, in which a
+// number is NaN or infinite; "" where there is none.
+std::string NotFinite(const std::string& path,
+                      const std::vector<Variable>& variables,
+                      const float* weights);
 
 }  // namespace ringlet
 

@@ -36,23 +36,34 @@ std::string Describe(const Match& match) {
   const StoredTensor& tensor = *match.stored.tensor;
   const bool renamed = tensor.name != match.variable->path &&
                        tensor.name != kWeightsPrefix + match.variable->path;
-  return match.variable->path + ": " + NameOf(tensor.storage) + " " +
-         tensor.shape.ToString() + " in the file" +
+  std::string found = NameOf(tensor.storage);
+  if (!tensor.unread.empty()) found = tensor.unread;
+  if (tensor.unread.empty() || tensor.shape.rank() > 0) {
+    found += " " + tensor.shape.ToString();
+  }
+  return match.variable->path + ": " + found + " in the file" +
          (renamed ? " (" + tensor.name + ")" : "") + ", F32 " +
          match.stored.shape.ToString() +
          (match.stored.shape != match.variable->shape ? " expected" : " here");
+}
+
+// An ONNX model's weights lie as PyTorch's do.
+WeightsLayout LayoutOf(const WeightsFile& file,
+                       const LoadWeightsOptions& options) {
+  return file.is_onnx() ? WeightsLayout::kTorch : options.layout;
 }
 
 Status MatchWeights(const WeightsFile& file, const Model& model,
                     const LoadWeightsOptions& options,
                     std::vector<Match>* matches) {
   std::vector<TorchWeight> weights;
-  if (options.layout == WeightsLayout::kTorch) {
+  if (LayoutOf(file, options) == WeightsLayout::kTorch) {
     RINGLET_RETURN_IF_ERROR(FindTorchWeights(
         file, model, /*names_only=*/options.by_name, &weights));
   } else {
     std::vector<const StoredTensor*> tensors;
-    RINGLET_RETURN_IF_ERROR(FindKerasWeights(file, model, &tensors));
+    RINGLET_RETURN_IF_ERROR(FindKerasWeights(
+        file, model, options.by_name || options.skip_mismatch, &tensors));
     for (size_t v = 0; v < tensors.size(); ++v) {
       TorchWeight weight;
       weight.tensor = tensors[v];
@@ -65,7 +76,8 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
     match.variable = &v;
     match.stored = weights[matches->size()];
     const StoredTensor* tensor = match.stored.tensor;
-    match.fits = tensor != nullptr && tensor->shape == match.stored.shape;
+    match.fits = tensor != nullptr && tensor->unread.empty() &&
+                 tensor->shape == match.stored.shape;
     matches->push_back(match);
   }
   return Status();
@@ -73,6 +85,7 @@ Status MatchWeights(const WeightsFile& file, const Model& model,
 
 // The file's weights that no weight of the model took.
 std::vector<std::string> Unexpected(const WeightsFile& file,
+                                    WeightsLayout layout,
                                     const std::vector<Match>& matches) {
   std::set<const StoredTensor*> taken;
   for (const Match& match : matches) {
@@ -80,7 +93,13 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
   }
   std::vector<std::string> names;
   for (const StoredTensor& tensor : file.tensors()) {
-    if (taken.count(&tensor) != 0) continue;
+    if (taken.count(&tensor) != 0 || file.changes_nothing(tensor)) continue;
+    // PyTorch counts batches beside the moving statistics, and needs the number
+    // only where it has no momentum.
+    if (layout == WeightsLayout::kTorch &&
+        EndsWith(tensor.name, ".num_batches_tracked")) {
+      continue;
+    }
     if (StartsWith(tensor.name, kWeightsPrefix) || !file.is_ringlets()) {
       names.push_back(WithoutPrefix(tensor.name, kWeightsPrefix));
     }
@@ -89,10 +108,10 @@ std::vector<std::string> Unexpected(const WeightsFile& file,
 }
 
 // The matches to load, and the report but for `loaded` and `verified`.
-std::vector<Match> Compare(const WeightsFile& file,
+std::vector<Match> Compare(const WeightsFile& file, WeightsLayout layout,
                            const std::vector<Match>& matches,
                            WeightsReport* report) {
-  report->unexpected = Unexpected(file, matches);
+  report->unexpected = Unexpected(file, layout, matches);
   std::set<std::string> left;  // layers
   for (const Match& match : matches) {
     if (match.fits) continue;
@@ -145,11 +164,12 @@ bool IsTorchs(const std::vector<std::string>& names) {
   });
 }
 
-Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
-                   const WeightsReport& report) {
-  const bool others = options.by_name || options.skip_mismatch;
+// `none`: not one weight is taken.
+Status CheckReport(const WeightsFile& file, const LoadWeightsOptions& options,
+                   bool none, const WeightsReport& report) {
+  const bool others = !none && (options.by_name || options.skip_mismatch);
   WeightsReport bad;
-  if (!options.skip_mismatch) bad.mismatched = report.mismatched;
+  if (none || !options.skip_mismatch) bad.mismatched = report.mismatched;
   if (!others) bad.unexpected = report.unexpected;
   // A layer of which only a part is there is one that differs.
   if (!others || (!options.skip_mismatch && !report.skipped.empty())) {
@@ -160,7 +180,15 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
   const char* advice =
       "by_name (--by-name) takes the layers that both have, skip_mismatch "
       "(--skip-mismatch) passes over those that differ";
-  if (options.layout == WeightsLayout::kTorch) {
+  if (none && options.skip_mismatch) {
+    advice = "skip_mismatch (--skip-mismatch) needs layers that fit";
+  } else if (none && options.by_name) {
+    advice = "by_name (--by-name) needs layers of the same names";
+  } else if (file.is_onnx()) {
+    advice =
+        "Layers are matched by their names, or in order; torch.onnx.export "
+        "keeps a BatchNormalization with training=TrainingMode.PRESERVE";
+  } else if (options.layout == WeightsLayout::kTorch) {
     advice =
         "Give the layers the modules' names; or save with numpy.savez, which "
         "keeps their order";
@@ -170,7 +198,7 @@ Status CheckReport(const std::string& path, const LoadWeightsOptions& options,
         "WeightsLayout::kTorch)";
   }
   return InvalidArgument("%s: the weights are not this model's: %s. %s",
-                         path.c_str(), text.c_str(), advice);
+                         file.path().c_str(), text.c_str(), advice);
 }
 
 // The elements as float32.
@@ -232,7 +260,48 @@ void Warn(const LoadWeightsOptions& options, const std::string& message) {
   }
 }
 
+// A line for each weight that was passed over, of many the first, and one with
+// their numbers.
+void WarnOfDifferences(const LoadWeightsOptions& options,
+                       const std::string& path, size_t weights,
+                       const WeightsReport& report) {
+  constexpr size_t kMost = 10;  // lines of a kind
+  std::string counts;
+  const auto add = [&](const std::vector<std::string>& names, const char* what,
+                       const char* counted) {
+    for (size_t i = 0; i < names.size() && i < kMost; ++i) {
+      Warn(options, path + ": passed over: " + Printable(names[i]) + what);
+    }
+    if (names.empty()) return;
+    counts += ", " + std::to_string(names.size()) + counted;
+  };
+  add(report.mismatched, "", " differ");
+  add(report.missing, ": missing in the file", " missing in the file");
+  add(report.skipped, ": another weight of the layer does not fit",
+      " of layers that do not fit whole");
+  add(report.unexpected, ": in the file only", " in the file only");
+  if (counts.empty()) return;
+  Warn(options, path + ": " + std::to_string(report.loaded.size()) + " of " +
+                    std::to_string(weights) + " weights are taken" + counts);
+}
+
 }  // namespace
+
+std::string NotFinite(const std::string& path,
+                      const std::vector<Variable>& variables,
+                      const float* weights) {
+  std::vector<std::string> names;
+  for (const Variable& v : variables) {
+    const float* const begin = weights + v.offset;
+    const bool finite = std::all_of(begin, begin + v.size(), [](float value) {
+      return std::isfinite(value);
+    });
+    if (!finite) names.push_back(v.path);
+  }
+  if (names.empty()) return "";
+  return path + ": NaN or infinite numbers in " + Listed(names) +
+         ", and so in all that is computed of them";
+}
 
 Status SaveWeights(Model* model, const std::string& path,
                    const SaveOptions& options) {
@@ -250,8 +319,9 @@ Status LoadWeights(Model* model, const std::string& path,
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path));
   std::vector<Match> matches;
   RINGLET_RETURN_IF_ERROR(MatchWeights(file, *model, options, &matches));
-  const std::vector<Match> fitting = Compare(file, matches, report);
-  RINGLET_RETURN_IF_ERROR(CheckReport(path, options, *report));
+  const std::vector<Match> fitting =
+      Compare(file, LayoutOf(file, options), matches, report);
+  RINGLET_RETURN_IF_ERROR(CheckReport(file, options, fitting.empty(), *report));
   if (file.verifiable()) RINGLET_RETURN_IF_ERROR(file.Verify());
   RINGLET_RETURN_IF_ERROR(CheckFloats(file, fitting));
   RINGLET_RETURN_IF_ERROR(ReadWeights(file, fitting, model->weights(), report));
@@ -261,10 +331,9 @@ Status LoadWeights(Model* model, const std::string& path,
                       ": a file without checksums; its weights are not "
                       "verified");
   }
-  const std::string passed_over = Differences(*report);
-  if (!passed_over.empty()) {
-    Warn(options, path + ": passed over: " + passed_over);
-  }
+  const std::string bad = NotFinite(path, model->variables(), model->weights());
+  if (!bad.empty()) Warn(options, bad);
+  WarnOfDifferences(options, path, model->variables().size(), *report);
   return Status();
 }
 

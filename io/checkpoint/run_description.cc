@@ -1,6 +1,7 @@
 #include "run_description.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -27,17 +28,25 @@ std::string DescribeLayer(const Model& model, int node) {
   const std::string shape = model.output_shape(node).ToString();
   std::string text = ClassName(layer);
   if (layer.kind == Layer::Kind::kInput) text += " " + shape;
+  // As backups say it that were made before ReLU was a class of its own.
+  const bool plain = layer.kind == Layer::Kind::kReLU &&
+                     std::isinf(layer.max_value) && layer.negative_slope == 0 &&
+                     layer.threshold == 0;
+  if (plain) text = "Activation relu";
   for (const LayerField& field : ClassOf(layer).fields) {
     const std::string value =
-        std::holds_alternative<Shape Layer::*>(field.value)
-            ? shape
-            : ValueText(field, layer);
+        layer.kind == Layer::Kind::kReshape ? shape : ValueText(field, layer);
     if (field.saved == nullptr || value.empty()) continue;
     text += " ";
     if (*field.saved != 0) text += std::string(field.saved) + " ";
     text += value;
   }
   if (IsFrozen(model, layer)) text += " frozen";
+  const int first = model.first_call(node);
+  if (first != node) text += " again layer " + std::to_string(first);
+  for (int k = 0; k < model.num_outputs() && model.num_outputs() > 1; ++k) {
+    if (model.output_node(k) == node) text += " output " + std::to_string(k);
+  }
   const std::vector<int>& inputs = model.inputs(node);
   if (inputs.empty() || (inputs.size() == 1 && inputs[0] == node - 1)) {
     return text;
@@ -87,6 +96,19 @@ Status CheckLayers(const std::string& saved, const Model& model) {
         more_here ? model.layer(node).name.c_str() : "",
         more_there ? Printable(a).c_str() : none, more_here ? b.c_str() : none);
   }
+}
+
+std::string DescribeLosses(const Model& model) {
+  const std::vector<OutputLoss>& losses = model.losses();
+  std::string text;
+  for (const OutputLoss& each : losses) {
+    if (!text.empty()) text += "; ";
+    if (losses.size() > 1) text += each.output + ": ";
+    text += each.trains ? each.loss.class_name() : "none";
+    if (each.weight == 1) continue;
+    text += " times " + JsonWriter().Float(each.weight).text();
+  }
+  return text;
 }
 
 std::string DescribeData(const FitState& fit) {

@@ -22,6 +22,11 @@ std::string DescribeLayers(const Model& model);
 // kInvalidArgument names the first difference.
 Status CheckLayers(const std::string& saved, const Model& model);
 
+// The loss of each output, and its weight where that is not 1: "kind:
+// SparseCategoricalCrossentropy; size: MeanSquaredError times 0.2". An output
+// that is the only one has no name.
+std::string DescribeLosses(const Model& model);
+
 // What of a fit's data a resume depends on: "2000 examples, shuffled with seed
 // 1, batches of 32, 63 steps an epoch". "" without data.
 std::string DescribeData(const FitState& fit);

@@ -13,6 +13,7 @@
 #include "../../core/base/crc32c.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
+#include "../files/sealed_files.h"
 #include "footer.h"
 
 namespace ringlet {
@@ -114,6 +115,7 @@ Status SafetensorsReader::ReadHeader(int64_t file_bytes) {
                       path_.c_str(), file_bytes);
   }
   RINGLET_RETURN_IF_ERROR(file_->Read(0, length_bytes, 8));
+  if (IsSealed(length_bytes)) return NeedsKey(path_);
   const uint64_t length = LoadLittle<uint64_t>(length_bytes);
   if (length > SafetensorsLimits::kHeaderBytes ||
       length > static_cast<uint64_t>(file_bytes) - 8) {

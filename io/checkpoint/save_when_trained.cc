@@ -2,7 +2,7 @@
 // wrote it (IsOwn). A save that fails is tried elsewhere before the fit ends
 // with an error: the weights of a whole training are in memory only.
 
-#include "save_when_trained.h"
+#include "saving_callbacks.h"
 
 #include "../../core/base/collective.h"
 #include "../../core/base/text.h"

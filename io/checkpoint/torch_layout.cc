@@ -6,20 +6,41 @@
 #include "torch_layout.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <map>
+#include <string>
 
+#include "../../core/base/check.h"
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
-#include "../../core/layers/layer_table.h"
+#include "torch_images.h"
 
 namespace ringlet {
 namespace {
 
-// "conv1" of "conv1.weight" and "conv1.bias".
+// What PyTorch calls the weights of a layer.
+struct Role {
+  const char* torch;
+  const char* keras;
+};
+constexpr Role kRoles[] = {
+    {"weight", "kernel"},
+    {"weight", "gamma"},
+    {"weight", "alpha"},
+    {"bias", "bias"},
+    {"bias", "beta"},
+    {"running_mean", "moving_mean"},
+    {"running_var", "moving_variance"},
+};
+
+// "bn1" of "bn1.weight", "bn1.bias", "bn1.running_mean".
 struct Module {
   std::string name;
-  const StoredTensor* weight = nullptr;
-  const StoredTensor* bias = nullptr;
+  std::map<std::string, const StoredTensor*> tensors;  // by role
+  const StoredTensor* Find(const std::string& role) const {
+    const auto found = tensors.find(role);
+    return found == tensors.end() ? nullptr : found->second;
+  }
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -57,7 +78,10 @@ std::vector<Module> Modules(const WeightsFile& file) {
     if (dot == std::string::npos) continue;
     const std::string name = tensor.name.substr(0, dot),
                       role = tensor.name.substr(dot + 1);
-    if (role != "weight" && role != "bias") continue;
+    if (std::none_of(std::begin(kRoles), std::end(kRoles),
+                     [&role](const Role& r) { return role == r.torch; })) {
+      continue;
+    }
     auto module =
         std::find_if(modules.begin(), modules.end(),
                      [&name](const Module& m) { return m.name == name; });
@@ -65,15 +89,28 @@ std::vector<Module> Modules(const WeightsFile& file) {
       module = modules.insert(module, Module());
       module->name = name;
     }
-    (role == "weight" ? module->weight : module->bias) = &tensor;
+    module->tensors[role] = &tensor;
   }
   return modules;
+}
+
+// The last that both have, where all that both have are of one shape; else "".
+// (A normalization need not have a weight.)
+std::string RoleOfOneShape(const Module& a, const Module& b) {
+  std::string same;
+  for (const auto& [role, tensor] : a.tensors) {
+    const StoredTensor* const other = b.Find(role);
+    if (other == nullptr) continue;
+    if (other->shape != tensor->shape) return "";
+    same = role;
+  }
+  return same;
 }
 
 // safetensors files are sorted by who writes them; natural order puts them
 // right where names differ in numbers alone, or where shapes tell.
 Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
-  if (file.is_npz()) return Status();
+  if (file.is_npz() || file.is_onnx()) return Status();
   std::sort(modules->begin(), modules->end(),
             [](const Module& a, const Module& b) {
               return NaturallyBefore(a.name, b.name);
@@ -81,79 +118,75 @@ Status PutInOrder(const WeightsFile& file, std::vector<Module>* modules) {
   for (const Module& a : *modules) {
     for (const Module& b : *modules) {
       if (&a == &b) break;
-      if (a.weight == nullptr || b.weight == nullptr ||
-          a.weight->shape != b.weight->shape ||
-          WithoutDigits(a.name) == WithoutDigits(b.name)) {
+      const std::string role = RoleOfOneShape(a, b);
+      if (role.empty() || WithoutDigits(a.name) == WithoutDigits(b.name)) {
         continue;
       }
       return InvalidArgument(
           "%s: '%s' and '%s' are of one shape, and a safetensors file does not "
           "keep their order; give the layers these names, or save the "
           "state_dict with numpy.savez",
-          file.path().c_str(), Printable(b.weight->name).c_str(),
-          Printable(a.weight->name).c_str());
+          file.path().c_str(), Printable(b.name + "." + role).c_str(),
+          Printable(a.name + "." + role).c_str());
     }
   }
   return Status();
 }
 
-// What PyTorch has as (channels, height, width) before it flattens it: the
-// shape, here (height, width, channels), of the images whose elements stand
-// one after another in `node`'s output; rank 0 where there are none, or their
-// order is the same.
-Status FlattenedImage(const Model& model, int node, Shape* image) {
-  *image = Shape();
-  const Layer& layer = model.layer(node);
-  if (layer.kind == Layer::Kind::kFlatten ||
-      layer.kind == Layer::Kind::kReshape) {
-    const int from = model.inputs(node)[0];
-    if (model.output_shape(node).rank() != 1) return Status();
-    if (model.output_shape(from).rank() != 3) {
-      return FlattenedImage(model, from, image);
-    }
-    const Shape& shape = model.output_shape(from);
-    if (shape[2] > 1 && shape[0] * shape[1] > 1) *image = shape;
-    return Status();
-  }
-  if (ClassOf(layer).elementwise) {
-    return FlattenedImage(model, model.inputs(node)[0], image);
-  }
-  if (layer.kind != Layer::Kind::kConcatenate) return Status();
-  for (const int input : model.inputs(node)) {
-    RINGLET_RETURN_IF_ERROR(FlattenedImage(model, input, image));
-    if (image->rank() == 0) continue;
-    return InvalidArgument(
-        "layer '%s': joins flattened images, which PyTorch orders in another "
-        "way; concatenate them before they are flattened",
-        layer.name.c_str());
-  }
-  return Status();
+// The name of the module that has a layer's kernel: a separable convolution is
+// two.
+std::string ModuleOf(const std::string& layer, const std::string& role) {
+  const size_t end = role.find("_kernel");
+  return end == std::string::npos ? layer : layer + "." + role.substr(0, end);
 }
 
-Status FindKernel(const Model& model, int node, const Shape& kernel,
-                  TorchWeight* weight) {
-  const bool conv = kernel.rank() == 4;
-  weight->height = conv ? kernel[0] : 1;
-  weight->width = conv ? kernel[1] : 1;
-  weight->channels = kernel[conv ? 2 : 0];
-  weight->filters = kernel[conv ? 3 : 1];
-  if (conv) {
-    weight->shape = {weight->filters, weight->channels, weight->height,
-                     weight->width};
-    return Status();
-  }
-  weight->shape = {weight->filters, weight->channels};
-  const int from = model.inputs(node)[0];
-  Shape image;
-  if (model.output_shape(from).rank() == 1) {
-    RINGLET_RETURN_IF_ERROR(FlattenedImage(model, from, &image));
-  }
-  if (image.rank() == 0) return Status();
-  weight->height = image[0];
-  weight->width = image[1];
-  weight->channels = image[2];
-  return Status();
+// "body.conv1" of "body/conv1".
+std::string Dotted(std::string path) {
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
 }
+
+// Modules by layers' names: "body.conv1" of "body/conv1", and "conv1" where no
+// other layer ends so.
+class ModulesByName {
+ public:
+  ModulesByName(std::vector<Module>* modules, const Model& model)
+      : modules_(*modules) {
+    for (int node = 0; node < model.num_nodes(); ++node) {
+      if (model.first_call(node) != node) continue;
+      const std::string& path = model.layer(node).name;
+      ++layers_[path];
+      for (size_t at = path.find('/'); at != std::string::npos;
+           at = path.find('/', at + 1)) {
+        ++layers_[path.substr(at + 1)];
+      }
+    }
+  }
+
+  // Of a layer's variable "kernel", "depthwise_kernel", …
+  std::vector<Module>::iterator Find(const std::string& path,
+                                     const std::string& role) const {
+    auto found = FindExactly(ModuleOf(path, role));
+    for (size_t at = path.find('/');
+         found == modules_.end() && at != std::string::npos;
+         at = path.find('/', at + 1)) {
+      const std::string end = path.substr(at + 1);
+      if (layers_.at(end) == 1) found = FindExactly(ModuleOf(end, role));
+    }
+    return found;
+  }
+
+ private:
+  std::vector<Module>::iterator FindExactly(const std::string& name) const {
+    const std::string dotted = Dotted(name);
+    return std::find_if(modules_.begin(), modules_.end(), [&](const Module& m) {
+      return m.name == name || m.name == dotted;
+    });
+  }
+
+  std::vector<Module>& modules_;
+  std::map<std::string, int> layers_;  // that end so
+};
 
 }  // namespace
 
@@ -161,60 +194,52 @@ Status FindTorchWeights(const WeightsFile& file, const Model& model,
                         bool names_only, std::vector<TorchWeight>* weights) {
   weights->clear();
   std::vector<Module> modules = Modules(file);
-  const auto named = [&modules](const std::string& name) {
-    return std::find_if(modules.begin(), modules.end(),
-                        [&name](const Module& m) { return m.name == name; });
-  };
+  const ModulesByName by_names(&modules, model);
   bool by_name = names_only;
   for (int node = 0; node < model.num_nodes(); ++node) {
-    by_name = by_name || named(model.layer(node).name) != modules.end();
+    const std::string& name = model.layer(node).name;
+    by_name = by_name || by_names.Find(name, "") != modules.end() ||
+              by_names.Find(name, "depthwise_kernel") != modules.end();
   }
   if (!by_name) RINGLET_RETURN_IF_ERROR(PutInOrder(file, &modules));
 
+  const TorchImages images(model);
   auto next = modules.begin();
   size_t v = 0;  // variables stand in the order of their nodes
   for (int node = 0; node < model.num_nodes(); ++node) {
     const std::string& name = model.layer(node).name;
     auto module = modules.end();
-    for (bool first = true; v < model.variables().size(); ++v, first = false) {
+    bool first = true;  // of the layer's
+    for (; v < model.variables().size(); ++v) {
       const Variable& variable = model.variables()[v];
       const size_t slash = variable.path.rfind('/');
       if (variable.path.substr(0, slash) != name) break;
-      if (first && by_name) module = named(name);
-      if (first && !by_name && next != modules.end()) module = next++;
-      const bool kernel = variable.path.substr(slash) == "/kernel";
+      const std::string own = variable.path.substr(slash + 1);
+      const bool kernel = EndsWith(own, "kernel");
+      if ((first || kernel) && by_name) module = by_names.Find(name, own);
+      if ((first || kernel) && !by_name) {
+        module = next != modules.end() ? next++ : modules.end();
+      }
+      first = false;
       TorchWeight weight;
       weight.shape = variable.shape;
-      if (module != modules.end()) {
-        weight.tensor = kernel ? module->weight : module->bias;
+      for (const Role& role : kRoles) {
+        const bool is =
+            kernel ? role.keras == std::string("kernel") : role.keras == own;
+        if (!is || module == modules.end()) continue;
+        weight.tensor = module->Find(role.torch);
       }
-      if (kernel) {
-        RINGLET_RETURN_IF_ERROR(
-            FindKernel(model, node, variable.shape, &weight));
-      }
+      weight.channels_last =
+          weight.tensor != nullptr && file.channels_last(*weight.tensor);
+      weight.channels_first =
+          weight.tensor != nullptr && file.channels_first(*weight.tensor);
+      RINGLET_RETURN_IF_ERROR(
+          FindAxes(file, model, images, node, own, &weight));
       weights->push_back(weight);
     }
   }
   RINGLET_CHECK(weights->size() == model.variables().size());
   return Status();
-}
-
-void FromTorch(const TorchWeight& how, const float* stored, float* weight) {
-  const int64_t h = how.height, w = how.width, c = how.channels,
-                o = how.filters;
-  if (o == 0) {
-    std::memcpy(weight, stored,
-                static_cast<size_t>(how.shape.elements()) * sizeof(float));
-    return;
-  }
-  const int64_t pixels = h * w;
-  for (int64_t p = 0; p < pixels; ++p) {
-    for (int64_t k = 0; k < c; ++k) {
-      for (int64_t f = 0; f < o; ++f) {
-        *weight++ = stored[(f * c + k) * pixels + p];
-      }
-    }
-  }
 }
 
 }  // namespace ringlet

@@ -41,7 +41,9 @@ Status FindFormat(FileSystem* files, const std::string& path,
   *format = begins("PK\3\4", 4) || begins("PK\5\6", 4)
                 ? WeightsFile::Format::kNpz
             : begins(kNpyMagic, 6) ? WeightsFile::Format::kNpy
-                                   : WeightsFile::Format::kSafetensors;
+            : IsOnnx(std::string(start.begin(), start.end()))
+                ? WeightsFile::Format::kOnnx
+                : WeightsFile::Format::kSafetensors;
   return Status();
 }
 
@@ -51,13 +53,14 @@ Status WeightsFile::Open(FileSystem* files, const std::string& path) {
   *this = WeightsFile();
   path_ = path;
   RINGLET_RETURN_IF_ERROR(FindFormat(files, path, &format_));
-  const Status status = is_npz() ? npz_.Open(files, path)
+  const Status status = is_npz()    ? npz_.Open(files, path)
+                        : is_onnx() ? onnx_.Open(files, path)
                         : format_ == Format::kNpy
                             ? OpenNpy(files)
                             : safetensors_.Open(files, path);
   return OtherKind(files, path,
                    {FileKind::Format::kSafetensors, FileKind::Format::kNpz,
-                    FileKind::Format::kNpy},
+                    FileKind::Format::kNpy, FileKind::Format::kOnnx},
                    status);
 }
 
@@ -105,6 +108,7 @@ bool WeightsFile::is_ringlets() const {
 
 const std::vector<StoredTensor>& WeightsFile::tensors() const {
   return is_npz()                  ? npz_.tensors()
+         : is_onnx()               ? onnx_.tensors()
          : format_ == Format::kNpy ? array_
                                    : safetensors_.tensors();
 }
@@ -113,21 +117,24 @@ const StoredTensor* WeightsFile::Find(const std::string& name) const {
   if (format_ == Format::kNpy) {
     return name == array_[0].name ? &array_[0] : nullptr;
   }
+  if (is_onnx()) return onnx_.Find(name);
   return is_npz() ? npz_.Find(name) : safetensors_.Find(name);
 }
 
 Status WeightsFile::Verify() const {
   if (is_npz()) return npz_.Verify();
-  return format_ == Format::kNpy ? Status() : safetensors_.Verify();
+  return format_ == Format::kSafetensors ? safetensors_.Verify() : Status();
 }
 
 Status WeightsFile::Read(const StoredTensor& tensor, void* elements) const {
   if (format_ == Format::kNpy) return ReadNpy(elements);
+  if (is_onnx()) return onnx_.Read(tensor, elements);
   return is_npz() ? npz_.Read(tensor, elements)
                   : safetensors_.Read(tensor, elements);
 }
 
 Status WeightsFile::Read(const StoredTensor& tensor, Elements* elements) const {
+  if (!tensor.unread.empty()) return onnx_.Read(tensor, nullptr);
   const uint64_t bytes = static_cast<uint64_t>(tensor.shape.elements()) *
                          SizeOf(DTypeOf(tensor.storage));
   if (bytes < std::numeric_limits<size_t>::max()) {

@@ -8,10 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "../../core/data/dataset.h"
 #include "../../core/data/source.h"
 
 namespace ringlet {
@@ -120,6 +123,23 @@ class ArraySource final : public Source {
   const ExampleArray x_, y_;
   const std::vector<std::string> class_names_;
 };
+
+// A whole array without labels, as a dataset.
+template <typename Array>
+Dataset WithoutLabels(const std::string& path,
+                      Status (*read)(const std::string&, Array*)) {
+  Array array;
+  const Status status = read(path, &array);
+  if (!status.ok()) return Dataset(status);
+  const Shape one = ExampleShape(array.shape);
+  if (array.shape.rank() < 1 || array.shape[0] < 1 || one.elements() < 1) {
+    return Dataset(InvalidArgument("%s: holds no examples", path.c_str()));
+  }
+  return Dataset(std::make_shared<ArraySource>(
+      array.shape[0],
+      ExampleArray{path, {array.dtype, one}, std::move(array.data)},
+      ExampleArray{path, {DType::kUint8, {0}}, {}}));
+}
 
 }  // namespace ringlet
 

@@ -2,12 +2,10 @@
 // from the second, so it waits in first_ until then. A line and the number of
 // columns are bounded, so that a file without line ends ends with an error.
 
-#include "csv.h"
+#include "readers.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -17,116 +15,19 @@
 #include "../files/input_file.h"
 #include "array_source.h"
 #include "class_names.h"
+#include "csv_lines.h"
 
 namespace ringlet {
 namespace {
 
-constexpr size_t kLongestLine = 16 << 20;  // bytes
 constexpr size_t kMostColumns = 1 << 20;
-
-// Lines of a file, without their ends.
-class LineReader {
- public:
-  explicit LineReader(InputFile* file) : file_(file) {}
-
-  // *more is false at the end of the file.
-  Status Next(std::string* line, bool* more) {
-    line->clear();
-    *more = true;
-    for (;;) {
-      const size_t end = buffer_.find('\n', at_);
-      if (end != std::string::npos) {
-        line->append(buffer_, at_, end - at_);
-        at_ = end + 1;
-        break;
-      }
-      line->append(buffer_, at_, std::string::npos);
-      if (line->size() > kLongestLine) {
-        return Corruption("%s: line %" PRId64 " is longer than %zu bytes",
-                          file_->path().c_str(), number_ + 1, kLongestLine);
-      }
-      buffer_.resize(64 << 10);
-      at_ = 0;
-      size_t got = 0;
-      RINGLET_RETURN_IF_ERROR(
-          file_->ReadSome(&buffer_[0], buffer_.size(), &got));
-      buffer_.resize(got);
-      if (got > 0) continue;
-      if (line->empty()) {
-        *more = false;
-        return Status();
-      }
-      break;
-    }
-    ++number_;
-    if (number_ == 1 && line->compare(0, 3, "\xEF\xBB\xBF") == 0) {
-      line->erase(0, 3);  // a byte order mark
-    }
-    if (!line->empty() && line->back() == '\r') line->pop_back();
-    return Status();
-  }
-
-  int64_t number() const { return number_; }  // of the last line, from 1
-
- private:
-  InputFile* const file_;
-  std::string buffer_;
-  size_t at_ = 0;
-  int64_t number_ = 0;
-};
-
-// [begin, end) without blanks and quotes around it.
-std::string_view Trim(std::string_view field) {
-  const auto outside = [](char c) { return c == ' ' || c == '\t' || c == '"'; };
-  while (!field.empty() && outside(field.front())) field.remove_prefix(1);
-  while (!field.empty() && outside(field.back())) field.remove_suffix(1);
-  return field;
-}
-
-void SplitFields(std::string_view line, char separator,
-                 std::vector<std::string_view>* fields) {
-  fields->clear();
-  for (;;) {
-    const size_t end = line.find(separator);
-    fields->push_back(Trim(line.substr(0, end)));
-    if (end == std::string_view::npos) return;
-    line.remove_prefix(end + 1);
-  }
-}
-
-// The whole of `field` as a float32; a float64 too small for it becomes zero.
-// False where it is no number, or too large.
-bool ParseNumber(std::string_view field, float* value) {
-  if (field.size() > 1 && field[0] == '+' && field[1] != '-') {
-    field.remove_prefix(1);
-  }
-  const char* const end = field.data() + field.size();
-  auto parsed = std::from_chars(field.data(), end, *value);
-  if (parsed.ec == std::errc::result_out_of_range) {
-    // Too small or too large; a float64 tells.
-    double wide = 0;
-    parsed = std::from_chars(field.data(), end, wide);
-    if (std::fabs(wide) > 1) return false;
-    *value = static_cast<float>(wide);
-  }
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
-// Of any size, also one that fits no float32.
-bool IsNumber(std::string_view field) {
-  float value;
-  if (ParseNumber(field, &value)) return true;
-  double wide;
-  const char* const end = field.data() + field.size();
-  return std::from_chars(field.data(), end, wide).ptr == end && !field.empty();
-}
-
-using Fields = std::vector<std::string_view>;
 
 class CsvReader {
  public:
   CsvReader(const std::string& path, const CsvOptions& options)
       : path_(path), options_(options), has_label_(options.has_label) {}
+
+  const std::vector<float>& weights() const { return weights_; }
 
   Status Read(std::shared_ptr<Source>* source) {
     InputFile file;
@@ -146,6 +47,7 @@ class CsvReader {
         continue;
       }
       RINGLET_RETURN_IF_ERROR(Begin(fields, lines.number()));
+      RINGLET_RETURN_IF_ERROR(CheckWeight());
       first_number_ = lines.number();
       if (!HoldsNames(fields)) first_ = line;
     }
@@ -162,6 +64,11 @@ class CsvReader {
   Status Begin(const Fields& fields, int64_t line) {
     columns_ = fields.size();
     RINGLET_RETURN_IF_ERROR(CountColumns());
+    if (has_weight()) {
+      RINGLET_RETURN_IF_ERROR(
+          FindColumn(fields, line, "sample_weight", options_.weight_name,
+                     options_.weight_column.value_or(-1), &weight_));
+    }
     if (!has_label_ && columns_ <= kMostColumns) {
       label_ = -1;
       return Status();
@@ -172,22 +79,40 @@ class CsvReader {
                         "(is '%c' the separator?)",
                         path_.c_str(), line, columns_, options_.separator);
     }
+    return FindColumn(fields, line, "the label", options_.label_name,
+                      options_.label_column, &label_);
+  }
+
+  // Of a name, or where that is empty of a number.
+  Status FindColumn(const Fields& fields, int64_t line, const char* what,
+                    const std::string& name, int number, int64_t* column) {
     const int64_t n = static_cast<int64_t>(columns_);
-    if (options_.label_name.empty()) {
-      const int64_t column = options_.label_column;
-      label_ = column < 0 ? column + n : column;
-      if (label_ >= 0 && label_ < n) return Status();
-      return InvalidArgument("%s: the label is column %d of %zu columns",
-                             path_.c_str(), options_.label_column, columns_);
+    if (name.empty()) {
+      *column = number < 0 ? number + n : number;
+      if (*column >= 0 && *column < n) return Status();
+      return InvalidArgument("%s: %s is column %d of %zu columns",
+                             path_.c_str(), what, number, columns_);
     }
-    const auto found =
-        std::find(fields.begin(), fields.end(), options_.label_name);
+    const auto found = std::find(fields.begin(), fields.end(), name);
     if (!options_.header.value_or(true) || found == fields.end()) {
-      return InvalidArgument("%s: line %" PRId64 ": no column named '%s'",
-                             path_.c_str(), line, options_.label_name.c_str());
+      return InvalidArgument("%s: line %" PRId64
+                             ": no column named '%s' for %s",
+                             path_.c_str(), line, name.c_str(), what);
     }
-    label_ = found - fields.begin();
+    *column = found - fields.begin();
     return Status();
+  }
+
+  bool has_weight() const {
+    return !options_.weight_name.empty() || options_.weight_column;
+  }
+
+  Status CheckWeight() const {
+    const bool values = columns_ > (has_label_ ? 2 : 1);
+    if (!has_weight() || (weight_ != label_ && values)) return Status();
+    return InvalidArgument(
+        "%s: sample_weight: its column is %s", path_.c_str(),
+        weight_ == label_ ? "the label too" : "the only one");
   }
 
   // With options_.values the number of columns tells whether there is a label.
@@ -195,7 +120,7 @@ class CsvReader {
     if (options_.values == 0) return Status();
     const bool named =
         !options_.label_name.empty() || options_.label_column != -1;
-    const int64_t n = static_cast<int64_t>(columns_);
+    const int64_t n = static_cast<int64_t>(columns_) - (has_weight() ? 1 : 0);
     has_label_ = n == options_.values + 1;
     if (has_label_ || (n == options_.values && !named)) return Status();
     return InvalidArgument(
@@ -205,6 +130,9 @@ class CsvReader {
         named ? ", which --label or the RUN.json names" : "");
   }
 
+  bool IsWeight(size_t column) const {
+    return static_cast<int64_t>(column) == weight_;
+  }
   bool IsLabel(size_t column) const {
     return static_cast<int64_t>(column) == label_;
   }
@@ -213,7 +141,9 @@ class CsvReader {
   // TakeFirst.
   bool HoldsNames(const Fields& fields) {
     if (options_.header) return *options_.header;
-    if (!options_.label_name.empty()) return true;
+    if (!options_.label_name.empty() || !options_.weight_name.empty()) {
+      return true;
+    }
     constexpr size_t kLeastCounted = 3;  // "0,1" is as likely a row
     bool counted = columns_ >= kLeastCounted, names = false, numbers = false;
     for (size_t i = 0; i < columns_; ++i) {
@@ -287,6 +217,10 @@ class CsvReader {
                           path_.c_str(), line, i + 1,
                           std::string(field).c_str());
       }
+      if (IsWeight(i)) {
+        weights_.push_back(value);
+        continue;
+      }
       std::vector<unsigned char>& to = IsLabel(i) ? y_ : x_;
       const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
       to.insert(to.end(), bytes, bytes + sizeof(value));
@@ -317,12 +251,12 @@ class CsvReader {
       y_.assign(bytes, bytes + classes_.size() * sizeof(classes_[0]));
       TellClassNames(path_, names);
     }
-    const int64_t labels = has_label_ ? 1 : 0;
+    const int64_t others = (has_label_ ? 1 : 0) + (has_weight() ? 1 : 0);
     *source = std::make_shared<ArraySource>(
         rows_,
         ExampleArray{
             path_,
-            {DType::kFloat32, {static_cast<int64_t>(columns_) - labels}},
+            {DType::kFloat32, {static_cast<int64_t>(columns_) - others}},
             std::move(x_)},
         ExampleArray{path_,
                      {named_labels_ ? DType::kInt32 : DType::kFloat32,
@@ -336,6 +270,8 @@ class CsvReader {
   bool has_label_;
   size_t columns_ = 0;
   int64_t label_ = 0;  // the column; -1: none
+  int64_t weight_ = -1;
+  std::vector<float> weights_;
   std::string first_;  // the first line, where it is not known to hold names
   int64_t first_number_ = 1;
   int64_t rows_ = 0;
@@ -349,8 +285,13 @@ class CsvReader {
 
 Dataset CsvDataset(const std::string& path, const CsvOptions& options) {
   std::shared_ptr<Source> source;
-  const Status status = CsvReader(path, options).Read(&source);
-  if (status.ok()) return Dataset(std::move(source));
+  CsvReader reader(path, options);
+  const Status status = reader.Read(&source);
+  if (status.ok()) {
+    const Dataset dataset(std::move(source));
+    return reader.weights().empty() ? dataset
+                                    : dataset.SampleWeight(reader.weights());
+  }
   return Dataset(OtherKind(FileSystem::Posix(), path,
                            {FileKind::Format::kCsv, FileKind::Format::kGzip},
                            status));

@@ -2,7 +2,7 @@
 // asked for, by pread, which moves no position of the file; labels, and all of
 // a gzip file, are in memory.
 
-#include "idx.h"
+#include "readers.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -235,6 +235,10 @@ Dataset IdxDataset(const std::string& images, const std::string& labels,
   std::shared_ptr<Source> source;
   const Status status = OpenIdx(images, labels, options, &source);
   return status.ok() ? Dataset(std::move(source)) : Dataset(status);
+}
+
+Dataset IdxDataset(const std::string& x) {
+  return WithoutLabels<IdxArray>(x, ReadIdx);
 }
 
 Dataset IdxDataset(const std::vector<std::string>& images,

@@ -1,4 +1,4 @@
-#include "npy.h"
+#include "readers.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/data/value_at.h"
 #include "../files/file_kind.h"
 #include "../files/input_file.h"
 #include "array_source.h"
@@ -148,6 +149,23 @@ Status WriteNpy(const std::string& path, DType dtype, const Shape& shape,
   return Status();
 }
 
+Status ReadSampleWeights(const std::string& path, std::vector<float>* weights) {
+  NpyArray array;
+  RINGLET_RETURN_IF_ERROR(ReadNpy(path, &array));
+  const Shape& shape = array.shape;
+  if (shape.rank() < 1 || shape.elements() != shape[0]) {
+    return InvalidArgument(
+        "%s: an array of %s; sample weights are one number an example",
+        path.c_str(), shape.ToString().c_str());
+  }
+  weights->resize(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < weights->size(); ++i) {
+    (*weights)[i] = static_cast<float>(
+        ValueAt(array.dtype, array.data.data(), static_cast<int64_t>(i)));
+  }
+  return Status();
+}
+
 Dataset NpyDataset(const std::string& x, const std::string& y) {
   NpyArray examples, labels;
   std::vector<std::string> names;
@@ -163,6 +181,10 @@ Dataset NpyDataset(const std::string& x, const std::string& y) {
                    {labels.dtype, ExampleShape(labels.shape)},
                    std::move(labels.data)},
       std::move(names)));
+}
+
+Dataset NpyDataset(const std::string& x) {
+  return WithoutLabels<NpyArray>(x, ReadNpy);
 }
 
 }  // namespace ringlet

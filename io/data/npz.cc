@@ -13,7 +13,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
 #include "../files/input_file.h"
-#include "npy.h"
+#include "readers.h"
 
 namespace ringlet {
 namespace {

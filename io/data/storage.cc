@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/check.h"
 #include "../../core/base/float16.h"
 
 namespace ringlet {

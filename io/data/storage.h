@@ -1,23 +1,19 @@
-// Storage and Metadata: how the elements of a tensor stand in a file, and what
-// a file says of itself.
+// Storage: how the elements of a tensor stand in a file.
 //
-// Public. Elements are little-endian; F16 and BF16 are float32 in memory.
+// Internal to io. Elements are little-endian; F16 and BF16 are float32 in
+// memory.
 
 #ifndef RINGLET_IO_DATA_STORAGE_H_
 #define RINGLET_IO_DATA_STORAGE_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 
+#include "../../core/base/saveable.h"
 #include "../../core/base/shape.h"
 
 namespace ringlet {
-
-using Metadata = std::map<std::string, std::string>;
-
-enum class Storage : uint8_t { kF32, kF64, kI32, kI64, kU8, kF16, kBF16 };
 
 const char* NameOf(Storage storage);  // "F32"
 size_t SizeOf(Storage storage);
@@ -45,6 +41,7 @@ struct StoredTensor {
   int64_t offset = 0;  // in the file
   int64_t bytes = 0;
   uint32_t crc = 0;  // CRC32C as the footer has it; 0 in a plain file
+  std::string unread;  // what it is, where that cannot be read: "I8"
 };
 
 }  // namespace ringlet

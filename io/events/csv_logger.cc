@@ -1,8 +1,6 @@
-#include "csv_logger.h"
+#include "loggers.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <vector>
 
 #include "../../core/base/text.h"
@@ -12,19 +10,17 @@
 namespace ringlet {
 namespace {
 
-class CSVLoggerCallback final : public Callback {
+class CSVLoggerCallback final : public RowLogger {
  public:
   CSVLoggerCallback(const std::string& filename, char separator, bool append)
-      : separator_(separator), append_(append), file_(name(), filename) {}
+      : RowLogger("csv_logger", filename),
+        separator_(separator),
+        append_(append) {}
 
-  const char* name() const override { return "csv_logger"; }
-  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
-
-  Status OnSetup(FitState&) override {
-    file_.Reset();
+  Status OnSetup(FitState& fit) override {
     keys_.clear();
     header_.clear();
-    return Status();
+    return RowLogger::OnSetup(fit);
   }
 
   Status OnEpochBegin(FitState& fit) override {
@@ -39,24 +35,15 @@ class CSVLoggerCallback final : public Callback {
     for (const std::string& key : keys_) {
       const double* value = logs->Find(key);
       rows += separator_;
-      rows += value != nullptr ? Shortest(*value) : "NA";
+      if (value == nullptr) {
+        rows += "NA";
+      } else {
+        AppendShortest(*value, &rows);
+      }
     }
     file_.Write(rows + "\r\n");
     return Status();
   }
-
-  Status OnTrainEnd(FitState&, const Logs&) override {
-    file_.Close();
-    return Status();
-  }
-
-  void AppendState(std::vector<StateSpan>* spans) override {
-    file_.AppendState(spans);
-  }
-  void AppendLiveState(std::vector<StateSpan>* spans) override {
-    file_.AppendLiveState(spans);
-  }
-  Status StateLoaded() override { return file_.StateLoaded(); }
 
  private:
   // The columns of a file that is gone on with are its own.
@@ -93,17 +80,8 @@ class CSVLoggerCallback final : public Callback {
     return row + "\r\n";
   }
 
-  // As many digits as it takes to read the same value back; no sign of NaN.
-  static std::string Shortest(double value) {
-    if (std::isnan(value)) return "nan";
-    char text[64];
-    const auto end = std::to_chars(text, text + sizeof(text), value);
-    return std::string(text, end.ptr);
-  }
-
   const char separator_;
   const bool append_;
-  RowFile file_;
   std::vector<std::string> keys_;
   std::string header_;
 };

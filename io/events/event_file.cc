@@ -13,67 +13,15 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 
 #include "../../core/base/byte_order.h"
 #include "../../core/base/crc32c.h"
-#include "../../core/base/float16.h"
+#include "../files/protobuf.h"
 
 namespace ringlet {
 namespace {
 
-// --- protobuf's encoding ----------------------------------------------------
-
-constexpr int kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
-
-void PutVarint(std::string* out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) {
-    out->push_back(static_cast<char>(value | 0x80));
-  }
-  out->push_back(static_cast<char>(value));
-}
-
-void PutKey(std::string* out, int field, int wire_type) {
-  PutVarint(out, static_cast<uint64_t>(field << 3 | wire_type));
-}
-
-uint64_t BitsOf(double value) {
-  static_assert(sizeof(double) == sizeof(uint64_t));
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-// proto3 leaves out fields of value zero, unless they are one of a choice.
-void PutDouble(std::string* out, int field, double value) {
-  if (BitsOf(value) == 0) return;
-  PutKey(out, field, kFixed64);
-  AppendLittle(BitsOf(value), out);
-}
-
-void PutFloat(std::string* out, int field, float value) {
-  PutKey(out, field, kFixed32);
-  AppendLittle(BitsOfFloat(value), out);
-}
-
-void PutInt64(std::string* out, int field, int64_t value) {
-  if (value == 0) return;
-  PutKey(out, field, kVarint);
-  PutVarint(out, static_cast<uint64_t>(value));
-}
-
-void PutBytes(std::string* out, int field, const std::string& bytes) {
-  PutKey(out, field, kBytes);
-  PutVarint(out, bytes.size());
-  out->append(bytes);
-}
-
-void PutDoubles(std::string* out, int field, const double* values, int count) {
-  if (count == 0) return;
-  PutKey(out, field, kBytes);
-  PutVarint(out, sizeof(double) * static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) AppendLittle(BitsOf(values[i]), out);
-}
+// --- numbers of fields ------------------------------------------------------
 
 // Event
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5;
@@ -84,6 +32,11 @@ constexpr int kTag = 1, kSimpleValue = 2, kHisto = 5;
 // HistogramProto
 constexpr int kMin = 1, kMax = 2, kNum = 3, kSum = 4, kSumSquares = 5,
               kBucketLimit = 6, kBucket = 7;
+
+// As proto3 does: a field of value zero is left out, a sign counts.
+void PutUnlessZero(std::string* out, int field, double value) {
+  if (value != 0 || std::signbit(value)) PutDouble(out, field, value);
+}
 
 // --- histograms --------------------------------------------------------------
 
@@ -143,7 +96,8 @@ Status EventFile::Open(const std::string& folder, Clock* clock,
   RINGLET_RETURN_IF_ERROR(files->MakeDirectory(folder));
   RINGLET_RETURN_IF_ERROR(Create(folder, files));
   event_.clear();
-  PutDouble(&event_, kWallTime, static_cast<double>(clock_->WallNanos()) / 1e9);
+  PutUnlessZero(&event_, kWallTime,
+                static_cast<double>(clock_->WallNanos()) / 1e9);
   PutBytes(&event_, kFileVersion, "brain.Event:2");
   Status status = AddRecord();
   if (status.ok()) status = Flush();
@@ -185,11 +139,11 @@ Status EventFile::AddHistogram(const std::string& tag, int64_t step,
   Histogram h;
   Count(values, count, &h);
   value_.clear();
-  PutDouble(&value_, kMin, h.min);
-  PutDouble(&value_, kMax, h.max);
-  PutDouble(&value_, kNum, h.num);
-  PutDouble(&value_, kSum, h.sum);
-  PutDouble(&value_, kSumSquares, h.sum_squares);
+  PutUnlessZero(&value_, kMin, h.min);
+  PutUnlessZero(&value_, kMax, h.max);
+  PutUnlessZero(&value_, kNum, h.num);
+  PutUnlessZero(&value_, kSum, h.sum);
+  PutUnlessZero(&value_, kSumSquares, h.sum_squares);
   PutDoubles(&value_, kBucketLimit, h.limit, h.buckets);
   PutDoubles(&value_, kBucket, h.bucket, h.buckets);
   what_.clear();
@@ -205,8 +159,9 @@ Status EventFile::AddSummary(const std::string& tag, int64_t step) {
   summary_.clear();
   PutBytes(&summary_, kValue, value_);
   event_.clear();
-  PutDouble(&event_, kWallTime, static_cast<double>(clock_->WallNanos()) / 1e9);
-  PutInt64(&event_, kStep, step);
+  PutUnlessZero(&event_, kWallTime,
+                static_cast<double>(clock_->WallNanos()) / 1e9);
+  if (step != 0) PutInt(&event_, kStep, step);
   PutBytes(&event_, kSummary, summary_);
   return AddRecord();
 }

@@ -5,7 +5,9 @@
 #include "row_file.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
+#include <cmath>
 #include <cstring>
 
 #include "../../core/base/message.h"
@@ -257,6 +259,16 @@ Status RowFile::StateLoaded() const {
                       last_bytes_);
   }
   return Status();
+}
+
+void AppendShortest(double value, std::string* row) {
+  if (std::isnan(value)) {
+    *row += "nan";
+    return;
+  }
+  char digits[64];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), value);
+  row->append(digits, end.ptr);
 }
 
 }  // namespace ringlet

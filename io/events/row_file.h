@@ -1,5 +1,5 @@
 // RowFile: a job's log that grows by rows, goes on behind those of a backup,
-// and outlives a full disk.
+// and outlives a full disk. RowLogger: a callback that has one.
 //
 // Internal to io/events.
 
@@ -14,6 +14,7 @@
 #include "../../core/base/collective.h"
 #include "../../core/base/saveable.h"
 #include "../../core/base/status.h"
+#include "../../core/fit/callback.h"
 #include "../files/file_system.h"
 
 namespace ringlet {
@@ -87,6 +88,39 @@ class RowFile {
   int64_t last_bytes_ = 0;
   bool warned_ = false, dropped_ = false;
 };
+
+class RowLogger : public Callback {
+ public:
+  RowLogger(const char* name, const std::string& filename)
+      : name_(name), file_(name, filename) {}
+  const char* name() const override { return name_; }
+  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
+  Status OnSetup(FitState&) override {
+    file_.Reset();
+    return Status();
+  }
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    file_.Close();
+    return Status();
+  }
+  void AppendState(std::vector<StateSpan>* spans) override {
+    file_.AppendState(spans);
+  }
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    file_.AppendLiveState(spans);
+  }
+  Status StateLoaded() override { return file_.StateLoaded(); }
+
+ private:
+  const char* const name_;
+
+ protected:
+  RowFile file_;
+};
+
+// As many digits as it takes to read the same value back. No sign of a NaN:
+// machines differ in it.
+void AppendShortest(double value, std::string* row);
 
 }  // namespace ringlet
 

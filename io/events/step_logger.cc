@@ -1,24 +1,18 @@
-#include <charconv>
-#include <cmath>
-
+#include "../../core/base/text.h"
 #include "../../core/model/model.h"
-#include "csv_logger.h"
+#include "loggers.h"
 #include "row_file.h"
 
 namespace ringlet {
 namespace {
 
-class StepLoggerCallback final : public Callback {
+class StepLoggerCallback final : public RowLogger {
  public:
-  explicit StepLoggerCallback(const std::string& filename)
-      : file_(name(), filename) {}
+  StepLoggerCallback(const std::string& filename, bool digests)
+      : RowLogger("step_logger", filename), digests_(digests) {}
 
-  const char* name() const override { return "step_logger"; }
-  bool NamesInLogs(std::vector<std::string>*) const override { return true; }
-
-  Status OnSetup(FitState&) override {
-    file_.Reset();
-    return Status();
+  std::string Describe() const override {
+    return std::string(name()) + (digests_ ? " with digests" : "");
   }
 
   Status OnTrainBatchBegin(FitState& fit) override {
@@ -28,57 +22,47 @@ class StepLoggerCallback final : public Callback {
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     row_ = std::to_string(fit.epoch) + "," + std::to_string(fit.step);
     for (int i = 0; i < fit.model->num_metrics(); ++i) {
-      AppendValue(fit.step_metrics == nullptr ? 0
-                                              : fit.step_metrics[i].Result());
+      const double value = fit.step_metrics == nullptr
+                               ? 0
+                               : fit.model->metric_value(i, fit.step_metrics);
+      AppendShortest(value, &(row_ += ","));
     }
+    if (writes_digests_) row_ += "," + HexText(fit.model->weights_digest());
     file_.Write(row_ += "\n");
     return Status();
   }
-
-  Status OnTrainEnd(FitState&, const Logs&) override {
-    file_.Close();
-    return Status();
-  }
-
-  void AppendState(std::vector<StateSpan>* spans) override {
-    file_.AppendState(spans);
-  }
-  void AppendLiveState(std::vector<StateSpan>* spans) override {
-    file_.AppendLiveState(spans);
-  }
-  Status StateLoaded() override { return file_.StateLoaded(); }
 
  private:
   Status Open(const Model& model) {
     RINGLET_RETURN_IF_ERROR(file_.Open(model.collective(), /*append=*/false));
-    if (file_.offset() > 0) return Status();
+    writes_digests_ = digests_;
+    if (file_.offset() > 0) return ReadColumns(model.collective());
     row_ = "epoch,step";
     for (int i = 0; i < model.num_metrics(); ++i) {
       row_ += "," + model.metric_name(i);
     }
+    if (digests_) row_ += kDigest;
     file_.Write(row_ += "\n");
     return Status();
   }
 
-  // Machines differ in the sign of a NaN.
-  void AppendValue(double value) {
-    if (std::isnan(value)) {
-      row_ += ",nan";
-      return;
-    }
-    char digits[64];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), value);
-    row_.append(",").append(digits, end.ptr);
+  Status ReadColumns(Collective* collective) {
+    RINGLET_RETURN_IF_ERROR(file_.ReadHeader(collective, &row_));
+    if (!row_.empty()) writes_digests_ = EndsWith(row_, kDigest);
+    return Status();
   }
 
-  RowFile file_;
+  static constexpr char kDigest[] = ",weights_digest";
+  const bool digests_;
+  bool writes_digests_ = false;  // what the file's header has
   std::string row_;
 };
 
 }  // namespace
 
-std::shared_ptr<Callback> StepLogger(const std::string& filename) {
-  return std::make_shared<StepLoggerCallback>(filename);
+std::shared_ptr<Callback> StepLogger(const std::string& filename,
+                                     bool digests) {
+  return std::make_shared<StepLoggerCallback>(filename, digests);
 }
 
 }  // namespace ringlet

@@ -2,7 +2,7 @@
 // never ends a training. The chief alone writes. AppendState holds the count of
 // batches, so that a resumed fit goes on with its steps.
 
-#include "tensorboard.h"
+#include "loggers.h"
 
 #include <cerrno>
 #include <cinttypes>

@@ -3,7 +3,7 @@
 // (Without). Events are 32 bytes in memory that is reserved after the first
 // step, so that a traced step allocates nothing.
 
-#include "trace.h"
+#include "loggers.h"
 
 #include <algorithm>
 #include <cinttypes>

@@ -107,14 +107,6 @@ bool IsTfRecord(const std::string& head) {
          MaskCrc32c(Crc32c(head.data(), 8)) == Little(head, 8, 4);
 }
 
-// A protocol buffer that begins with ir_version and goes on with one of the
-// strings or the graph that an ONNX model has.
-bool IsOnnx(const std::string& head) {
-  const unsigned next = Byte(head, 2);
-  return Byte(head, 0) == 0x08 && Byte(head, 1) >= 1 && Byte(head, 1) <= 20 &&
-         (next == 0x12 || next == 0x1a || next == 0x22 || next == 0x3a);
-}
-
 bool IsText(const std::string& head) {
   for (const char c : head) {
     const auto byte = static_cast<unsigned char>(c);
@@ -163,6 +155,7 @@ Format FormatOf(const std::string& head) {
       {"PK\3\4", 4, 0, Format::kZip},
       {"PK\5\6", 4, 0, Format::kZip},
       {"\x1f\x8b\x08", 3, 0, Format::kGzip},
+      {"RINGSEAL", 8, 0, Format::kSealed},
       {"TFL3", 4, 4, Format::kTflite},
       // PyTorch's number, pickled, before 1.6.
       {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14, 0,
@@ -206,6 +199,8 @@ const struct {
 } kKinds[] = {
     {Format::kSafetensors, "safetensors", "a safetensors file",
      "ringlet inspect @ shows it"},
+    {Format::kSealed, "sealed", "a sealed file of ringlet",
+     "give the key with which it was: RINGLET_KEY_FILE=FILE"},
     {Format::kNpz, "npz", "an npz archive of arrays (numpy)",
      "as weights: RUN.json --init @"},
     {Format::kNpy, "npy", "an array of numpy (NPY)",
@@ -224,10 +219,7 @@ const struct {
      "s.items()}). Then --init w.npz --init-layout torch"},
     {Format::kPickle, "pickle", "a pickle of Python",
      "load it in Python and write its arrays with numpy.savez(\"w.npz\", ...)"},
-    {Format::kOnnx, "onnx", "a model in ONNX",
-     "in Python: numpy.savez(\"w.npz\", **{t.name: "
-     "onnx.numpy_helper.to_array(t) for t in "
-     "onnx.load(\"@\").graph.initializer}) gives its weights"},
+    {Format::kOnnx, "onnx", "a model in ONNX", "as weights: RUN.json --init @"},
     {Format::kTflite, "tflite",
      "a model of TensorFlow Lite, made for inference",
      "take the Keras model that it was converted from"},
@@ -286,6 +278,18 @@ void DescribeGzip(const std::string& head, const std::string& path,
 }
 
 }  // namespace
+
+// A protocol buffer that begins with ir_version and goes on with one of the
+// strings or the graph that an ONNX model has. Zeros behind that are no field
+// of it: such may be the length of a safetensors header of more than a MB.
+bool IsOnnx(const std::string& head) {
+  const unsigned next = Byte(head, 2);
+  const bool zeros =
+      Byte(head, 3) == 0 && Byte(head, 4) == 0 && Byte(head, 5) == 0;
+  return !zeros && Byte(head, 0) == 0x08 && Byte(head, 1) >= 1 &&
+         Byte(head, 1) <= 20 &&
+         (next == 0x12 || next == 0x1a || next == 0x22 || next == 0x3a);
+}
 
 const char* NameOf(FileKind::Format format) {
   for (const auto& entry : kKinds) {

@@ -21,6 +21,7 @@ struct FileKind {
   enum class Format : uint8_t {
     kUnknown,
     kSafetensors,
+    kSealed,
     kNpz,
     kNpy,
     kKeras,
@@ -48,6 +49,9 @@ struct FileKind {
 };
 
 const char* NameOf(FileKind::Format format);  // "keras"
+
+// Whether a file that begins so, with six bytes or more, is a model in ONNX.
+bool IsOnnx(const std::string& head);
 
 // Reads at most some hundred KiB. An error: the file cannot be read.
 Status FindFileKind(FileSystem* files, const std::string& path, FileKind* kind);

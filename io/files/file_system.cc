@@ -12,6 +12,7 @@
 #include <cinttypes>
 #include <climits>
 
+#include "../../core/base/check.h"
 #include "../../core/base/text.h"
 
 namespace ringlet {
@@ -58,6 +59,11 @@ Status File::Read(int64_t offset, void* data, size_t bytes) {
     bytes -= got;
   }
   return Status();
+}
+
+Status FileSystem::CreatePrivate(const std::string& path,
+                                 std::unique_ptr<File>* file) {
+  return Create(path, file);
 }
 
 Status FileSystem::RenameNew(const std::string& from, const std::string& to) {
@@ -125,7 +131,7 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::Open(FileSystem* files, const std::string& path,
-                        int64_t bytes) {
+                        int64_t bytes, bool is_private) {
   RINGLET_CHECK(file_ == nullptr);
   files_ = files;
   path_ = path;
@@ -133,7 +139,7 @@ Status AtomicFile::Open(FileSystem* files, const std::string& path,
     return InvalidArgument("'%s': is not a file's name", path.c_str());
   }
   RINGLET_RETURN_IF_ERROR(RemoveLeft());
-  RINGLET_RETURN_IF_ERROR(CreateTemporary());
+  RINGLET_RETURN_IF_ERROR(CreateTemporary(is_private));
   return file_->Preallocate(bytes);
 }
 
@@ -154,13 +160,14 @@ Status AtomicFile::RemoveLeft() {
 }
 
 // Another writer may take the file for one that was left, until it is locked.
-Status AtomicFile::CreateTemporary() {
+Status AtomicFile::CreateTemporary(bool is_private) {
   constexpr int kTries = 100;
   Status locked;
   for (int i = 0; i < kTries; ++i) {
     const std::string temporary = TemporaryName(path_);
     // Another machine's process of the same number has this name.
-    locked = files_->Create(temporary, &file_);
+    locked = is_private ? files_->CreatePrivate(temporary, &file_)
+                        : files_->Create(temporary, &file_);
     if (locked.code() == Code::kAlreadyExists) continue;
     RINGLET_RETURN_IF_ERROR(locked);
     temporary_ = temporary;

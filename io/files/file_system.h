@@ -49,6 +49,8 @@ class File {
   // Reports what the destructor could not; no other call may follow.
   virtual Status Close() = 0;
   virtual const std::string& path() const = 0;
+  // It was sealed (SealedFiles), so nobody without the key has written it.
+  virtual bool sealed() const { return false; }
 };
 
 // Holds a folder or a file; its destructor lets go, as does the process's end.
@@ -65,6 +67,10 @@ class FileSystem {
   // kAlreadyExists where `path` is there.
   virtual Status Create(const std::string& path,
                         std::unique_ptr<File>* file) = 0;
+  // As Create, for what others need not read: mode 0600 at most. This one makes
+  // no difference.
+  virtual Status CreatePrivate(const std::string& path,
+                               std::unique_ptr<File>* file);
   // To read. kNotFound where it is not there.
   virtual Status Open(const std::string& path, std::unique_ptr<File>* file) = 0;
   // To write at the end and to read: made where it is not there, and emptied
@@ -78,10 +84,14 @@ class FileSystem {
   // As Rename, but kAlreadyExists where `to` is there. This one looks before it
   // renames, so a file that comes between is lost; Posix() loses none.
   virtual Status RenameNew(const std::string& from, const std::string& to);
-  // Gives `path` the permissions of the file `of`, where that is there, and its
-  // owner's to read and write. kInvalidArgument where `of` is no file that may
-  // be replaced: a folder, a device, a pipe. This one does nothing.
+  // Gives `path` the group and the permissions of the file `of`, where that is
+  // there, and its owner's to read and write; where the group cannot be given,
+  // none of its permissions that others have not. kInvalidArgument where `of`
+  // is no file that may be replaced: a folder, a device, a pipe. This one does
+  // nothing.
   virtual Status TakeMode(const std::string& path, const std::string& of);
+  // New files are sealed (SealedFiles).
+  virtual bool seals() const { return false; }
   virtual Status Remove(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   // Names within `path`, sorted, without "." and "..".
@@ -124,8 +134,10 @@ class AtomicFile {
  public:
   ~AtomicFile();
   // Reserves `bytes`. Removes what an interrupted writer of `path` left; of
-  // two that write at the same time the last to commit has `path`.
-  Status Open(FileSystem* files, const std::string& path, int64_t bytes);
+  // two that write at the same time the last to commit has `path`. A private
+  // file is FileSystem::CreatePrivate's.
+  Status Open(FileSystem* files, const std::string& path, int64_t bytes,
+              bool is_private = false);
   File* file() { return file_.get(); }
   // OK: the file is durable. *renamed tells (where not null) whether `path` is
   // the new file, which an error of the last step leaves so. Not `replace`:
@@ -137,7 +149,7 @@ class AtomicFile {
 
  private:
   Status RemoveLeft();
-  Status CreateTemporary();
+  Status CreateTemporary(bool is_private);
   Status SyncAndClose();
 
   FileSystem* files_ = nullptr;

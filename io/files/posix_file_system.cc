@@ -32,9 +32,9 @@ auto Uninterrupted(Call call) -> decltype(call()) {
   }
 }
 
-int OpenDescriptor(const std::string& path, int flags) {
+int OpenDescriptor(const std::string& path, int flags, mode_t mode = 0666) {
   return Uninterrupted(
-      [&] { return open(path.c_str(), flags | O_CLOEXEC, 0666); });
+      [&] { return open(path.c_str(), flags | O_CLOEXEC, mode); });
 }
 
 // A descriptor that closes itself.
@@ -44,8 +44,8 @@ class Descriptor {
   ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Descriptor(Descriptor&& other) : fd_(other.Release()) {}
-  Descriptor& operator=(Descriptor&& other) {
+  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
   }
@@ -171,8 +171,12 @@ bool IsStillAt(int fd, const std::string& path) {
 class PosixFileSystem final : public FileSystem {
  public:
   Status Create(const std::string& path, std::unique_ptr<File>* file) override {
-    return OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, "creating",
-                    file);
+    return OpenFile(path, kNew, "creating", file);
+  }
+
+  Status CreatePrivate(const std::string& path,
+                       std::unique_ptr<File>* file) override {
+    return OpenFile(path, kNew, "creating", file, 0600);
   }
 
   Status Open(const std::string& path, std::unique_ptr<File>* file) override {
@@ -237,7 +241,12 @@ class PosixFileSystem final : public FileSystem {
       return InvalidArgument("%s: is there, and not a regular file",
                              of.c_str());
     }
-    const mode_t mode = (there.st_mode & 0777) | S_IRUSR | S_IWUSR;
+    mode_t mode = (there.st_mode & 0777) | S_IRUSR | S_IWUSR;
+    // What one group may another may not, unless all may.
+    if (stat(path.c_str(), &here) == 0 && here.st_gid != there.st_gid &&
+        chown(path.c_str(), static_cast<uid_t>(-1), there.st_gid) != 0) {
+      mode &= ~S_IRWXG | (mode & S_IRWXO) << 3;
+    }
     if (chmod(path.c_str(), mode) == 0) return Status();
     // A disk's format may have no permissions.
     if (stat(path.c_str(), &here) == 0 && (here.st_mode & 077 & ~mode) == 0) {
@@ -328,9 +337,11 @@ class PosixFileSystem final : public FileSystem {
   }
 
  private:
+  static constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
+
   static Status OpenFile(const std::string& path, int flags, const char* doing,
-                         std::unique_ptr<File>* file) {
-    const int fd = OpenDescriptor(path, flags);
+                         std::unique_ptr<File>* file, mode_t mode = 0666) {
+    const int fd = OpenDescriptor(path, flags, mode);
     if (fd < 0 && (flags & O_CREAT) == 0) return CannotOpen(errno, path);
     if (fd < 0) return OsError(errno, "%s: %s", path.c_str(), doing);
     *file = std::make_unique<PosixFile>(path, fd);

@@ -1,17 +1,175 @@
 #include "compile_arguments.h"
 
+#include <cmath>
+
+#include "../../core/base/check.h"
+#include "../../core/base/text.h"
 #include "compile_json.h"
 #include "keras_json.h"
 
 namespace ringlet {
 
-std::string CompileArgumentsToJson(const Model& compiled) {
-  std::string text = "{\"optimizer\":" + ToJson(compiled.optimizer()) +
-                     ",\"loss\":" + ToJson(compiled.loss()) + ",\"metrics\":[";
-  for (size_t i = 0; i < compiled.metrics().size(); ++i) {
-    text += (i > 0 ? "," : "") + ToJson(compiled.metrics()[i]);
+namespace {
+
+// Those with the examples' weights, or those without.
+std::string ListOf(const std::vector<Metric>& metrics, bool weighted) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    if (metric.weighted != weighted) continue;
+    text += (text.empty() ? "" : ",") + ToJson(metric);
   }
-  return text + "]}";
+  return "[" + text + "]";
+}
+
+// A list of what `write` says of each output; of one output that alone.
+template <typename Write>
+std::string ByOrder(const std::vector<OutputLoss>& outputs,
+                    const Write& write) {
+  if (outputs.size() == 1) return write(outputs[0]);
+  std::string text;
+  for (const OutputLoss& output : outputs) {
+    text += (text.empty() ? "" : ",") + write(output);
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string CompileArgumentsToJson(const Model& compiled) {
+  const std::vector<OutputLoss>& outputs = compiled.losses();
+  bool weighted = false, scaled = false;
+  for (const OutputLoss& output : outputs) {
+    scaled = scaled || output.weight != 1;
+    for (const Metric& metric : output.metrics) {
+      weighted = weighted || metric.weighted;
+    }
+  }
+  const auto metrics = [&](bool with_weights) {
+    return ByOrder(outputs, [&](const OutputLoss& output) {
+      return ListOf(output.metrics, with_weights);
+    });
+  };
+  std::string text = "{\"optimizer\":" + ToJson(compiled.optimizer());
+  text += ",\"loss\":" + ByOrder(outputs, [](const OutputLoss& output) {
+            return output.trains ? ToJson(output.loss) : "null";
+          });
+  if (scaled) {
+    text +=
+        ",\"loss_weights\":" + ByOrder(outputs, [](const OutputLoss& output) {
+          return JsonWriter().Float(output.weight).text();
+        });
+  }
+  text += ",\"metrics\":" + metrics(false);
+  if (weighted) text += ",\"weighted_metrics\":" + metrics(true);
+  return text + "}";
+}
+
+namespace {
+
+// As `json` has it: a list, an object by names, or one value. `one`: whether
+// an object is a value.
+template <typename T, typename Read>
+Status ReadByOutput(const Json& json, const std::string& path, bool one,
+                    const Read& read, ByOutput<T>* outputs) {
+  const bool names = json.is_object() && !one;
+  outputs->form = names             ? ByOutput<T>::Form::kNames
+                  : json.is_array() ? ByOutput<T>::Form::kOrder
+                                    : ByOutput<T>::Form::kAll;
+  if (!names && !json.is_array()) {
+    outputs->values.resize(1);
+    return read(json, path, &outputs->values[0].second);
+  }
+  int64_t i = 0;
+  for (Json m = json.first(); m; m = m.next(), ++i) {
+    std::pair<std::string, T> value;
+    if (names) value.first = m.key();
+    outputs->nested |= !names && m.is_array();
+    RINGLET_RETURN_IF_ERROR(
+        read(m, names ? JoinPath(path, Printable(m.key())) : JoinPath(path, i),
+             &value.second));
+    outputs->values.push_back(std::move(value));
+  }
+  return Status();
+}
+
+Status ReadLoss(const Json& json, const std::string& path,
+                std::optional<Loss>* loss) {
+  if (json.kind() == Json::Kind::kNull) return Status();
+  loss->emplace();
+  return LossFromJson(json, path, &**loss);
+}
+
+Status ReadWeight(const Json& json, const std::string& path, float* weight) {
+  const double number = json.number();
+  *weight = static_cast<float>(number);
+  if (json.kind() == Json::Kind::kNumber && std::isfinite(*weight)) {
+    return Status();
+  }
+  return InvalidArgument("%s: is %s; must be a number", path.c_str(),
+                         Show(json).c_str());
+}
+
+// One, none (null), or a list.
+Status ReadMetrics(const Json& json, const std::string& path, bool weighted,
+                   std::vector<Metric>* metrics) {
+  if (json.kind() == Json::Kind::kNull) return Status();
+  const bool list = json.is_array();
+  int64_t i = 0;
+  for (Json m = list ? json.first() : json; m; m = m.next()) {
+    Metric metric;
+    RINGLET_RETURN_IF_ERROR(
+        MetricFromJson(m, list ? JoinPath(path, i++) : path, &metric));
+    metric.weighted = weighted;
+    metrics->push_back(metric);
+    if (!list) break;
+  }
+  return Status();
+}
+
+void ReadMetricsField(const char* key, FieldReader* fields,
+                      ByOutput<std::vector<Metric>>* metrics) {
+  if (!fields->Has(key)) return;
+  const Json json =
+      fields->Take(key, "a list of metrics, or an object by outputs' names");
+  if (!json || !fields->ok()) return;
+  if (!json.is_array() && (!json.is_object() || json["class_name"])) {
+    return fields->Fail(InvalidArgument("%s: is %s; must be a list",
+                                        fields->PathOf(key).c_str(),
+                                        Show(json).c_str()));
+  }
+  const bool weighted = key[0] == 'w';
+  const auto read = [&](const Json& m, const std::string& path,
+                        std::vector<Metric>* list) {
+    return ReadMetrics(m, path, weighted, list);
+  };
+  fields->Fail(ReadByOutput(json, fields->PathOf(key), false, read, metrics));
+}
+
+}  // namespace
+
+void ReadCompileFields(FieldReader* fields, CompileArguments* arguments) {
+  fields->Require("loss");
+  const Json loss = fields->Take(
+      "loss", "a loss, a list of them, or an object by outputs' names");
+  if (loss && fields->ok()) {
+    const bool one = static_cast<bool>(loss["class_name"]);
+    const bool none = loss.kind() == Json::Kind::kNull;
+    Loss refused;
+    fields->Fail(none ? LossFromJson(loss, fields->PathOf("loss"), &refused)
+                      : ReadByOutput(loss, fields->PathOf("loss"), one,
+                                     ReadLoss, &arguments->losses));
+  }
+  const char kWeights[] = "loss_weights";
+  if (fields->Has(kWeights)) {
+    const Json weights = fields->Take(
+        kWeights, "a list of numbers, or an object by outputs' names");
+    if (weights && fields->ok()) {
+      fields->Fail(ReadByOutput(weights, fields->PathOf(kWeights), false,
+                                ReadWeight, &arguments->weights));
+    }
+  }
+  ReadMetricsField("metrics", fields, &arguments->metrics);
+  ReadMetricsField("weighted_metrics", fields, &arguments->weighted_metrics);
 }
 
 Status CompileArgumentsFromJson(const std::string& text,
@@ -21,21 +179,116 @@ Status CompileArgumentsFromJson(const std::string& text,
   FieldReader fields(json, "");
   for (const char* key : {"optimizer", "loss", "metrics"}) fields.Require(key);
   const Json optimizer = fields.Take("optimizer");
-  const Json loss = fields.Take("loss");
-  const Json metrics = fields.Take("metrics");
-  RINGLET_RETURN_IF_ERROR(fields.Finish());
-  RINGLET_RETURN_IF_ERROR(
-      OptimizerFromJson(optimizer, "optimizer", &arguments->optimizer));
-  RINGLET_RETURN_IF_ERROR(LossFromJson(loss, "loss", &arguments->loss));
-  if (!metrics.is_array()) return InvalidArgument("metrics: is no list");
-  for (Json m = metrics.first(); m; m = m.next()) {
-    const auto index = static_cast<int64_t>(arguments->metrics.size());
-    Metric metric;
-    RINGLET_RETURN_IF_ERROR(
-        MetricFromJson(m, JoinPath("metrics", index), &metric));
-    arguments->metrics.push_back(metric);
+  if (optimizer) {
+    fields.Fail(
+        OptimizerFromJson(optimizer, "optimizer", &arguments->optimizer));
+  }
+  ReadCompileFields(&fields, arguments);
+  return fields.Finish();
+}
+
+// --- with a model ------------------------------------------------------------
+
+namespace {
+
+// Calls take(k, value) for each output k that something is said of.
+template <typename T, typename Take>
+Status ForOutputs(const char* what, const ByOutput<T>& given,
+                  const Model& model, const Take& take) {
+  const int count = model.num_outputs();
+  if (given.form == ByOutput<T>::Form::kAll) {
+    for (int k = 0; k < count; ++k) take(k, given.values[0].second);
+    return Status();
+  }
+  if (given.form == ByOutput<T>::Form::kNames) {
+    for (const auto& [name, value] : given.values) {
+      int k = 0;
+      std::vector<std::string> names;
+      for (; k < count && model.output_name(k) != name; ++k) {
+        names.push_back(model.output_name(k));
+      }
+      if (k == count) return UnknownName(what, "output", name, names);
+      take(k, value);
+    }
+    return Status();
+  }
+  const auto entries = static_cast<int>(given.values.size());
+  if (entries != count) {
+    return InvalidArgument(
+        "%s: has %d entries; a list has one for each of the model's outputs, "
+        "which are %d",
+        what, entries, count);
+  }
+  for (int k = 0; k < count; ++k) {
+    take(k, given.values[static_cast<size_t>(k)].second);
   }
   return Status();
+}
+
+Status SetMetrics(const char* what, const ByOutput<std::vector<Metric>>& given,
+                  const Model& model, std::vector<OutputLoss>* outputs) {
+  const auto append = [&](int k, const std::vector<Metric>& metrics) {
+    std::vector<Metric>& all = (*outputs)[static_cast<size_t>(k)].metrics;
+    all.insert(all.end(), metrics.begin(), metrics.end());
+  };
+  if (given.values.empty()) return Status();
+  if (model.num_outputs() > 1 ||
+      given.form == ByOutput<std::vector<Metric>>::Form::kNames) {
+    return ForOutputs(what, given, model, append);
+  }
+  if (given.nested) {
+    return InvalidArgument(
+        "%s: Expected all entries in the list to be metric objects; lists in "
+        "it are those of several outputs",
+        what);
+  }
+  for (const auto& value : given.values) append(0, value.second);
+  return Status();
+}
+
+Status ResolveOutputs(const CompileArguments& arguments, const Model& model,
+                      std::vector<OutputLoss>* outputs) {
+  const auto count = static_cast<size_t>(model.num_outputs());
+  outputs->assign(count, OutputLoss());
+  std::vector<bool> said(count, false);
+  RINGLET_RETURN_IF_ERROR(
+      ForOutputs("loss", arguments.losses, model,
+                 [&](int k, const std::optional<Loss>& loss) {
+                   OutputLoss& output = (*outputs)[static_cast<size_t>(k)];
+                   output.trains = loss.has_value();
+                   if (loss.has_value()) output.loss = *loss;
+                   said[static_cast<size_t>(k)] = true;
+                 }));
+  for (size_t k = 0; k < count; ++k) {
+    if (said[k]) continue;
+    return InvalidArgument(
+        "loss: says nothing of the output '%s'; null where it has none",
+        model.output_name(static_cast<int>(k)).c_str());
+  }
+  if (!arguments.weights.values.empty()) {
+    RINGLET_RETURN_IF_ERROR(ForOutputs(
+        "loss_weights", arguments.weights, model, [&](int k, float weight) {
+          (*outputs)[static_cast<size_t>(k)].weight = weight;
+        }));
+  }
+  RINGLET_RETURN_IF_ERROR(
+      SetMetrics("metrics", arguments.metrics, model, outputs));
+  return SetMetrics("weighted_metrics", arguments.weighted_metrics, model,
+                    outputs);
+}
+
+}  // namespace
+
+Status Compile(const CompileArguments& arguments, const CompileOptions& options,
+               Model* model) {
+  std::vector<OutputLoss> outputs;
+  const Status resolved = ResolveOutputs(arguments, *model, &outputs);
+  if (!resolved.ok()) {
+    if (options.collective != nullptr) options.collective->Abort(resolved);
+    return resolved.Annotate("compile");
+  }
+  model->Compile(arguments.optimizer, outputs, options);
+  return model->status();
 }
 
 std::string DescribeRate(const Optimizer& optimizer) {
@@ -47,14 +300,35 @@ std::string DescribeRate(const Optimizer& optimizer) {
   return JsonWriter().Float(optimizer.learning_rate.initial).text();
 }
 
+namespace {
+
+std::string Describe(const std::optional<Loss>& loss) {
+  if (!loss.has_value()) return "no loss";
+  return std::string(loss->class_name()) +
+         (loss->from_logits ? " from logits" : "");
+}
+
+}  // namespace
+
 std::string DescribeCompile(const CompileArguments& arguments) {
   const Optimizer& optimizer = arguments.optimizer;
-  const Loss& loss = arguments.loss;
   std::string text = std::string(optimizer.name()) + ", learning rate " +
-                     DescribeRate(optimizer) + "; " + loss.class_name() +
-                     (loss.from_logits ? " from logits" : "");
-  for (size_t i = 0; i < arguments.metrics.size(); ++i) {
-    text += (i == 0 ? "; metrics " : ", ") + arguments.metrics[i].name;
+                     DescribeRate(optimizer) + "; ";
+  bool first = true;
+  for (const auto& [name, loss] : arguments.losses.values) {
+    text +=
+        (first ? "" : ", ") + (name.empty() ? "" : name + " ") + Describe(loss);
+    first = false;
+  }
+  first = true;
+  for (const auto* list : {&arguments.metrics, &arguments.weighted_metrics}) {
+    for (const auto& [name, metrics] : list->values) {
+      for (const Metric& metric : metrics) {
+        text += (first ? "; metrics " : ", ") +
+                (name.empty() ? "" : name + " ") + metric.name;
+        first = false;
+      }
+    }
   }
   return text;
 }

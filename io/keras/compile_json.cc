@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "../../core/model/custom_metric.h"
+#include "../../core/model/loss_table.h"
+#include "../../core/model/metric_table.h"
 #include "keras_json.h"
 
 namespace ringlet {
@@ -15,69 +16,84 @@ namespace {
 
 // --- names ------------------------------------------------------------------
 
-constexpr Named<Loss::Kind> kLosses[] = {
-    {"SparseCategoricalCrossentropy sparse_categorical_crossentropy",
-     Loss::Kind::kSparseCategoricalCrossentropy},
-    {"CategoricalCrossentropy categorical_crossentropy",
-     Loss::Kind::kCategoricalCrossentropy},
-    {"BinaryCrossentropy binary_crossentropy bce BCE",
-     Loss::Kind::kBinaryCrossentropy},
-    {"MeanSquaredError mean_squared_error mse MSE",
-     Loss::Kind::kMeanSquaredError},
-    {"MeanAbsoluteError mean_absolute_error mae MAE",
-     Loss::Kind::kMeanAbsoluteError},
-    {"Huber huber huber_loss", Loss::Kind::kHuber},
-};
+NameTable LossNames() {
+  NameTable names;
+  for (const LossClass& row : AllLosses()) names.Add(row.name, row.aliases);
+  return names;
+}
 
-constexpr Named<Metric::Kind> kMetrics[] = {
-    // Resolved with the model; Keras has no class for it.
-    {"ringlet>Accuracy accuracy acc", Metric::Kind::kAccuracy},
-    {"BinaryAccuracy binary_accuracy", Metric::Kind::kBinaryAccuracy},
-    {"CategoricalAccuracy categorical_accuracy",
-     Metric::Kind::kCategoricalAccuracy},
-    {"SparseCategoricalAccuracy sparse_categorical_accuracy",
-     Metric::Kind::kSparseCategoricalAccuracy},
-    {"SparseTopKCategoricalAccuracy sparse_top_k_categorical_accuracy",
-     Metric::Kind::kSparseTopKCategoricalAccuracy},
-    {"MeanSquaredError mean_squared_error mse MSE",
-     Metric::Kind::kMeanSquaredError},
-    {"MeanAbsoluteError mean_absolute_error mae MAE",
-     Metric::Kind::kMeanAbsoluteError},
-};
+NameTable MetricNames() {
+  NameTable names;
+  for (const MetricClass& row : AllMetrics()) names.Add(row.name, row.aliases);
+  return names;
+}
 
 // --- losses -----------------------------------------------------------------
 
+// "auto" is Keras 2's name of the first, "mean" Keras 3's.
+constexpr Named<LossReduction> kReductions[] = {
+    {"sum_over_batch_size auto mean", LossReduction::kSumOverBatchSize},
+    {"sum", LossReduction::kSum}};
+
+void ReadReduction(FieldReader* fields, LossReduction* reduction) {
+  const Json json = fields->Take("reduction");
+  if (json.text() == "mean_with_sample_weight") {
+    fields->Refuse("reduction",
+                   "the sum of all workers' weights is not known before the "
+                   "gradients are computed; scale the weights to a mean of 1 "
+                   "and take \"sum_over_batch_size\"");
+  } else if (json.text() == "none" || json.kind() == Json::Kind::kNull) {
+    fields->Refuse("reduction", "training needs one number for a step");
+  }
+  fields->Choice("reduction", kReductions, reduction);
+}
+
 // A loss's own fields, and those whose one value ringlet has.
 void ReadLossFields(FieldReader* fields, Loss* loss) {
-  const bool sparse = loss->takes_classes();
-  const bool categorical = loss->kind == Loss::Kind::kCategoricalCrossentropy;
-  const bool binary = loss->kind == Loss::Kind::kBinaryCrossentropy;
-  if (sparse || categorical || binary) {
-    fields->Bool("from_logits", &loss->from_logits);
-    fields->OnlyNumber("axis", -1);
+  for (const LossField& field : ClassOf(*loss)) {
+    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
+      fields->Float(field.name, field.range, &(loss->**number));
+    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
+      fields->Bool(field.name, &(loss->**flag));
+    } else if (const auto* only = std::get_if<int>(&field.value)) {
+      fields->OnlyNumber(field.name, *only);
+    } else {
+      fields->OnlyNull({field.name});
+    }
   }
-  if (sparse) fields->OnlyNull({"ignore_class"});
-  if (categorical || binary) {
-    fields->Float("label_smoothing", kShare, &loss->label_smoothing);
-  }
-  if (loss->kind == Loss::Kind::kHuber) {
-    fields->Float("delta", kPositive, &loss->delta);
-  }
-  fields->OnlyText("reduction", "sum_over_batch_size", "auto");
-  ReadDType(fields);
-  // Keras 2 notes the function behind the class.
-  fields->Ignore({"name", "fn"});
 }
 
 Status ReadLoss(const KerasObject& object, Loss* loss) {
-  Loss made;
+  size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
-      Choose(kLosses, object.path, "loss", object.name, &made.kind));
+      ChooseRow(LossNames(), object.path, "loss", object.name, &row));
+  Loss made;
+  made.kind = static_cast<Loss::Kind>(row);
   FieldReader fields(object.config, object.config_path);
   ReadLossFields(&fields, &made);
+  ReadReduction(&fields, &made.reduction);
+  ReadDType(&fields);
+  // Keras 2 notes the function behind the class.
+  fields.Ignore({"name", "fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   *loss = made;
   return Status();
+}
+
+void WriteLossFields(JsonWriter* w, const Loss& loss) {
+  for (const LossField& field : ClassOf(loss)) {
+    if (!field.written) continue;
+    w->Key(field.name);
+    if (const auto* number = std::get_if<float Loss::*>(&field.value)) {
+      w->Float(loss.**number);
+    } else if (const auto* flag = std::get_if<bool Loss::*>(&field.value)) {
+      w->Bool(loss.**flag);
+    } else if (const auto* only = std::get_if<int>(&field.value)) {
+      w->Int(*only);
+    } else {
+      w->Null();
+    }
+  }
 }
 
 // --- metrics ----------------------------------------------------------------
@@ -90,26 +106,106 @@ bool IsAnyAccuracy(const std::string& name) {
   return lower == "accuracy" || lower == "acc";
 }
 
-Metric DefaultMetric(Metric::Kind kind) {
-  switch (kind) {
-    case Metric::Kind::kAccuracy:
-      return Accuracy();
-    case Metric::Kind::kBinaryAccuracy:
-      return BinaryAccuracy();
-    case Metric::Kind::kCategoricalAccuracy:
-      return CategoricalAccuracy();
-    case Metric::Kind::kSparseCategoricalAccuracy:
-      return SparseCategoricalAccuracy();
-    case Metric::Kind::kSparseTopKCategoricalAccuracy:
-      return SparseTopKCategoricalAccuracy();
-    case Metric::Kind::kMeanSquaredError:
-      return MeanSquaredErrorMetric();
-    case Metric::Kind::kMeanAbsoluteError:
-      return MeanAbsoluteErrorMetric();
-    case Metric::Kind::kCustom:  // is in no table
-      break;
+// A field that not all metrics have.
+class MetricFieldReader {
+ public:
+  MetricFieldReader(FieldReader* fields, const MetricField& field,
+                    Metric* metric)
+      : fields_(*fields), name_(field.name), metric_(*metric) {
+    if (field.required) fields_.Require(name_);
+    std::visit([this](const auto& value) { Read(value); }, field.value);
   }
-  return Accuracy();
+
+ private:
+  void Read(const MetricInt& field) {
+    if (field.optional && !fields_.Has(name_)) return;
+    int64_t number = metric_.*field.value;
+    fields_.Int(name_, field.low, std::numeric_limits<int>::max(), &number);
+    metric_.*field.value = static_cast<int>(number);
+  }
+  void Read(const MetricFloat& field) {
+    if (field.optional && !fields_.Has(name_)) return;
+    const Json json = fields_.Take(name_);
+    if (field.optional && json.is_array()) return ReadList(field, json);
+    fields_.Float(name_, field.range, &(metric_.*field.value));
+  }
+  void ReadList(const MetricFloat& field, const Json& list) {
+    const double number = list.first().number();
+    if (list.size() != 1 || list.first().kind() != Json::Kind::kNumber ||
+        !field.range.Holds(number)) {
+      return fields_.MustBe(
+          name_, ToString(field.range) + "; several give several values");
+    }
+    metric_.*field.value = static_cast<float>(number);
+  }
+  void Read(const MetricWord& field) {
+    const std::vector<std::string> words = Words(field.words);
+    std::string takes;
+    for (const std::string& word : words) {
+      takes += (takes.empty() ? "" : ", ") + AsJson(word);
+    }
+    const Json json =
+        fields_.Take(name_, takes, AsJson(words[metric_.*field.value]));
+    if (!json) return;
+    const auto at = std::find(words.begin(), words.end(), json.text());
+    if (at == words.end()) return fields_.MustBe(name_, takes);
+    metric_.*field.value = static_cast<uint8_t>(at - words.begin());
+  }
+  void Read(bool Metric::*field) { fields_.Bool(name_, &(metric_.*field)); }
+  void Read(const OnlyValue& only) {
+    switch (only.kind) {
+      case OnlyValue::Kind::kNull:
+        return fields_.OnlyNull({name_});
+      case OnlyValue::Kind::kFalse:
+        return fields_.OnlyBool(name_, false);
+      case OnlyValue::Kind::kMinusOne:
+        return fields_.OnlyNumber(name_, -1);
+      case OnlyValue::Kind::kZero:
+        return fields_.OnlyNumber(name_, 0);
+    }
+  }
+
+  FieldReader& fields_;
+  const char* const name_;
+  Metric& metric_;
+};
+
+void Write(JsonWriter* w, const Metric& metric, const MetricField& field) {
+  w->Key(field.name);
+  if (const auto* whole = std::get_if<MetricInt>(&field.value)) {
+    const int value = metric.*whole->value;
+    if (value < whole->low) {
+      w->Null();
+    } else {
+      w->Int(value);
+    }
+  } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
+    const float value = metric.*number->value;
+    if (number->optional && value < 0) {
+      w->Null();
+    } else {
+      w->Float(value);
+    }
+  } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
+    w->String(Words(word->words)[metric.*word->value]);
+  } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {
+    w->Bool(metric.**flag);
+  } else {
+    switch (std::get<OnlyValue>(field.value).kind) {
+      case OnlyValue::Kind::kNull:
+        w->Null();
+        break;
+      case OnlyValue::Kind::kFalse:
+        w->Bool(false);
+        break;
+      case OnlyValue::Kind::kMinusOne:
+        w->Int(-1);
+        break;
+      case OnlyValue::Kind::kZero:
+        w->Int(0);
+        break;
+    }
+  }
 }
 
 Status ReadMetric(const KerasObject& object, Metric* metric) {
@@ -125,20 +221,15 @@ Status ReadMetric(const KerasObject& object, Metric* metric) {
         "right answers",
         object.path.c_str(), object.name.c_str());
   }
-  Metric::Kind kind{};
+  size_t row = 0;
   RINGLET_RETURN_IF_ERROR(
-      Choose(kMetrics, object.path, "metric", object.name, &kind));
-  Metric made = DefaultMetric(kind);
+      ChooseRow(MetricNames(), object.path, "metric", object.name, &row));
+  Metric made = MetricOf(static_cast<Metric::Kind>(row));
   FieldReader fields(object.config, object.config_path);
   if (fields.Has("name")) fields.Text("name", "a string", &made.name);
   ReadDType(&fields);
-  if (kind == Metric::Kind::kBinaryAccuracy) {
-    fields.Float("threshold", &made.threshold);
-  }
-  if (kind == Metric::Kind::kSparseTopKCategoricalAccuracy) {
-    int64_t k = made.k;
-    fields.Int("k", 1, std::numeric_limits<int>::max(), &k);
-    made.k = static_cast<int>(k);
+  for (const MetricField& field : ClassOf(made)) {
+    MetricFieldReader(&fields, field, &made);
   }
   fields.Ignore({"fn"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
@@ -154,9 +245,12 @@ bool IsBareName(const std::string& text) {
       text == "false") {
     return false;
   }
-  return std::all_of(text.begin(), text.end(), [](char c) {
+  const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  });
+  };
+  return letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+           return letter(c) || (c >= '0' && c <= '9');
+         });
 }
 
 template <typename T>
@@ -177,14 +271,14 @@ Status LossFromJson(const Json& json, const std::string& path, Loss* loss) {
 }
 
 std::vector<ClassInfo> DescribeLosses() {
-  return Describe(kLosses, [](const KerasObject& object) {
+  return Describe(LossNames(), [](const KerasObject& object) {
     Loss loss;
     (void)ReadLoss(object, &loss);
   });
 }
 
 std::vector<ClassInfo> DescribeMetrics() {
-  return Describe(kMetrics, [](const KerasObject& object) {
+  return Describe(MetricNames(), [](const KerasObject& object) {
     Metric metric;
     (void)ReadMetric(object, &metric);
   });
@@ -213,27 +307,9 @@ std::string ToJson(const Loss& loss) {
   JsonWriter w;
   WriteKerasObject(&w, "keras.losses", loss.class_name(), [&] {
     w.Key("name").String(loss.name());
-    w.Key("reduction").String("sum_over_batch_size");
-    switch (loss.kind) {
-      case Loss::Kind::kSparseCategoricalCrossentropy:
-        w.Key("from_logits").Bool(loss.from_logits);
-        w.Key("ignore_class").Null();
-        return;
-      case Loss::Kind::kCategoricalCrossentropy:
-      case Loss::Kind::kBinaryCrossentropy:
-        w.Key("from_logits").Bool(loss.from_logits);
-        w.Key("label_smoothing").Float(loss.label_smoothing);
-        w.Key("axis").Int(-1);
-        return;
-      case Loss::Kind::kMeanSquaredError:
-      case Loss::Kind::kMeanAbsoluteError:
-        return;
-      case Loss::Kind::kHuber:
-        w.Key("delta").Float(loss.delta);
-        return;
-      case Loss::Kind::kCustom:  // its options are its own
-        return;
-    }
+    w.Key("reduction").String(FirstName(kReductions, loss.reduction));
+    // The options of a custom one are its own.
+    if (loss.custom == nullptr) WriteLossFields(&w, loss);
   });
   return w.text();
 }
@@ -243,16 +319,14 @@ std::string ToJson(const Metric& metric) {
   if (metric.kind == Metric::Kind::kAccuracy && IsAnyAccuracy(metric.name)) {
     return w.String(metric.name).text();
   }
-  const std::string class_name = metric.custom != nullptr
+  const char* const class_name = metric.custom != nullptr
                                      ? metric.custom->class_name()
-                                     : FirstName(kMetrics, metric.kind);
-  WriteKerasObject(&w, "keras.metrics", class_name.c_str(), [&] {
+                                     : ClassOf(metric).name;
+  WriteKerasObject(&w, "keras.metrics", class_name, [&] {
     w.Key("name").String(metric.name).Key("dtype").String("float32");
-    if (metric.kind == Metric::Kind::kBinaryAccuracy) {
-      w.Key("threshold").Float(metric.threshold);
-    }
-    if (metric.kind == Metric::Kind::kSparseTopKCategoricalAccuracy) {
-      w.Key("k").Int(metric.k);
+    if (metric.custom != nullptr) return;  // its options are its own
+    for (const MetricField& field : ClassOf(metric)) {
+      Write(&w, metric, field);
     }
   });
   return w.text();

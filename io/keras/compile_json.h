@@ -3,13 +3,12 @@
 // Internal to io/ and tools/. Each reader takes a JSON text: a name, as "adam"
 // or "sparse_categorical_crossentropy" (the quotes may be left out), or Keras's
 // {"class_name": "Adam", "config": {…}} with fields omitted that have Keras's
-// defaults. A learning rate is a number or one of Keras's schedules
-// (ExponentialDecay, CosineDecay, PiecewiseConstantDecay). What ringlet does
-// not have, and fields that are not known, are errors, kInvalidArgument, that
-// name the field and the nearest known. Passed over are only an optimizer's,
-// a loss's and a schedule's own name, fn (the function behind a class),
-// jit_compile, is_legacy_optimizer, and the details of use_ema where that is
-// false. At most 1 MiB and 64 levels are read.
+// defaults. A learning rate is a number or one of Keras's schedules.
+// What ringlet does not have, and fields that are not known, are errors,
+// kInvalidArgument, that name the field and the nearest known. Passed over are
+// only an optimizer's, a loss's and a schedule's own name, fn (the function
+// behind a class), jit_compile and is_legacy_optimizer. At most 1 MiB and 64
+// levels are read.
 //
 // The writers write what Keras 3 reads, every field there, and of equal values
 // the same text.

@@ -179,27 +179,26 @@ bool FieldReader::ChoiceOfRow(const char* key, const NameTable& table,
   return ok();
 }
 
-void FieldReader::Pair(const char* key, int64_t high, int64_t value[2]) {
+void FieldReader::Sizes(const char* key, int64_t high, int count,
+                        int64_t* value) {
   const std::string takes =
-      "one or two whole numbers from 1 to " + std::to_string(high);
-  const Json json = Take(
-      key, takes,
-      value[0] < 1 ? "null"
-                   : "[" + AsJson(value[0]) + ", " + AsJson(value[1]) + "]");
+      (count == 1 ? "a whole number" : "one or two whole numbers") +
+      (" from 1 to " + std::to_string(high));
+  const std::string second = count == 1 ? "" : ", " + AsJson(value[1]);
+  const Json json =
+      Take(key, takes,
+           value[0] < 1 ? "null" : "[" + AsJson(value[0]) + second + "]");
   if (!json) return;
-  int64_t pair[2];
-  Json second = json;
-  Json first = json;
-  if (json.is_array() && json.size() == 2) {
-    first = json.first();
-    second = first.next();
+  int64_t sizes[2];
+  const bool list = json.is_array() && json.size() == count;
+  Json each = list ? json.first() : json;
+  for (int i = 0; i < count; ++i) {
+    if (!each.ToInt64(&sizes[i]) || sizes[i] < 1 || sizes[i] > high) {
+      return MustBe(key, takes);
+    }
+    if (list) each = each.next();
   }
-  if (!first.ToInt64(&pair[0]) || !second.ToInt64(&pair[1]) ||
-      std::min(pair[0], pair[1]) < 1 || std::max(pair[0], pair[1]) > high) {
-    return MustBe(key, takes);
-  }
-  value[0] = pair[0];
-  value[1] = pair[1];
+  std::copy_n(sizes, count, value);
 }
 
 bool FieldReader::Object(const char* key, const std::string& takes,

@@ -1,6 +1,10 @@
 // FieldReader: the fields of one JSON object, each asked for by name.
 //
-// Internal to io/ and tools/.
+// Internal to io/ and tools/. The contract: ask for every field that is known,
+// whatever the others hold, then Finish, which refuses what nobody asked for.
+// The same calls over Json::Asking describe the fields (field_log.h), for
+// docs/reference.md; hence each says what it takes, and its default is what
+// *value holds when it is asked for.
 
 #ifndef RINGLET_IO_KERAS_FIELD_READER_H_
 #define RINGLET_IO_KERAS_FIELD_READER_H_
@@ -73,8 +77,8 @@ class FieldReader {
       *value = table[row].value;
     }
   }
-  // A whole number for both or a list of two.
-  void Pair(const char* key, int64_t high, int64_t value[2]);
+  // A whole number for all, of one or two, or a list of so many.
+  void Sizes(const char* key, int64_t high, int count, int64_t* value);
   // Something of Keras's with a class, or its name. False where there is none.
   bool Object(const char* key, const std::string& takes,
               const std::string& standard, KerasObject* object);

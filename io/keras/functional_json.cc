@@ -1,237 +1,213 @@
-// Layers refer to each other by name, in any order. Names and the cycle check
-// (SortGraph) come before the first layer is added, so that the model only ever
-// sees inputs that it has.
+// Layers refer to each other by name and the number of a call, in any order.
+// Names and the cycle check (SortCalls) come before the first layer is added,
+// so that the model only ever sees inputs that it has. A model as a layer
+// counts its own calls from 1, since Keras takes its making for the first; a
+// Sequential does so in Keras 2 alone. As every call is taken by somebody, the
+// largest number that is asked for tells (CountFrom).
 
 #include "functional_json.h"
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 #include <string>
 #include <utility>
 
 #include "../../core/base/text.h"
+#include "calls_json.h"
 
 namespace ringlet {
 namespace {
 
 using Kind = Layer::Kind;
 
-// [name, node, tensor] and, in a Keras 2 node, the call's arguments.
-bool IsReference(const Json& json) {
-  return json.is_array() && json.first().is_string();
-}
-
-Status ReadReference(const Json& json, const std::string& path,
-                     std::string* name) {
-  const int size = json.size();
-  int64_t node = -1, tensor = -1;
-  if (IsReference(json) && (size == 3 || size == 4)) {
-    *name = json.first().text();
-    const Json second = json.first().next();
-    if (second.ToInt64(&node) && second.next().ToInt64(&tensor) && node == 0 &&
-        tensor == 0) {
-      return Status();
-    }
-    if (node > 0 || tensor > 0) {
-      return InvalidArgument(
-          "%s: is %s; a layer that is called twice or gives several tensors "
-          "is not supported",
-          path.c_str(), Show(json).c_str());
-    }
-  }
-  return InvalidArgument("%s: is %s; must be [a layer's name, 0, 0]",
-                         path.c_str(), Show(json).c_str());
-}
-
-// What a layer was called with besides its inputs.
-Status CheckCall(const Json& json, const std::string& path) {
-  FieldReader call(json, path);
-  call.OnlyBool("training", false);
-  call.OnlyNull({"mask"});
-  return call.Finish();
-}
-
-// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, or
-// a list of such.
-Status ReadTensors(const Json& json, const std::string& path,
-                   std::vector<std::string>* inputs) {
-  if (json.is_array()) {
-    int64_t i = 0;
-    for (Json m = json.first(); m; m = m.next(), ++i) {
-      RINGLET_RETURN_IF_ERROR(ReadTensors(m, JoinPath(path, i), inputs));
-    }
-    return Status();
-  }
-  KerasObject object;
-  RINGLET_RETURN_IF_ERROR(ReadKerasObject(json, path, &object));
-  if (object.name != "__keras_tensor__" && object.name != "keras_tensor") {
-    return InvalidArgument("%s: is \"%s\"; only tensors are supported",
-                           object.path.c_str(), Printable(object.name).c_str());
-  }
-  FieldReader fields(object.config, object.config_path);
-  fields.Ignore({"shape", "dtype", "name"});
-  fields.OnlyBool("sparse", false);
-  fields.OnlyBool("ragged", false);
-  fields.Require("keras_history");
-  const Json history = fields.Take("keras_history");
-  RINGLET_RETURN_IF_ERROR(fields.Finish());
-  inputs->emplace_back();
-  return ReadReference(history, fields.PathOf("keras_history"),
-                       &inputs->back());
-}
-
-Status ReadNode(const Json& json, const std::string& path,
-                std::vector<std::string>* inputs) {
-  if (json.is_object()) {  // Keras 3
-    FieldReader node(json, path);
-    node.Require("args");
-    const Json args = node.Take("args");
-    const Json kwargs = node.Take("kwargs");
-    RINGLET_RETURN_IF_ERROR(node.Finish());
-    RINGLET_RETURN_IF_ERROR(CheckCall(kwargs, node.PathOf("kwargs")));
-    return ReadTensors(args, node.PathOf("args"), inputs);
-  }
-  if (!json.is_array()) {
-    return InvalidArgument("%s: is %s; must be a list or an object",
-                           path.c_str(), Show(json).c_str());
-  }
-  const bool single = IsReference(json);
-  int64_t i = 0;
-  for (Json m = single ? json : json.first(); m; m = m.next(), ++i) {
-    const std::string at = single ? path : JoinPath(path, i);
-    inputs->emplace_back();
-    RINGLET_RETURN_IF_ERROR(ReadReference(m, at, &inputs->back()));
-    const Json call = m.first().next().next().next();
-    RINGLET_RETURN_IF_ERROR(CheckCall(call, JoinPath(at, 3)));
-    if (single) break;
-  }
-  return Status();
-}
-
-Status ReadInputs(const Json& json, LayerEntry* entry) {
-  const std::string path = JoinPath(entry->path, "inbound_nodes");
-  const Json nodes = json["inbound_nodes"];
-  const bool is_input = entry->layer.kind == Kind::kInput;
-  if (!nodes.is_array() && !(is_input && !nodes)) {
-    return InvalidArgument("%s: is %s; must be a list", path.c_str(),
-                           Show(nodes).c_str());
-  }
-  if (nodes.size() != (is_input ? 0 : 1)) {
-    return InvalidArgument("%s: has %d calls; %s", path.c_str(), nodes.size(),
-                           is_input ? "an input takes no input"
-                           : nodes.size() == 0
-                               ? "the layer is not called"
-                               : "a layer that is shared is not supported");
-  }
-  if (is_input) return Status();
-  RINGLET_RETURN_IF_ERROR(
-      ReadNode(nodes.first(), JoinPath(path, 0), &entry->inputs));
-  if (!entry->inputs.empty()) return Status();
-  return InvalidArgument("%s: names no input", path.c_str());
-}
-
-// One name of config.input_layers or output_layers.
-void ReadEnd(const char* key, FieldReader* fields, std::string* name) {
-  fields->Require(key);
-  const Json json = fields->Take(key);
-  if (!json) return;
-  Json reference = json;
-  if (json.is_array() && !IsReference(json)) {
-    if (json.size() != 1) {
-      return fields->Fail(InvalidArgument(
-          "%s: has %d entries; ringlet's models have one input and one output",
-          fields->PathOf(key).c_str(), json.size()));
-    }
-    reference = json.first();
-  }
-  fields->Fail(ReadReference(reference, fields->PathOf(key), name));
-}
-
-Status LinkGraph(LayerGraph* graph) {
-  const int n = static_cast<int>(graph->entries.size());
-  for (int i = 0; i < n; ++i) {
-    const LayerEntry& entry = graph->entries[i];
+Status NameEntries(LayerGraph* graph) {
+  int i = 0;
+  for (const LayerEntry& entry : graph->entries) {
     if (entry.layer.name.empty()) {
       return InvalidArgument("%s.name: is missing", entry.path.c_str());
     }
-    if (!graph->by_name.emplace(entry.layer.name, i).second) {
+    if (!graph->by_name.emplace(entry.layer.name, i++).second) {
       return entry.Annotate(InvalidArgument(
           "%s.name: two layers have this name", entry.path.c_str()));
     }
   }
-  graph->users.resize(graph->entries.size());
-  for (int i = 0; i < n; ++i) {
-    const LayerEntry& entry = graph->entries[i];
-    for (const std::string& input : entry.inputs) {
-      const auto found = graph->by_name.find(input);
-      if (found == graph->by_name.end()) {
+  return Status();
+}
+
+// Every layer that is named is there; of each model, the number of its first
+// call.
+Status CountFrom(const std::vector<CallReference>& outputs, LayerGraph* graph) {
+  const auto refer = [graph](const CallReference& reference) {
+    const auto found = graph->by_name.find(reference.name);
+    if (found == graph->by_name.end()) return false;
+    LayerEntry& entry = graph->entries[found->second];
+    const auto calls = static_cast<int64_t>(entry.calls.size());
+    if (entry.layer.model != nullptr && reference.number == calls) {
+      graph->counts_from_1.insert(found->second);
+    }
+    return true;
+  };
+  for (const CallReference& output : outputs) refer(output);
+  for (const LayerEntry& entry : graph->entries) {
+    for (const auto& call : entry.calls) {
+      for (const CallReference& input : call) {
+        if (refer(input)) continue;
         std::vector<std::string> known;
         for (const auto& named : graph->by_name) known.push_back(named.first);
-        return entry.Annotate(
-            UnknownName(entry.path + ".inbound_nodes", "layer", input, known));
+        return entry.Annotate(UnknownName(entry.path + ".inbound_nodes",
+                                          "layer", input.name, known));
       }
-      graph->users[found->second].push_back(i);
     }
   }
   return Status();
 }
 
-// Each after its inputs; where that leaves a choice, in the order of the file.
-Status SortGraph(const LayerGraph& graph, std::vector<int>* order) {
+bool Holds(const std::vector<int>& calls, int call) {
+  return std::find(calls.begin(), calls.end(), call) != calls.end();
+}
+
+// The call that a reference names, if there is such a one.
+Status FindCall(const LayerGraph& graph, const CallReference& reference,
+                const std::string& path, int* call) {
+  const int entry = graph.by_name.at(reference.name);
+  const auto calls = static_cast<int64_t>(graph.entries[entry].calls.size());
+  const int64_t first = graph.counts_from_1.count(entry) != 0 ? 1 : 0;
+  if (reference.number < first || reference.number - first >= calls) {
+    return InvalidArgument(
+        "%s: call %lld of layer '%s', which has calls %lld to %lld",
+        path.c_str(), static_cast<long long>(reference.number),
+        Printable(reference.name).c_str(), static_cast<long long>(first),
+        static_cast<long long>(first + calls - 1));
+  }
+  *call = graph.first_call[entry] + static_cast<int>(reference.number - first);
+  return Status();
+}
+
+Status LinkCalls(LayerGraph* graph) {
+  for (size_t e = 0; e < graph->entries.size(); ++e) {
+    graph->first_call.push_back(static_cast<int>(graph->calls.size()));
+    for (size_t k = 0; k < graph->entries[e].calls.size(); ++k) {
+      graph->calls.emplace_back();
+      graph->calls.back().entry = static_cast<int>(e);
+      graph->calls.back().number = static_cast<int>(k);
+    }
+  }
+  for (size_t c = 0; c < graph->calls.size(); ++c) {
+    LayerGraph::Call& call = graph->calls[c];
+    const LayerEntry& entry = graph->entries[call.entry];
+    for (const CallReference& input : entry.calls[call.number]) {
+      int from = 0;
+      RINGLET_RETURN_IF_ERROR(entry.Annotate(
+          FindCall(*graph, input, entry.path + ".inbound_nodes", &from)));
+      call.inputs.push_back(from);
+      graph->calls[from].users.push_back(static_cast<int>(c));
+    }
+  }
+  return Status();
+}
+
+// Each after its inputs, and the calls of a layer in their order; where that
+// leaves a choice, in the order that is given, or that of the file. `first` are
+// the model's inputs.
+Status SortCalls(const LayerGraph& graph, const std::vector<int>& first,
+                 std::vector<int>* order) {
+  using Place = std::pair<int64_t, int>;  // and the call
   std::vector<size_t> missing;
-  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-  for (const LayerEntry& entry : graph.entries) {
-    if (entry.inputs.empty()) ready.push(static_cast<int>(missing.size()));
-    missing.push_back(entry.inputs.size());
+  std::priority_queue<Place, std::vector<Place>, std::greater<Place>> ready;
+  const auto push = [&](int c) {
+    const LayerGraph::Call& call = graph.calls[c];
+    const auto& given = graph.entries[call.entry].call_order;
+    const auto input = std::find(first.begin(), first.end(), c);
+    if (input != first.end()) {
+      return ready.push({input - first.end(), c});
+    }
+    ready.push({given.empty() ? c : given[call.number], c});
+  };
+  for (const LayerGraph::Call& call : graph.calls) {
+    if (call.inputs.empty()) push(static_cast<int>(missing.size()));
+    missing.push_back(call.inputs.size() + (call.number > 0 ? 1 : 0));
   }
   while (!ready.empty()) {
-    const int next = ready.top();
+    const int next = ready.top().second;
     ready.pop();
     order->push_back(next);
-    for (int user : graph.users[next]) {
-      if (--missing[user] == 0) ready.push(user);
+    for (int user : graph.calls[next].users) {
+      if (--missing[user] == 0) push(user);
+    }
+    const size_t again = static_cast<size_t>(next) + 1;
+    if (again < graph.calls.size() && graph.calls[again].number > 0 &&
+        --missing[again] == 0) {
+      push(next + 1);
     }
   }
   for (size_t i = 0; i < missing.size(); ++i) {
     if (missing[i] == 0) continue;
-    return graph.entries[i].Annotate(
+    const LayerEntry& entry = graph.entries[graph.calls[i].entry];
+    return entry.Annotate(
         InvalidArgument("%s.inbound_nodes: waits for its own output (a cycle)",
-                        graph.entries[i].path.c_str()));
+                        entry.path.c_str()));
   }
   return Status();
 }
 
-// One input, one output, and every layer on a way between them.
-Status CheckEnds(const LayerGraph& graph, const std::string& input,
-                 const std::string& output, const FieldReader& fields) {
-  const auto out = graph.by_name.find(output);
-  const auto in = graph.by_name.find(input);
-  for (const auto& end :
-       {std::make_pair(in, &input), std::make_pair(out, &output)}) {
-    if (end.first != graph.by_name.end()) continue;
-    return InvalidArgument(
-        "%s: there is no layer '%s'",
-        fields.PathOf(end.second == &input ? "input_layers" : "output_layers")
-            .c_str(),
-        Printable(*end.second).c_str());
-  }
-  for (size_t i = 0; i < graph.entries.size(); ++i) {
-    const LayerEntry& entry = graph.entries[i];
-    const bool is_input = entry.layer.kind == Kind::kInput;
-    if (is_input != (static_cast<int>(i) == in->second)) {
-      return entry.Annotate(InvalidArgument(
-          "%s: %s", entry.path.c_str(),
-          is_input ? "a second input is not supported"
-                   : "named by input_layers, and is not an InputLayer"));
+// The calls that `ends` names, each once.
+Status FindEnds(const LayerGraph& graph, const std::vector<CallReference>& ends,
+                const std::string& path, std::vector<int>* calls) {
+  for (const CallReference& end : ends) {
+    if (graph.by_name.count(end.name) == 0) {
+      return InvalidArgument("%s: there is no layer '%s'", path.c_str(),
+                             Printable(end.name).c_str());
     }
-    const bool is_output = static_cast<int>(i) == out->second;
-    if (graph.users[i].empty() == is_output) continue;
-    return entry.Annotate(InvalidArgument(
-        "%s: %s", entry.path.c_str(),
-        is_output ? "the output is taken by another layer"
-                  : "nothing takes its output, and it is not the model's"));
+    int call = 0;
+    RINGLET_RETURN_IF_ERROR(FindCall(graph, end, path, &call));
+    if (Holds(*calls, call)) {
+      return InvalidArgument("%s: names layer '%s' twice", path.c_str(),
+                             Printable(end.name).c_str());
+    }
+    calls->push_back(call);
   }
   return Status();
+}
+
+// Every call is on a way from an input to an output.
+Status CheckEnds(const LayerGraph& graph) {
+  for (size_t c = 0; c < graph.calls.size(); ++c) {
+    const LayerGraph::Call& call = graph.calls[c];
+    const LayerEntry& entry = graph.entries[call.entry];
+    const bool is_input = entry.layer.kind == Kind::kInput;
+    if (is_input != Holds(graph.inputs, static_cast<int>(c))) {
+      return entry.Annotate(InvalidArgument(
+          "%s: %s", entry.path.c_str(),
+          is_input ? "is an InputLayer, and input_layers does not name it"
+                   : "named by input_layers, and is not an InputLayer"));
+    }
+    if (!call.users.empty() || Holds(graph.outputs, static_cast<int>(c))) {
+      continue;
+    }
+    return entry.Annotate(InvalidArgument(
+        "%s: nothing takes its output, and it is not the model's",
+        entry.path.c_str()));
+  }
+  return Status();
+}
+
+// The calls in topological order, of which the graph is known to be good.
+Status LinkGraph(LayerGraph* graph, FieldReader* fields,
+                 std::vector<int>* order) {
+  std::vector<CallReference> inputs, outputs;
+  ReadEnds("input_layers", fields, &inputs);
+  ReadEnds("output_layers", fields, &outputs);
+  RINGLET_RETURN_IF_ERROR(fields->Finish());
+  const std::string in = fields->PathOf("input_layers");
+  const std::string out = fields->PathOf("output_layers");
+  RINGLET_RETURN_IF_ERROR(NameEntries(graph));
+  RINGLET_RETURN_IF_ERROR(CountFrom(outputs, graph));
+  RINGLET_RETURN_IF_ERROR(LinkCalls(graph));
+  RINGLET_RETURN_IF_ERROR(FindEnds(*graph, inputs, in, &graph->inputs));
+  RINGLET_RETURN_IF_ERROR(SortCalls(*graph, graph->inputs, order));
+  RINGLET_RETURN_IF_ERROR(FindEnds(*graph, outputs, out, &graph->outputs));
+  return CheckEnds(*graph);
 }
 
 }  // namespace
@@ -240,34 +216,47 @@ Status BuildFunctional(const Json& layers, LayerGraph* graph,
                        FieldReader* fields, Functional* model) {
   Json json = layers.first();
   for (LayerEntry& entry : graph->entries) {
-    RINGLET_RETURN_IF_ERROR(entry.Annotate(ReadInputs(json, &entry)));
+    RINGLET_RETURN_IF_ERROR(entry.Annotate(ReadCalls(json, &entry)));
+    RINGLET_RETURN_IF_ERROR(entry.Annotate(ReadCallOrder(json, &entry)));
     json = json.next();
   }
-  std::string input, output;
-  ReadEnd("input_layers", fields, &input);
-  ReadEnd("output_layers", fields, &output);
-  RINGLET_RETURN_IF_ERROR(fields->Finish());
-  RINGLET_RETURN_IF_ERROR(LinkGraph(graph));
   std::vector<int> order;
-  RINGLET_RETURN_IF_ERROR(SortGraph(*graph, &order));
-  RINGLET_RETURN_IF_ERROR(CheckEnds(*graph, input, output, *fields));
-  std::vector<Functional::Node> node_of(graph->entries.size());
-  for (int i : order) {
-    const LayerEntry& entry = graph->entries[i];
+  RINGLET_RETURN_IF_ERROR(LinkGraph(graph, fields, &order));
+  std::vector<Functional::Node> node_of(graph->calls.size());
+  for (int c : order) {
+    const LayerGraph::Call& call = graph->calls[c];
+    const LayerEntry& entry = graph->entries[call.entry];
     std::vector<Functional::Node> inputs;
-    for (const std::string& name : entry.inputs) {
-      inputs.push_back(node_of[graph->by_name[name]]);
-    }
-    node_of[i] = model->Add(entry.layer, inputs);
+    for (int input : call.inputs) inputs.push_back(node_of[input]);
+    node_of[c] = call.number == 0
+                     ? model->Add(LayerBehind(entry, *model,
+                                              inputs.empty() ? -1 : inputs[0]),
+                                  inputs)
+                     : model->CallAgain(node_of[c - call.number], inputs);
     RINGLET_RETURN_IF_ERROR(CheckAdded(entry, *model));
   }
-  return Status();
+  std::vector<Functional::Node> outputs;
+  for (const int c : graph->outputs) outputs.push_back(node_of[c]);
+  model->Outputs(outputs);
+  return model->status();
+}
+
+Layer LayerBehind(const LayerEntry& entry, const Model& model, int input) {
+  Layer layer = entry.layer;
+  if (layer.kind == Layer::Kind::kSoftmax && layer.axes.size() == 1 &&
+      input >= 0 && layer.axes[0] == model.output_shape(input).rank()) {
+    layer.kind = Layer::Kind::kActivation;
+    layer.activation = kSoftmax;
+    layer.axes = {-1};
+  }
+  return layer;
 }
 
 Status CheckAdded(const LayerEntry& entry, const Model& model) {
   RINGLET_RETURN_IF_ERROR(model.status().Annotate("%s", entry.path.c_str()));
   const std::vector<int>& inputs = model.inputs(model.num_nodes() - 1);
-  if (entry.has_input && model.output_shape(inputs[0]) != entry.input) {
+  if (entry.has_input && entry.layer.model == nullptr &&
+      model.output_shape(inputs[0]) != entry.input) {
     return entry.Annotate(InvalidArgument(
         "%s.config.batch_input_shape: is %s for each example, but the layer's "
         "input has %s",

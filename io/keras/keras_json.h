@@ -79,6 +79,7 @@ Status UnknownName(const std::string& path, const char* what,
 struct KerasObject {
   std::string name;
   bool name_only = false;
+  bool keras2 = false;  // of a model: written by Keras 2 or TensorFlow.js
   Json config;
   std::string path;         // of the name
   std::string config_path;  // of the config

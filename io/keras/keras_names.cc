@@ -81,8 +81,6 @@ constexpr Family kFamilies[] = {
     {"learning rate schedule",
      "CosineDecay CosineDecayRestarts ExponentialDecay InverseTimeDecay "
      "PiecewiseConstantDecay PolynomialDecay"},
-    // Those that have no other place in a RUN.json.
-    {"argument of fit", "class_weight sample_weight"},
     {"callback",
      "BackupAndRestore CSVLogger EarlyStopping History LambdaCallback "
      "LearningRateScheduler ModelCheckpoint OrbaxCheckpoint ProgbarLogger "

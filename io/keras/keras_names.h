@@ -1,4 +1,5 @@
-// The names of Keras 3's classes: which of them ringlet lacks.
+// The names of Keras 3's classes, so that those that ringlet lacks can be told
+// from misspelt ones.
 //
 // Internal to io/ and tools/.
 
@@ -12,7 +13,7 @@ namespace ringlet {
 
 // Of a family, as messages name it: "layer", "loss", "metric", "optimizer",
 // "learning rate schedule", "callback", "activation", "initializer",
-// "regularizer", "constraint", "argument of fit". None of another.
+// "regularizer", "constraint". None of another.
 std::vector<std::string> KerasNames(const std::string& family);
 
 // Keras's own spelling of `word`, in which capitals and "_" do not count

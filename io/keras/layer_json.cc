@@ -1,3 +1,10 @@
+// What must be known to change this file: a layer's fields are those of its row
+// in core/layers/layer_table.cc, and the type of a field's value says how it is
+// read (ReadValue) and, in layer_json_writer.cc, written; nothing here is of
+// one class alone but what its comment says. Readers work on any bytes: a
+// FieldReader notes the first error with its place, and whoever asks for the
+// fields' documentation gets defaults (Json::Asking).
+
 #include "layer_json.h"
 
 #include <algorithm>
@@ -7,6 +14,7 @@
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
 #include "initializer_json.h"
+#include "number_list_json.h"
 #include "regularizer_json.h"
 
 namespace ringlet {
@@ -17,6 +25,8 @@ constexpr int64_t kMaxSize = int64_t{1} << 31;  // of anything counted
 using Kind = Layer::Kind;
 
 constexpr Named<PaddingMode> kPaddings[] = {{"valid", kValid}, {"same", kSame}};
+constexpr Named<PaddingMode> kCausalPaddings[] = {
+    {"valid", kValid}, {"same", kSame}, {"causal", kCausal}};
 
 // The rows of AllLayers that have a configuration; it begins with them.
 NameTable LayerNames() {
@@ -35,7 +45,40 @@ NameTable ActivationNames() {
   return names;
 }
 
-// --- reading ----------------------------------------------------------------
+// A number of pixels for both ends, or a list of the one and the other.
+bool BothEnds(const Json& json, int64_t ends[2]) {
+  const bool list = json.is_array() && json.size() == 2;
+  const Json first = list ? json.first() : json;
+  const Json second = list ? first.next() : json;
+  const auto read = [](const Json& one, int64_t* end) {
+    return one.ToInt64(end) && *end >= 0 && *end <= kMaxSize;
+  };
+  return read(first, &ends[0]) && read(second, &ends[1]);
+}
+
+// Of one axis its two ends, of two axes one number for all or both ends of
+// each.
+void ReadBorders(const char* key, int axes, FieldReader* fields,
+                 int64_t borders[4]) {
+  const auto text = [&](int i) {
+    return "[" + AsJson(borders[i]) + ", " + AsJson(borders[i + 1]) + "]";
+  };
+  const std::string takes =
+      axes == 1 ? "a whole number from 0, or [before, after]"
+                : "a whole number from 0, [rows, columns], or [[top, bottom], "
+                  "[left, right]]";
+  const Json json = fields->Take(
+      key, takes, axes == 1 ? text(2) : "[" + text(0) + ", " + text(2) + "]");
+  if (!json) return;
+  int64_t read[4] = {};
+  const bool list = axes == 2 && json.is_array() && json.size() == 2;
+  const Json first = list ? json.first() : json;
+  if ((axes == 2 && (json.is_array() != list || !BothEnds(first, read))) ||
+      !BothEnds(list ? first.next() : json, read + 2)) {
+    return fields->MustBe(key, takes);
+  }
+  std::copy_n(read, 4, borders);
+}
 
 // Reads one field of the table into a layer, as the type of its value says.
 struct ReadValue {
@@ -47,20 +90,37 @@ struct ReadValue {
     fields->Int(field.name, 1, kMaxSize, &(entry->layer.*member));
   }
   void operator()(int64_t (Layer::*member)[2]) const {
-    int64_t(&pair)[2] = entry->layer.*member;
-    if (!field.or_window) return fields->Pair(field.name, kMaxSize, pair);
-    pair[0] = 0;
-    if (fields->Has(field.name)) fields->Pair(field.name, kMaxSize, pair);
-    if (pair[0] == 0) std::copy_n(entry->layer.window, 2, pair);
+    const int axes = ClassOf(entry->layer).axes;
+    int64_t* const sizes = entry->layer.*member + 2 - axes;
+    if (!field.or_window) {
+      return fields->Sizes(field.name, kMaxSize, axes, sizes);
+    }
+    sizes[0] = 0;
+    if (fields->Has(field.name)) {
+      fields->Sizes(field.name, kMaxSize, axes, sizes);
+    }
+    if (sizes[0] == 0) {
+      std::copy_n(entry->layer.window, 2, entry->layer.*member);
+    }
+  }
+  void operator()(int64_t (Layer::*member)[4]) const {
+    ReadBorders(field.name, ClassOf(entry->layer).axes, fields,
+                entry->layer.*member);
   }
   void operator()(float Layer::*member) const {
+    if (field.or_null && !fields->Has(field.name)) return;
     fields->Float(field.name, field.range, &(entry->layer.*member));
   }
   void operator()(bool Layer::*member) const {
     fields->Bool(field.name, &(entry->layer.*member));
   }
   void operator()(PaddingMode Layer::*member) const {
-    fields->Choice(field.name, kPaddings, &(entry->layer.*member));
+    PaddingMode* const padding = &(entry->layer.*member);
+    if (field.or_causal) {
+      fields->Choice(field.name, kCausalPaddings, padding);
+    } else {
+      fields->Choice(field.name, kPaddings, padding);
+    }
   }
   void operator()(Initializer Layer::*member) const {
     ReadInitializer(field.name, fields, &(entry->layer.*member));
@@ -69,7 +129,8 @@ struct ReadValue {
     ReadRegularizer(field.name, fields, &(entry->layer.*member));
   }
   void operator()(Shape Layer::*member) const {
-    ReadShape(field.name, false, -1, fields, &(entry->layer.*member));
+    ReadShape(field.name, false, field.one_open ? -1 : 1, fields,
+              &(entry->layer.*member));
   }
   void operator()(OnlyNull) const { fields->OnlyNull({field.name}); }
   void operator()(OnlyNumber only) const {
@@ -78,6 +139,16 @@ struct ReadValue {
   void operator()(OnlyText only) const {
     fields->OnlyText(field.name, only.value);
   }
+
+  void operator()(std::vector<float> Layer::*member) const {
+    ReadNumbers(field.name, field.range, fields, &(entry->layer.*member));
+  }
+  void operator()(std::vector<int64_t> Layer::*member) const {
+    if (field.or_null && !fields->Has(field.name)) return;
+    ReadAxes(field.name, fields, &(entry->layer.*member));
+  }
+  void operator()(OnlyFalse) const { fields->OnlyBool(field.name, false); }
+  void operator()(AnyValue) const { fields->Ignore({field.name}); }
 
   void operator()(Activation Layer::*member) const {
     KerasObject object;
@@ -96,7 +167,12 @@ struct ReadValue {
     const Status chosen = ChooseRow(ActivationNames(), object.path,
                                     "activation", object.name, &row);
     if (!chosen.ok()) return fields->Fail(chosen);
-    entry->layer.*member = kActivations[row].value;
+    Activation* const activation = &(entry->layer.*member);
+    *activation = kActivations[row].value;
+    // The name has had two meanings.
+    if (entry->keras2 && *activation == kHardSigmoid) {
+      *activation = kHardSigmoidKeras2;
+    }
   }
 
   void operator()(uint64_t Layer::*member) const {
@@ -144,36 +220,15 @@ void ReadInput(FieldReader* fields, LayerEntry* entry) {
 void ReadClass(const LayerClass& row, FieldReader* fields, LayerEntry* entry) {
   entry->layer = row.make();
   if (row.kind == Kind::kInput) return ReadInput(fields, entry);
-  for (const LayerField& field : row.fields) {
+  for (LayerField field : row.fields) {
+    if (field.former != nullptr) {
+      field.name = fields->Either(field.name, field.former);
+    }
     if (field.required) fields->Require(field.name);
     std::visit(ReadValue{field, fields, entry}, field.value);
   }
-}
-
-// The name within the config and, in functional models, beside it.
-Status ReadName(const Json& json, const KerasObject& object,
-                FieldReader* fields, LayerEntry* entry) {
-  const std::string path = fields->PathOf("name");
-  if (fields->Has("name")) {
-    fields->Text("name", "a string of 1 to 255 bytes", &entry->layer.name);
-    if (!fields->ok()) return fields->Finish();
-    RINGLET_RETURN_IF_ERROR(CheckName(entry->layer.name, path));
-  }
-  const Json outer = json["name"];
-  if (!outer || outer.kind() == Json::Kind::kNull) return Status();
-  const std::string outer_path = JoinPath(entry->path, "name");
-  if (!outer.is_string()) {
-    return InvalidArgument("%s: is %s; must be a string", outer_path.c_str(),
-                           Show(outer).c_str());
-  }
-  if (entry->layer.name.empty()) {
-    entry->layer.name = outer.text();
-    return CheckName(entry->layer.name, outer_path);
-  }
-  if (entry->layer.name == outer.text()) return Status();
-  return InvalidArgument("%s: is %s, but %s.name is \"%s\"", outer_path.c_str(),
-                         Show(outer).c_str(), object.config_path.c_str(),
-                         entry->layer.name.c_str());
+  // Over the last axis alone it is an activation, which a loss may take in.
+  if (row.kind == Kind::kSoftmax) entry->layer = Softmax(entry->layer.axes);
 }
 
 // All but the name.
@@ -198,59 +253,6 @@ Status ReadFields(const KerasObject& object, FieldReader* fields,
   }
   return fields->Finish();
 }
-
-// --- writing ----------------------------------------------------------------
-
-// Writes the value of one field of the table.
-struct WriteValue {
-  const LayerField& field;
-  const Layer& layer;
-  JsonWriter* w;
-
-  void operator()(int64_t Layer::*member) const { w->Int(layer.*member); }
-  void operator()(int64_t (Layer::*member)[2]) const {
-    const int64_t(&pair)[2] = layer.*member;
-    w->BeginArray().Int(pair[0]).Int(pair[1]).EndArray();
-  }
-  // JSON's numbers are exact up to 2^53; a larger seed is written as a string.
-  void operator()(uint64_t Layer::*member) const {
-    const uint64_t seed = layer.*member;
-    if ((layer.settings & field.setting) == 0) {
-      w->Null();
-    } else if (seed <= (uint64_t{1} << 53)) {
-      w->Int(static_cast<int64_t>(seed));
-    } else {
-      w->String(std::to_string(seed));
-    }
-  }
-  void operator()(float Layer::*member) const { w->Float(layer.*member); }
-  void operator()(bool Layer::*member) const { w->Bool(layer.*member); }
-  void operator()(PaddingMode Layer::*member) const {
-    w->String(FirstName(kPaddings, layer.*member));
-  }
-  void operator()(Activation Layer::*member) const {
-    w->String(ActivationName(layer.*member));
-  }
-  void operator()(Initializer Layer::*member) const {
-    WriteInitializer(w, layer.*member);
-  }
-  void operator()(Regularizer Layer::*member) const {
-    WriteRegularizer(w, layer.*member);
-  }
-  void operator()(Shape Layer::*member) const {
-    WriteShape(w, false, layer.*member);
-  }
-  void operator()(OnlyNull) const { w->Null(); }
-  void operator()(OnlyNumber only) const {
-    if (!only.pair) {
-      w->Int(only.value);
-      return;
-    }
-    w->BeginArray().Int(only.value).Int(only.value).EndArray();
-  }
-  void operator()(OnlyText only) const { w->String(only.value); }
-  void operator()(LastAxis) const { w->Int(-1); }
-};
 
 }  // namespace
 
@@ -278,7 +280,10 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
   int64_t elements = 1;
   for (; m; m = m.next()) {
     int64_t size = 0;
-    if (!m.ToInt64(&size) || size < low || size == 0 ||
+    // TensorFlow.js writes an open size as null.
+    const bool open = low < 0 && m.kind() == Json::Kind::kNull;
+    if (open) size = -1;
+    if ((!open && !m.ToInt64(&size)) || size < low || size == 0 ||
         (size > 0 && elements > kMaxSize / size)) {
       return fields->Refuse(
           key, "sizes must be whole numbers from 1, 2^31 elements at most");
@@ -286,6 +291,31 @@ void ReadShape(const char* key, bool batch, int64_t low, FieldReader* fields,
     shape->Append(size);
     if (size > 0) elements *= size;
   }
+}
+
+Status ReadName(const Json& json, const KerasObject& object,
+                FieldReader* fields, LayerEntry* entry) {
+  const std::string path = fields->PathOf("name");
+  if (fields->Has("name")) {
+    fields->Text("name", "a string of 1 to 255 bytes", &entry->layer.name);
+    if (!fields->ok()) return fields->Finish();
+    RINGLET_RETURN_IF_ERROR(CheckName(entry->layer.name, path));
+  }
+  const Json outer = json["name"];
+  if (!outer || outer.kind() == Json::Kind::kNull) return Status();
+  const std::string outer_path = JoinPath(entry->path, "name");
+  if (!outer.is_string()) {
+    return InvalidArgument("%s: is %s; must be a string", outer_path.c_str(),
+                           Show(outer).c_str());
+  }
+  if (entry->layer.name.empty()) {
+    entry->layer.name = outer.text();
+    return CheckName(entry->layer.name, outer_path);
+  }
+  if (entry->layer.name == outer.text()) return Status();
+  return InvalidArgument("%s: is %s, but %s.name is \"%s\"", outer_path.c_str(),
+                         Show(outer).c_str(), object.config_path.c_str(),
+                         entry->layer.name.c_str());
 }
 
 Status CheckName(const std::string& name, const std::string& path) {
@@ -300,18 +330,18 @@ Status CheckName(const std::string& name, const std::string& path) {
       path.c_str(), Printable(name).c_str());
 }
 
-Status ReadLayer(const Json& json, LayerEntry* entry) {
-  KerasObject object;
-  RINGLET_RETURN_IF_ERROR(
-      ReadKerasObject(json, entry->path, &object, {"name", "inbound_nodes"}));
-  entry->class_name = Printable(object.name);
+Status ReadLayerObject(const Json& json, LayerEntry* entry,
+                       KerasObject* object) {
+  RINGLET_RETURN_IF_ERROR(ReadKerasObject(
+      json, entry->path, object, {"name", "inbound_nodes", kCallOrder}));
+  entry->class_name = Printable(object->name);
+  return Status();
+}
+
+Status ReadLayer(const Json& json, const KerasObject& object,
+                 LayerEntry* entry) {
   FieldReader fields(object.config, object.config_path);
   RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
-  if (object.name == "Sequential" || object.name == "Functional" ||
-      object.name == "Model") {
-    return entry->Annotate(InvalidArgument(
-        "%s: a model within a model is not supported", object.path.c_str()));
-  }
   return entry->Annotate(ReadFields(object, &fields, entry));
 }
 
@@ -326,36 +356,6 @@ std::vector<ClassInfo> DescribeLayers() {
 
 std::vector<ClassInfo> DescribeActivations() {
   return Describe(ActivationNames(), [](const KerasObject&) {});
-}
-
-void WriteShape(JsonWriter* w, bool batch, const Shape& shape) {
-  w->BeginArray();
-  if (batch) w->Null();
-  for (int i = 0; i < shape.rank(); ++i) w->Int(shape[i]);
-  w->EndArray();
-}
-
-void WriteDType(JsonWriter* w) {
-  w->Key("dtype");
-  WriteKerasObject(w, "keras", "DTypePolicy",
-                   [&] { w->Key("name").String("float32"); });
-}
-
-void WriteConfig(JsonWriter* w, const Layer& layer) {
-  w->Key("name").String(layer.name);
-  if (layer.kind == Kind::kInput) {
-    w->Key("batch_shape");
-    WriteShape(w, true, layer.shape);
-    w->Key("dtype").String("float32").Key("sparse").Bool(false);
-    return;
-  }
-  w->Key("trainable").Bool(layer.trainable);
-  WriteDType(w);
-  for (const LayerField& field : ClassOf(layer).fields) {
-    if (!field.written) continue;
-    w->Key(field.name);
-    std::visit(WriteValue{field, layer, w}, field.value);
-  }
 }
 
 }  // namespace ringlet

@@ -13,16 +13,28 @@
 namespace ringlet {
 
 constexpr size_t kMaxLayerName = 255;  // bytes
+// Beside "inbound_nodes", and of ringlet's own: the place of each call among
+// all of the model's, where shared layers leave more than one order. Keras
+// passes over it.
+constexpr char kCallOrder[] = "call_order";
+
+// Which call of a layer: [name, number, 0] in a functional model.
+struct CallReference {
+  std::string name;
+  int64_t number = 0;
+};
 
 // A layer as read, with what only the model around it can check.
 struct LayerEntry {
   Layer layer;
   std::string class_name;
   std::string path;        // of the layer
-  int64_t axis = -1;       // of Softmax, Concatenate; counts the batch
-  bool has_input = false;  // batch_input_shape
+  bool keras2 = false;     // written by Keras 2 or TensorFlow.js
+  int64_t axis = -1;       // of Concatenate, …; counts the batch
+  bool has_input = false;  // batch_input_shape, or a model's input
   Shape input;
-  std::vector<std::string> inputs;  // functional
+  std::vector<std::vector<CallReference>> calls;  // functional: their inputs
+  std::vector<int64_t> call_order;  // of the calls; empty: not given
 
   Status Annotate(const Status& status) const {
     const char* c = class_name.c_str();
@@ -32,8 +44,16 @@ struct LayerEntry {
   }
 };
 
-// Reads one layer; entry->path says where it stands.
-Status ReadLayer(const Json& json, LayerEntry* entry);
+// Reads one layer that is not a model; entry->path says where it stands.
+Status ReadLayer(const Json& json, const KerasObject& object,
+                 LayerEntry* entry);
+// What a layer's own fields stand in.
+Status ReadLayerObject(const Json& json, LayerEntry* entry,
+                       KerasObject* object);
+// The name within the config and, in functional models, beside it, which is at
+// `json`.
+Status ReadName(const Json& json, const KerasObject& object,
+                FieldReader* fields, LayerEntry* entry);
 
 Status CheckName(const std::string& name, const std::string& path);
 

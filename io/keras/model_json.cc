@@ -14,7 +14,23 @@ constexpr int kMaxLayers = 4096;
 
 using Kind = Layer::Kind;
 
-Status ReadLayers(const Json& list, const std::string& path,
+Status ReadNested(const Json& json, const KerasObject& object,
+                  LayerEntry* entry);
+
+bool IsModel(const KerasObject& object) {
+  return object.name == "Sequential" || object.name == "Functional" ||
+         object.name == "Model";
+}
+
+Status ReadEntry(const Json& json, LayerEntry* entry) {
+  KerasObject object;
+  RINGLET_RETURN_IF_ERROR(ReadLayerObject(json, entry, &object));
+  object.keras2 = entry->keras2;
+  return IsModel(object) ? ReadNested(json, object, entry)
+                         : ReadLayer(json, object, entry);
+}
+
+Status ReadLayers(const Json& list, const std::string& path, bool keras2,
                   std::vector<LayerEntry>* entries) {
   if (!list.is_array()) {
     return InvalidArgument("%s: is %s; must be a list of layers", path.c_str(),
@@ -29,7 +45,8 @@ Status ReadLayers(const Json& list, const std::string& path,
   for (size_t i = 0; i < entries->size(); ++i, json = json.next()) {
     LayerEntry& entry = (*entries)[i];
     entry.path = JoinPath(path, static_cast<int64_t>(i));
-    RINGLET_RETURN_IF_ERROR(ReadLayer(json, &entry));
+    entry.keras2 = keras2;
+    RINGLET_RETURN_IF_ERROR(ReadEntry(json, &entry));
   }
   return Status();
 }
@@ -61,7 +78,7 @@ Status BuildSequential(std::vector<LayerEntry>* entries, FieldReader* fields,
     model->Add(input.layer);
   }
   for (const LayerEntry& entry : *entries) {
-    model->Add(entry.layer);
+    model->Add(LayerBehind(entry, *model, model->num_nodes() - 1));
     RINGLET_RETURN_IF_ERROR(CheckAdded(entry, *model));
   }
   return Status();
@@ -77,11 +94,11 @@ constexpr Named<ModelClass> kModels[] = {
 };
 
 // Of `layers`, which stand at `path`; `fields` are the model's own.
-Status BuildModel(bool sequential, bool trainable, const Json& layers,
-                  const std::string& path, FieldReader* fields,
-                  std::unique_ptr<Model>* model) {
+Status BuildModel(bool sequential, bool trainable, bool keras2,
+                  const Json& layers, const std::string& path,
+                  FieldReader* fields, std::unique_ptr<Model>* model) {
   LayerGraph graph;
-  RINGLET_RETURN_IF_ERROR(ReadLayers(layers, path, &graph.entries));
+  RINGLET_RETURN_IF_ERROR(ReadLayers(layers, path, keras2, &graph.entries));
   for (LayerEntry& entry : graph.entries) {
     if (!trainable) entry.layer.Trainable(false);
   }
@@ -99,7 +116,10 @@ Status BuildModel(bool sequential, bool trainable, const Json& layers,
   return Status();
 }
 
-Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
+// `trainable` (may be null) takes the model's own field; without it, it is that
+// of all its layers.
+Status ReadModel(const KerasObject& object, bool* trainable,
+                 std::unique_ptr<Model>* model) {
   ModelClass which{};
   RINGLET_RETURN_IF_ERROR(
       Choose(kModels, object.path, "model", object.name, &which));
@@ -115,8 +135,10 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
     fields.Text("name", "a string of 1 to 255 bytes", &name);
     if (fields.ok()) fields.Fail(CheckName(name, fields.PathOf("name")));
   }
-  std::optional<bool> trainable = true;
-  fields.Bool("trainable", &trainable);
+  std::optional<bool> trains = true;
+  fields.Bool("trainable", &trains);
+  const bool frozen = !trains.value_or(true);
+  if (trainable != nullptr) *trainable = !frozen;
   ReadDType(&fields);
   if (sequential) {
     fields.Take("build_input_shape", "the shape of an input without a layer");
@@ -131,7 +153,7 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
 
   std::unique_ptr<Model> made;
   RINGLET_RETURN_IF_ERROR(BuildModel(
-      sequential, trainable.value_or(true), layers,
+      sequential, trainable != nullptr || !frozen, object.keras2, layers,
       bare ? object.config_path : fields.PathOf("layers"), &fields, &made));
   RINGLET_RETURN_IF_ERROR(made->status());
   if (made->num_nodes() < 2) {
@@ -143,12 +165,45 @@ Status ReadModel(const KerasObject& object, std::unique_ptr<Model>* model) {
   return Status();
 }
 
+// A model as a layer.
+Status ReadNested(const Json& json, const KerasObject& object,
+                  LayerEntry* entry) {
+  if (object.config.is_object()) {
+    FieldReader fields(object.config, object.config_path);
+    RINGLET_RETURN_IF_ERROR(ReadName(json, object, &fields, entry));
+  }
+  const std::string name = entry->layer.name;
+  std::unique_ptr<Model> model;
+  bool trainable = true;
+  RINGLET_RETURN_IF_ERROR(
+      entry->Annotate(ReadModel(object, &trainable, &model)));
+  entry->layer = model->AsLayer().Trainable(trainable).Name(name);
+  entry->input = model->input_shape();
+  entry->has_input = true;
+  return Status();
+}
+
+// Whether Keras 2 or TensorFlow.js has written it: they note their version, and
+// have another name for the input's shape; Keras 3 says modules.
+bool IsOfKeras2(const Json& json) {
+  const std::string version = json["keras_version"].text();
+  if (!version.empty()) {
+    return StartsWith(version, "1.") || StartsWith(version, "2.") ||
+           StartsWith(version, "tfjs");
+  }
+  if (json["module"]) return false;
+  const Json config = json["config"];
+  const Json layers = config.is_array() ? config : config["layers"];
+  const Json first = layers.is_array() ? layers.first() : Json();
+  return static_cast<bool>(first["config"]["batch_input_shape"]);
+}
+
 }  // namespace
 
 std::vector<ClassInfo> DescribeModels() {
   return Describe(kModels, [](const KerasObject& object) {
     std::unique_ptr<Model> model;
-    (void)ReadModel(object, &model);
+    (void)ReadModel(object, nullptr, &model);
   });
 }
 
@@ -157,7 +212,8 @@ Status ModelFromJson(const Json& json, const std::string& path,
   KerasObject object;
   RINGLET_RETURN_IF_ERROR(
       ReadKerasObject(json, path, &object, {"keras_version", "backend"}));
-  return ReadModel(object, model);
+  object.keras2 = IsOfKeras2(json);
+  return ReadModel(object, nullptr, model);
 }
 
 Status ModelFromJson(const std::string& json, std::unique_ptr<Model>* model) {

@@ -1,18 +1,20 @@
 // Models as Keras's configuration: what model.to_json() writes.
 //
 // Public. ModelFromJson reads the JSON of Keras 3 and of Keras 2 (tf.keras) for
-// Sequential and functional models of the layers that ringlet has; ToJson
-// writes Keras 3's form. Weights, and how a model is compiled, are not part of
-// it.
+// Sequential and functional models of the layers that ringlet has, models
+// within models and layers that are called several times among them; ToJson
+// writes Keras 3's form, and where shared layers leave more than one order of
+// the calls, "call_order" beside "inbound_nodes", which Keras passes over.
+// Weights, and how a model is compiled, are not part of it.
 //
 // Nothing in a configuration is passed over silently but what changes no model
 // of ringlet's: module, registered_name, build_config, compile_config,
 // keras_version, backend, shared_object_id, the seed of an initializer (random
 // numbers are ringlet's own), and what Keras notes of an input's kind. Whatever
 // else ringlet does not have (layers, channels_first, dilation, groups,
-// constraints, several inputs, shared layers, …) is an error, kInvalidArgument,
-// that names the layer and the field. The text is not trusted: at most 1 MiB,
-// 64 levels and 4096 layers are read.
+// constraints, …) is an error, kInvalidArgument, that names the
+// layer and the field. The text is not trusted: at most 1 MiB, 64 levels, 4096
+// layers of a model and 16 models within one another are read.
 
 #ifndef RINGLET_IO_KERAS_MODEL_JSON_H_
 #define RINGLET_IO_KERAS_MODEL_JSON_H_

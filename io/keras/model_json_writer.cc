@@ -1,75 +1,128 @@
 #include "../../core/layers/layer_table.h"
+#include "../../core/layers/nested_model.h"
 #include "layer_json.h"
 #include "model_json.h"
 
 namespace ringlet {
 namespace {
 
-void WriteReference(JsonWriter* w, const std::string& name) {
-  w->BeginArray().String(name).Int(0).Int(0).EndArray();
+// Functional is not among Keras's public names; this is where it is.
+const char* ModuleOf(const Layer& layer) {
+  if (layer.model == nullptr) return "keras.layers";
+  const bool functional = layer.model->class_name == "Functional";
+  return functional ? "keras.src.models.functional" : "keras";
 }
 
-void WriteTensor(JsonWriter* w, const Model& model, int node) {
-  w->BeginObject().Key("class_name").String("__keras_tensor__");
-  w->Key("config").BeginObject();
-  w->Key("shape");
-  WriteShape(w, true, model.output_shape(node));
-  w->Key("dtype").String("float32").Key("keras_history");
-  WriteReference(w, model.layer(node).name);
-  w->EndObject().EndObject();
-}
-
-// Keras calls a merging layer with one argument, the list of its inputs.
-void WriteInboundNodes(JsonWriter* w, const Model& model, int node) {
-  const std::vector<int>& inputs = model.inputs(node);
-  w->Key("inbound_nodes").BeginArray();
-  if (!inputs.empty()) {
-    const bool list = ClassOf(model.layer(node)).inputs == LayerInputs::kList;
-    w->BeginObject().Key("args").BeginArray();
-    if (list) w->BeginArray();
-    for (int input : inputs) WriteTensor(w, model, input);
-    if (list) w->EndArray();
-    w->EndArray().Key("kwargs").BeginObject().EndObject().EndObject();
+// Of one model; those within it have their own.
+class ModelWriter {
+ public:
+  ModelWriter(const NestedModel& model, JsonWriter* w)
+      : model_(model), w_(*w), functional_(model.class_name == "Functional") {
+    std::vector<int> made(model.layers.size(), 0);
+    int last = 0;
+    for (const NestedModel::Call& call : model.calls) {
+      const NestedModel* const inner = model.layers[call.layer].model.get();
+      in_order_ = in_order_ && call.layer >= last;
+      last = call.layer;
+      // Keras takes the making of a Functional for its first call.
+      const int first =
+          inner != nullptr && inner->class_name == "Functional" ? 1 : 0;
+      numbers_.push_back(first + made[call.layer]++);
+    }
   }
-  w->EndArray();
-}
 
-void WriteLayer(JsonWriter* w, const Model& model, int node, bool functional) {
-  const Layer& layer = model.layer(node);
-  WriteKerasObject(
-      w, "keras.layers", ClassName(layer), [&] { WriteConfig(w, layer); },
-      [&] {
-        if (!functional) return;
-        w->Key("name").String(layer.name);
-        WriteInboundNodes(w, model, node);
-      });
-}
-
-void WriteModelConfig(JsonWriter* w, const Model& model, bool functional) {
-  w->Key("name").String(model.name()).Key("trainable").Bool(true);
-  if (!functional) WriteDType(w);
-  w->Key("layers").BeginArray();
-  for (int node = 0; node < model.num_nodes(); ++node) {
-    WriteLayer(w, model, node, functional);
+  void WriteConfig(const std::string& name, bool trainable) {
+    w_.Key("name").String(name).Key("trainable").Bool(trainable);
+    if (!functional_) WriteDType(&w_);
+    w_.Key("layers").BeginArray();
+    for (size_t i = 0; i < model_.layers.size(); ++i) WriteLayer(i);
+    w_.EndArray();
+    if (!functional_ || model_.calls.empty()) return;
+    w_.Key("input_layers").BeginArray();
+    for (int i = 0; i < model_.num_inputs; ++i) {
+      WriteReference(static_cast<size_t>(i));
+    }
+    w_.EndArray().Key("output_layers").BeginArray();
+    for (const int call : model_.outputs) {
+      WriteReference(static_cast<size_t>(call));
+    }
+    w_.EndArray();
   }
-  w->EndArray();
-  if (!functional || model.num_nodes() == 0) return;
-  w->Key("input_layers").BeginArray();
-  WriteReference(w, model.layer(0).name);
-  w->EndArray().Key("output_layers").BeginArray();
-  WriteReference(w, model.layer(model.num_nodes() - 1).name);
-  w->EndArray();
-}
+
+ private:
+  void WriteReference(size_t call) {
+    w_.BeginArray().String(model_.layers[model_.calls[call].layer].name);
+    w_.Int(numbers_[call]).Int(0).EndArray();
+  }
+
+  void WriteTensor(size_t call) {
+    w_.BeginObject().Key("class_name").String("__keras_tensor__");
+    w_.Key("config").BeginObject();
+    w_.Key("shape");
+    WriteShape(&w_, true, model_.calls[call].output);
+    w_.Key("dtype").String("float32").Key("keras_history");
+    WriteReference(call);
+    w_.EndObject().EndObject();
+  }
+
+  // Keras calls a merging layer with one argument, the list of its inputs.
+  void WriteCall(const NestedModel::Call& call) {
+    const Layer& layer = model_.layers[call.layer];
+    const bool list = ClassOf(layer).inputs == LayerInputs::kList ||
+                      (layer.model != nullptr && layer.model->num_inputs > 1);
+    w_.BeginObject().Key("args").BeginArray();
+    if (list) w_.BeginArray();
+    for (int input : call.inputs) WriteTensor(static_cast<size_t>(input));
+    if (list) w_.EndArray();
+    w_.EndArray().Key("kwargs").BeginObject().EndObject().EndObject();
+  }
+
+  void WriteInboundNodes(size_t layer) {
+    w_.Key("inbound_nodes").BeginArray();
+    for (const NestedModel::Call& call : model_.calls) {
+      if (call.layer != static_cast<int>(layer) || call.inputs.empty())
+        continue;
+      WriteCall(call);
+    }
+    w_.EndArray();
+    if (in_order_) return;
+    w_.Key(kCallOrder).BeginArray();
+    for (size_t c = 0; c < model_.calls.size(); ++c) {
+      if (model_.calls[c].layer == static_cast<int>(layer)) {
+        w_.Int(static_cast<int64_t>(c));
+      }
+    }
+    w_.EndArray();
+  }
+
+  void WriteLayer(size_t i) {
+    const Layer& layer = model_.layers[i];
+    const auto config = [&] {
+      if (layer.model == nullptr) return ringlet::WriteConfig(&w_, layer);
+      ModelWriter(*layer.model, &w_).WriteConfig(layer.name, layer.trainable);
+    };
+    WriteKerasObject(&w_, ModuleOf(layer), ClassName(layer), config, [&] {
+      if (!functional_) return;
+      w_.Key("name").String(layer.name);
+      WriteInboundNodes(i);
+    });
+  }
+
+  const NestedModel& model_;
+  JsonWriter& w_;
+  const bool functional_;
+  bool in_order_ = true;      // of the layers, those of each together
+  std::vector<int> numbers_;  // of each call, as references have it
+};
 
 }  // namespace
 
 std::string ToJson(const Model& model) {
   JsonWriter w;
-  const bool functional = std::string(model.class_name()) == "Functional";
-  // Functional is not among Keras's public names; this is where it is.
-  WriteKerasObject(&w, functional ? "keras.src.models.functional" : "keras",
-                   model.class_name(),
-                   [&] { WriteModelConfig(&w, model, functional); });
+  const Layer layer = model.AsLayer(/*with_weights=*/false);
+  WriteKerasObject(&w, ModuleOf(layer), ClassName(layer), [&] {
+    ModelWriter(*layer.model, &w).WriteConfig(model.name(), true);
+  });
   return w.text();
 }
 

@@ -31,6 +31,19 @@ void ReadAccumulation(FieldReader* fields, Optimizer* o) {
   o->gradient_accumulation_steps = static_cast<int>(steps);
 }
 
+// Without use_ema the other two mean nothing, and are kept as they are.
+void ReadEma(FieldReader* fields, Optimizer* o) {
+  fields->Bool("use_ema", &o->use_ema);
+  fields->Float("ema_momentum", o->use_ema ? kShare : kAnyNumber,
+                &o->ema_momentum);
+  constexpr char kKey[] = "ema_overwrite_frequency";
+  int64_t every = 0;
+  if (fields->Has(kKey)) {
+    fields->Int(kKey, 1, std::numeric_limits<int>::max(), &every);
+  }
+  o->ema_overwrite_frequency = static_cast<int>(every);
+}
+
 // What all of Keras's optimizers have.
 void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadLearningRate(fields, &o->learning_rate);
@@ -40,12 +53,11 @@ void ReadCommon(FieldReader* fields, Optimizer* o) {
   ReadClip("clipnorm", fields, &o->clipnorm);
   ReadClip("global_clipnorm", fields, &o->global_clipnorm);
   ReadClip("clipvalue", fields, &o->clipvalue);
-  fields->OnlyBool("use_ema", false);
+  ReadEma(fields, o);
   ReadAccumulation(fields, o);
   fields->OnlyNull({"loss_scale_factor"});
   fields->OnlyNumber("decay", 0);  // Keras 2's own schedule
-  fields->Ignore({"name", "ema_momentum", "ema_overwrite_frequency",
-                  "jit_compile", "is_legacy_optimizer"});
+  fields->Ignore({"name", "jit_compile", "is_legacy_optimizer"});
 }
 
 void ReadOwn(FieldReader* fields, Optimizer* o) {
@@ -62,6 +74,16 @@ void WriteClip(JsonWriter* w, const char* key, float value) {
   w->Key(key);
   if (value > 0) {
     w->Float(value);
+  } else {
+    w->Null();
+  }
+}
+
+// 0 stands for none.
+void WriteCount(JsonWriter* w, const char* key, int count) {
+  w->Key(key);
+  if (count != 0) {
+    w->Int(count);
   } else {
     w->Null();
   }
@@ -118,14 +140,13 @@ std::string ToJson(const Optimizer& optimizer) {
     WriteClip(&w, "clipnorm", optimizer.clipnorm);
     WriteClip(&w, "global_clipnorm", optimizer.global_clipnorm);
     WriteClip(&w, "clipvalue", optimizer.clipvalue);
-    w.Key("use_ema").Bool(false).Key("ema_momentum").Float(0.99f);
-    w.Key("ema_overwrite_frequency").Null().Key("loss_scale_factor").Null();
-    w.Key("gradient_accumulation_steps");
-    if (optimizer.accumulates()) {
-      w.Int(optimizer.gradient_accumulation_steps);
-    } else {
-      w.Null();
-    }
+    w.Key("use_ema").Bool(optimizer.use_ema);
+    w.Key("ema_momentum").Float(optimizer.ema_momentum);
+    WriteCount(&w, "ema_overwrite_frequency",
+               optimizer.ema_overwrite_frequency);
+    w.Key("loss_scale_factor").Null();
+    WriteCount(&w, "gradient_accumulation_steps",
+               optimizer.gradient_accumulation_steps);
     WriteOwn(&w, optimizer);
   });
   return w.text();

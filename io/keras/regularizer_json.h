@@ -5,7 +5,7 @@
 #ifndef RINGLET_IO_KERAS_REGULARIZER_JSON_H_
 #define RINGLET_IO_KERAS_REGULARIZER_JSON_H_
 
-#include "../../core/layers/regularizers.h"
+#include "../../core/layers/initializers.h"
 #include "keras_json.h"
 
 namespace ringlet {

@@ -12,7 +12,23 @@ constexpr Named<LearningRate::Kind> kSchedules[] = {
     {"ExponentialDecay", LearningRate::Kind::kExponentialDecay},
     {"CosineDecay", LearningRate::Kind::kCosineDecay},
     {"PiecewiseConstantDecay", LearningRate::Kind::kPiecewiseConstantDecay},
+    {"PolynomialDecay", LearningRate::Kind::kPolynomialDecay},
+    {"InverseTimeDecay", LearningRate::Kind::kInverseTimeDecay},
+    {"CosineDecayRestarts", LearningRate::Kind::kCosineDecayRestarts},
 };
+
+constexpr Interval kFromOne = {1, std::numeric_limits<float>::max()};
+
+const char* StepsKey(LearningRate::Kind kind) {
+  return kind == LearningRate::Kind::kCosineDecayRestarts ? "first_decay_steps"
+                                                          : "decay_steps";
+}
+
+bool Warms(const LearningRate& rate) {
+  return rate.kind == LearningRate::Kind::kCosineDecay ||
+         rate.kind == LearningRate::Kind::kPolynomialDecay ||
+         rate.kind == LearningRate::Kind::kInverseTimeDecay;
+}
 
 void ReadBoundaries(FieldReader* fields, LearningRate* rate) {
   const char kTakes[] = "a list of growing whole numbers";
@@ -47,21 +63,79 @@ void ReadValues(FieldReader* fields, LearningRate* rate) {
   if (!rate->values.empty()) rate->initial = rate->values[0];
 }
 
-void ReadCosineDecay(FieldReader* fields, LearningRate* rate) {
-  fields->Float("alpha", &rate->alpha);
-  fields->Int("warmup_steps", 0, kMaxSteps, &rate->warmup_steps);
-  if (!fields->Has("warmup_target")) {
-    rate->warmup_steps = 0;  // Keras then warms nothing up
-    return;
-  }
+void ReadWarmup(FieldReader* fields, LearningRate* rate) {
+  int64_t steps = 0;
   float target = -1;  // none
+  fields->Int("warmup_steps", 0, kMaxSteps, &steps);
+  if (!fields->Has("warmup_target")) return;  // Keras warms nothing up
   fields->Float("warmup_target", kNotNegative, &target);
-  rate->warmup_target = target;
-  // Without a step of warming up Keras decays from the target all the same.
-  if (rate->warmup_steps == 0) {
-    rate->initial = rate->warmup_target;
-    rate->warmup_target = 0;
+  rate->Warmup(target, steps);
+}
+
+// Without those that all but PiecewiseConstantDecay have.
+void ReadOwn(FieldReader* fields, LearningRate* rate) {
+  using Kind = LearningRate::Kind;
+  if (rate->kind == Kind::kExponentialDecay ||
+      rate->kind == Kind::kInverseTimeDecay) {
+    fields->Require("decay_rate");
+    fields->Float(
+        "decay_rate",
+        rate->kind == Kind::kInverseTimeDecay ? kNotNegative : kAnyNumber,
+        &rate->decay_rate);
+    fields->Bool("staircase", &rate->staircase);
   }
+  if (rate->kind == Kind::kPolynomialDecay) {
+    fields->Float("end_learning_rate", kNotNegative, &rate->end);
+    fields->Float("power", kNotNegative, &rate->power);
+    fields->Bool("cycle", &rate->cycle);
+  }
+  if (rate->kind == Kind::kCosineDecayRestarts) {
+    fields->Float("t_mul", kFromOne, &rate->t_mul);
+    fields->Float("m_mul", kNotNegative, &rate->m_mul);
+  }
+  if (rate->kind == Kind::kCosineDecay ||
+      rate->kind == Kind::kCosineDecayRestarts) {
+    fields->Float("alpha", &rate->alpha);
+  }
+  if (Warms(*rate)) ReadWarmup(fields, rate);
+}
+
+// Keras knows the warming up of CosineDecay alone: of others it is written
+// where there is any.
+void WriteWarmup(JsonWriter* w, const LearningRate& rate) {
+  const bool warms = rate.warmup_steps > 0;
+  if (!warms && rate.kind != LearningRate::Kind::kCosineDecay) return;
+  w->Key("warmup_target");
+  if (warms) {
+    w->Float(rate.warmup_target);
+  } else {
+    w->Null();
+  }
+  w->Key("warmup_steps").Int(std::max<int64_t>(rate.warmup_steps, 0));
+}
+
+void WriteOwn(JsonWriter* w, const LearningRate& rate) {
+  switch (rate.kind) {
+    case LearningRate::Kind::kExponentialDecay:
+    case LearningRate::Kind::kInverseTimeDecay:
+      w->Key("decay_rate").Float(rate.decay_rate);
+      w->Key("staircase").Bool(rate.staircase);
+      break;
+    case LearningRate::Kind::kPolynomialDecay:
+      w->Key("end_learning_rate").Float(rate.end);
+      w->Key("power").Float(rate.power).Key("cycle").Bool(rate.cycle);
+      break;
+    case LearningRate::Kind::kCosineDecayRestarts:
+      w->Key("t_mul").Float(rate.t_mul).Key("m_mul").Float(rate.m_mul);
+      w->Key("alpha").Float(rate.alpha);
+      break;
+    case LearningRate::Kind::kCosineDecay:
+      w->Key("alpha").Float(rate.alpha);
+      break;
+    default:
+      break;
+  }
+  if (Warms(rate)) WriteWarmup(w, rate);
 }
 
 Status ReadSchedule(const KerasObject& object, LearningRate* rate) {
@@ -78,15 +152,10 @@ Status ReadSchedule(const KerasObject& object, LearningRate* rate) {
   } else {
     fields.Require("initial_learning_rate");
     fields.Float("initial_learning_rate", kNotNegative, &rate->initial);
-    fields.Require("decay_steps");
-    fields.Int("decay_steps", 1, kMaxSteps, &rate->decay_steps);
-    if (kind == LearningRate::Kind::kCosineDecay) {
-      ReadCosineDecay(&fields, rate);
-    } else {
-      fields.Require("decay_rate");
-      fields.Float("decay_rate", &rate->decay_rate);
-      fields.Bool("staircase", &rate->staircase);
-    }
+    const char* const steps = StepsKey(kind);
+    fields.Require(steps);
+    fields.Int(steps, 1, kMaxSteps, &rate->decay_steps);
+    ReadOwn(&fields, rate);
   }
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   return rate->Check().Annotate("%s", object.config_path.c_str());
@@ -107,15 +176,14 @@ void ReadLearningRate(FieldReader* fields, LearningRate* rate) {
 }
 
 void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {
-  using Kind = LearningRate::Kind;
   w->Key("learning_rate");
-  if (rate.kind == Kind::kConstant) {
+  if (rate.kind == LearningRate::Kind::kConstant) {
     w->Float(rate.initial);
     return;
   }
   const std::string name = FirstName(kSchedules, rate.kind);
   WriteKerasObject(w, "keras.optimizers.schedules", name.c_str(), [&] {
-    if (rate.kind == Kind::kPiecewiseConstantDecay) {
+    if (rate.kind == LearningRate::Kind::kPiecewiseConstantDecay) {
       w->Key("boundaries").BeginArray();
       for (int64_t step : rate.boundaries) w->Int(step);
       w->EndArray().Key("values").BeginArray();
@@ -123,22 +191,13 @@ void WriteLearningRate(JsonWriter* w, const LearningRate& rate) {
       w->EndArray();
     } else {
       w->Key("initial_learning_rate").Float(rate.initial);
-      w->Key("decay_steps").Int(rate.decay_steps);
+      w->Key(StepsKey(rate.kind)).Int(rate.decay_steps);
+      WriteOwn(w, rate);
     }
-    if (rate.kind == Kind::kExponentialDecay) {
-      w->Key("decay_rate").Float(rate.decay_rate);
-      w->Key("staircase").Bool(rate.staircase);
-    } else if (rate.kind == Kind::kCosineDecay) {
-      w->Key("alpha").Float(rate.alpha);
-      w->Key("warmup_target");
-      if (rate.warmup_steps > 0) {
-        w->Float(rate.warmup_target);
-      } else {
-        w->Null();
-      }
-      w->Key("warmup_steps").Int(std::max<int64_t>(rate.warmup_steps, 0));
-    }
-    w->Key("name").String(name);
+    // Keras's name of the one.
+    w->Key("name").String(rate.kind == LearningRate::Kind::kCosineDecayRestarts
+                              ? "SGDRDecay"
+                              : name);
   });
 }
 

@@ -5,7 +5,7 @@
 #ifndef RINGLET_IO_KERAS_SCHEDULE_JSON_H_
 #define RINGLET_IO_KERAS_SCHEDULE_JSON_H_
 
-#include "../../core/model/schedules.h"
+#include "../../core/model/optimizers.h"
 #include "keras_json.h"
 
 namespace ringlet {

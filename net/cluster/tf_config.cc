@@ -1,3 +1,15 @@
+// TF_CONFIG, as TensorFlow reads it.
+//
+// What must be known to change this:
+// - Where TensorFlow has a message for an error, its words are kept, so that
+//   they are found, and what to do follows in brackets.
+// - Ranks are the chief, if there is one, then the workers by index: the order
+//   of TensorFlow's collectives. An evaluator has no rank.
+// - What TensorFlow ignores is ignored, but for what would leave a worker
+//   alone that was meant to have others.
+// - The text is hostile: numbers are bounded (kMaxBytes, kMaxWorldSize) before
+//   anything is sized by them.
+
 #include <cstdio>
 
 #include "../../core/base/json.h"

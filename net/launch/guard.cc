@@ -1,3 +1,14 @@
+// What must be known to change this:
+// - The guard is a fork without an exec, so between fork and _exit it makes
+//   async-signal-safe calls only, on memory made before the fork.
+// - It has a session of its own, blocks every signal and keeps one descriptor,
+//   the socket: it lives exactly as long as the launcher holds the other end.
+// - A group is told by the child itself, between its fork and its exec
+//   (AfterFork), so that it is known before the worker can do anything.
+// - The number of a group that is empty, and whose leader was waited for, may
+//   become another's: a slot is set to 0 as soon as a worker's end is heard of
+//   (WorkerProcess::OnExit).
+
 #include "guard.h"
 
 #include <pthread.h>

@@ -10,14 +10,18 @@
 
 #include "launcher.h"
 
+#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 
+#include "../../core/base/check.h"
+#include "../../core/base/key_file.h"
 #include "console.h"
 #include "guard.h"
 #include "local_ports.h"
@@ -60,6 +64,10 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
+  ~Job() {
+    if (key_ >= 0) close(key_);
+  }
+
   Result<int> Run();
 
  private:
@@ -69,6 +77,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   void OnEnded(int index) override;
 
   Status Open();
+  void MakeKey();
   void AddWorker(int index, const std::string& cluster);
   void WatchSignals();
   void WatchSignal(uv_signal_t* handle, int signal, uv_signal_cb callback);
@@ -94,6 +103,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Worker>> workers_;
   bool closing_ = false;
+  int key_ = -1;  // holds the job's key
 };
 
 // "TF_CONFIG={"cluster": …, ": what the variables of all workers begin with,
@@ -123,9 +133,25 @@ Status Job::Open() {
   uv_timer_init(&shared_.loop, &deadline_);
   deadline_.data = this;
   console_.Open(&shared_.loop);
+  MakeKey();
   WatchSignals();
   for (int i = 0; i < options_.workers; ++i) AddWorker(i, cluster);
   return Status();
+}
+
+void Job::MakeKey() {
+  std::string path;
+  MakeLauncherKey(&key_, &path);
+  if (key_ >= 0) {
+    shared_.key = std::string(kLauncherKeyVariable) + "=" + path;
+    return;
+  }
+#ifdef RINGLET_SECURE
+  const char* const own = std::getenv("RINGLET_KEY_FILE");
+  if (own != nullptr && *own != '\0') return;
+  Say("warning: no key could be made for this job, so other users of this "
+      "machine may connect to its workers; RINGLET_KEY_FILE names another");
+#endif
 }
 
 void Job::AddWorker(int index, const std::string& cluster) {

@@ -15,6 +15,11 @@
 // - on SIGINT, SIGTERM or SIGHUP: it is passed on, and SIGKILL follows after
 //   `grace_seconds`, or at a second such signal.
 //
+// The job has a key of its own (core/base/key_file.h), made for it and gone
+// with it, in memory that the workers alone can open: it stands in no
+// environment, argument or file. Where RINGLET_KEY_FILE names one, they take
+// that.
+//
 // No process is left behind: what remains of a worker's group is killed when
 // the worker has ended, and if the launcher itself dies, of SIGKILL too, a
 // small guard process kills every group (on Linux the kernel kills the workers

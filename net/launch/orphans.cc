@@ -1,3 +1,13 @@
+// What must be known to change this:
+//   - KillMarked runs in the guard, which was forked from a process of several
+//     threads: what it calls (ForEachProcess, ReadOf, IsMarked) allocates
+//     nothing and takes no lock. So folders are read by the system call, not by
+//     readdir. Kill and Reap may allocate.
+//   - A process may end between being found and being killed. Kill signals only
+//     own children that nobody else waits for: their numbers stay theirs until
+//     they are waited for here. KillMarked takes the risk, at the very end.
+//   - Killing one may bring its children here as new orphans, hence the rounds.
+
 #include "orphans.h"
 
 #include <fcntl.h>

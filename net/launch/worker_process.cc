@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "../../core/base/key_file.h"
 #include "terminal.h"
 
 extern char** environ;
@@ -38,15 +39,24 @@ std::vector<char*> Arguments(const std::vector<std::string>& command) {
   return arguments;
 }
 
-// This process's own, with the worker's TF_CONFIG in place of its.
-std::vector<char*> Variables(const std::string& tf_config) {
+bool HasName(const char* variable, const std::string& name) {
+  return std::strncmp(variable, name.c_str(), name.size()) == 0 &&
+         variable[name.size()] == '=';
+}
+
+// This process's own, with the worker's TF_CONFIG, and the job's key, in place
+// of its.
+std::vector<char*> Variables(const std::string& tf_config,
+                             const std::string& key) {
   std::vector<char*> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (std::strncmp(*variable, "TF_CONFIG=", 10) != 0) {
+    if (!HasName(*variable, "TF_CONFIG") &&
+        !HasName(*variable, kLauncherKeyVariable)) {
       variables.push_back(*variable);
     }
   }
   variables.push_back(const_cast<char*>(tf_config.c_str()));
+  if (!key.empty()) variables.push_back(const_cast<char*>(key.c_str()));
   variables.push_back(nullptr);
   return variables;
 }
@@ -105,7 +115,7 @@ int WorkerProcess::Fork(const uv_process_options_t& options) {
 Status WorkerProcess::Spawn(const int* write_ends,
                             const std::string& variable) {
   std::vector<char*> arguments = Arguments(*shared_->command);
-  std::vector<char*> variables = Variables(variable);
+  std::vector<char*> variables = Variables(variable, shared_->key);
   uv_stdio_container_t stdio[3];
   stdio[0].flags = UV_IGNORE;
   for (int i = 0; i < 2; ++i) {

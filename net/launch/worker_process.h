@@ -34,6 +34,7 @@ class WorkerProcess {
     };
     Owner* owner;
     const std::vector<std::string>* command;
+    std::string key;  // "RINGLET_LAUNCHER_KEY=…", or ""
     uv_loop_t loop;
     Console* console;
     Guard guard;

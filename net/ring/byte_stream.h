@@ -41,6 +41,10 @@ class ByteStream {
     virtual Space NextSpace() = 0;
     // `bytes` > 0 have come to NextSpace().
     virtual void OnRead(size_t bytes, int64_t now) = 0;
+    // As OnRead, of bytes in the stream's own memory, valid during the call.
+    // The other side may still change them, so what is decided by them is
+    // copied first.
+    virtual void OnBytes(const uint8_t* data, size_t bytes, int64_t now) = 0;
     // The stream is no longer blocked().
     virtual void OnWritable(int64_t now) = 0;
     // Nothing more is read: it could not connect, the other side closed it, or
@@ -68,6 +72,30 @@ class ByteStream {
   // No event follows, and no memory of the owner's is touched. What was taken
   // is still sent. The stream deletes itself.
   virtual void Close() = 0;
+
+  // What comes is what was sent, or the stream has ended: a checksum of it
+  // would say nothing.
+  virtual bool authentic() const { return false; }
+
+  // Memory that both sides have mapped (SharedStream), instead of what serves
+  // until then. Both ends have it once the other has answered what this one
+  // says of it; each says itself from which byte on it is used.
+  virtual bool CanShare() { return false; }
+  virtual void ShareNothing() {}
+  virtual void ShareOutput() {}
+  virtual void ShareInput() {}
+  // Gives the owner what has come, without being woken for it. `wake`: whoever
+  // sends more is to wake this side; else it goes on looking. Whether there
+  // was.
+  virtual bool Poll(int64_t, bool) { return false; }
+  // More has come than one turn takes: Poll again.
+  virtual bool unfinished() const { return false; }
+
+  // An open file that the other process is to have: with the first byte
+  // written, where the stream can. What came so, for the caller to close; -1:
+  // nothing. Neither closes the stream's own descriptor.
+  virtual void SendDescriptor(int) {}
+  virtual int TakeDescriptor() { return -1; }
 
   // Between processes of one host, by a local socket.
   virtual bool is_local() const = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "topology.h"
+
 namespace ringlet {
 namespace {
 
@@ -19,6 +21,8 @@ const char* Describe(FrameType type, uint64_t bytes, int root, char* out,
   }
   return out;
 }
+
+bool StartsWithVowel(FrameType type) { return FrameTypeName(type)[0] == 'a'; }
 
 // kReady names the type of its operation in `chunk`.
 FrameType TypeOf(const FrameHeader& header) {
@@ -40,17 +44,21 @@ void PlanAllReduce(const PlanOptions& options, uint64_t bytes,
                              kEagerBytes / sizeof(float), &plan->steps);
   }
   RingAllReduce(options.rank, options.size, count, &plan->steps);
-  if (bytes > kEagerBytes) plan->dtype = options.dtype;
+  if (bytes > kEagerBytes && !plan->integers) plan->dtype = options.dtype;
 }
 
 void PlanAllGather(const PlanOptions& options, uint64_t bytes,
                    CollectivePlan* plan) {
   const int64_t length = static_cast<int64_t>(bytes);
-  plan->needs_ready = bytes > kEagerBytes;
+  const bool direct = EveryPair(options.size);
+  const uint64_t size = static_cast<uint64_t>(options.size);
+  plan->needs_ready = bytes > (direct ? kEagerBytes : kEagerBytes / size);
   if (plan->needs_ready) {
     RingAllGather(options.rank, options.size, length, &plan->steps);
-  } else {
+  } else if (direct) {
     DirectAllGather(options.rank, options.size, length, &plan->steps);
+  } else {
+    TreeAllGather(options.rank, options.size, length, &plan->steps);
   }
 }
 
@@ -60,10 +68,12 @@ void MakePlan(const PlanOptions& options, const Call& call,
               CollectivePlan* plan) {
   plan->steps.clear();
   plan->element_bytes = 1;
-  plan->needs_ready = false;
+  plan->needs_ready = plan->ready_by_tree = false;
+  plan->integers = call.type == FrameType::kAllReduceInts;
   plan->dtype = WireDtype::kFloat32;
   switch (call.type) {
     case FrameType::kAllReduce:
+    case FrameType::kAllReduceInts:
       PlanAllReduce(options, call.bytes, plan);
       break;
     case FrameType::kAllGather:
@@ -73,6 +83,7 @@ void MakePlan(const PlanOptions& options, const Call& call,
       TreeBroadcast(options.rank, options.size, call.root,
                     static_cast<int64_t>(call.bytes), &plan->steps);
       plan->needs_ready = true;
+      plan->ready_by_tree = !EveryPair(options.size);
       break;
     default:
       DoublingAllReduce(options.rank, options.size, 0, 1, &plan->steps);
@@ -109,11 +120,9 @@ Status CompareCalls(const Call& call, uint64_t sequence, int rank, int peer,
       "operation %llu is a%s %s on rank %d, but a%s %s on rank %d: every rank "
       "must make the same calls, with the same sizes, in the same order",
       static_cast<unsigned long long>(sequence),
-      call.type == FrameType::kAllReduce || call.type == FrameType::kAllGather
-          ? "n"
-          : "",
+      StartsWithVowel(call.type) ? "n" : "",
       Describe(call.type, call.bytes, call.root, mine, sizeof(mine)), rank,
-      type == FrameType::kAllReduce || type == FrameType::kAllGather ? "n" : "",
+      StartsWithVowel(type) ? "n" : "",
       Describe(type, theirs.total, theirs.flags, other, sizeof(other)), peer);
 }
 

@@ -37,7 +37,11 @@ struct PlanOptions {
 struct CollectivePlan {
   size_t element_bytes = 1;
   WireDtype dtype = WireDtype::kFloat32;
+  bool integers = false;     // the elements of a sum: int32, not floats
   bool needs_ready = false;  // receivers say kReady before data moves
+  // Each to the one that its data comes from, once all to whom it sends have
+  // said it: so the root knows of all. Else a broadcast's go to everyone.
+  bool ready_by_tree = false;
   std::vector<Step> steps;
   // For each step the last one before it that receives, -1: none. What a step
   // sends may go once that one has taken effect.

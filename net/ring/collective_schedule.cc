@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../core/base/check.h"
+
 namespace ringlet {
 namespace {
 
@@ -14,11 +16,15 @@ bool Overlap(const Slice& a, const Slice& b) {
 
 CollectiveSchedule::CollectiveSchedule(int rank, int size, Algorithm algorithm,
                                        WireDtype dtype, Wire* wire)
-    : rank_(rank),
-      size_(size),
-      options_{rank, size, algorithm, dtype},
-      wire_(wire),
-      early_(static_cast<size_t>(size)) {
+    : options_{rank, size, algorithm, dtype}, wire_(wire) {
+  Reset(rank, size);
+}
+
+void CollectiveSchedule::Reset(int rank, int size) {
+  RINGLET_CHECK(started_ == 0);
+  rank_ = options_.rank = rank;
+  size_ = options_.size = size;
+  early_.assign(static_cast<size_t>(size), {});
   for (Operation& op : window_) {
     op.chunks_to.resize(size);
     op.chunks_from.resize(size);
@@ -32,8 +38,7 @@ void CollectiveSchedule::Start(const Call& call) {
 
 void CollectiveSchedule::Clear() {
   line_.clear();
-  line_begin_ = 0;
-  active_ = 0;
+  line_begin_ = active_ = 0;
   completed_ = started_;
   packed_unsent_ = 0;
 }
@@ -74,11 +79,12 @@ Status CollectiveSchedule::Activate() {
     op->send_step = op->receive_step = 0;
     op->send_segment = op->receive_segment = 0;
     op->unsent = 0;
+    op->said_ready = !op->plan.needs_ready;
     std::fill(op->chunks_to.begin(), op->chunks_to.end(), 0u);
     std::fill(op->chunks_from.begin(), op->chunks_from.end(), 0u);
     SkipIdleSteps(op);
     RINGLET_RETURN_IF_ERROR(CompareEarly(*op));
-    if (op->plan.needs_ready) SendReady(*op);
+    SayReady(op);
   }
   return Status();
 }
@@ -98,18 +104,23 @@ Status CollectiveSchedule::CompareEarly(const Operation& op) {
   return Status();
 }
 
-// To those whose data needs it: of a broadcast all, else, in rings, the left.
-void CollectiveSchedule::SendReady(const Operation& op) {
+// To those whose data needs it: of a broadcast all, or the one above in its
+// tree, else, in rings, the left.
+void CollectiveSchedule::SayReady(Operation* op) {
+  const bool by_tree = op->plan.ready_by_tree;
+  if (op->said_ready || (by_tree && FirstUnreadyBelow(*op) >= 0)) return;
+  op->said_ready = true;
   FrameHeader ready;
   ready.type = FrameType::kReady;
-  ready.flags = static_cast<uint16_t>(op.call.root);
-  ready.sequence = op.sequence;
-  ready.total = op.call.bytes;
-  ready.chunk = static_cast<uint32_t>(op.call.type);
-  const bool all = op.call.type == FrameType::kBroadcast;
-  const int left = (rank_ + size_ - 1) % size_;
+  ready.flags = static_cast<uint16_t>(op->call.root);
+  ready.sequence = op->sequence;
+  ready.total = op->call.bytes;
+  ready.chunk = static_cast<uint32_t>(op->call.type);
+  const bool all = op->call.type == FrameType::kBroadcast && !by_tree;
+  const int to =
+      by_tree ? op->plan.steps[0].receive_from : (rank_ + size_ - 1) % size_;
   for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_ && (all || peer == left)) {
+    if (peer != rank_ && (all || peer == to)) {
       wire_->Send(peer, ready, nullptr, false);
     }
   }
@@ -149,7 +160,7 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
   landing->mode = Landing::kSkip;
   if (ready && header.sequence <= completed_) return Status();
   if (header.sequence <= completed_ || header.sequence > completed_ + kSlots ||
-      (ready && (header.chunk < 16 || header.chunk > 19))) {
+      (ready && !IsData(header.chunk))) {
     return Corruption("a %s frame of operation %llu while %llu is under way",
                       FrameTypeName(header.type),
                       static_cast<unsigned long long>(header.sequence),
@@ -166,6 +177,7 @@ Status CollectiveSchedule::OnHeader(int peer, const FrameHeader& header,
     const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
     landing->mode = step.add ? Landing::kAdd : Landing::kLand;
     landing->dtype = op->plan.dtype;
+    landing->integers = op->plan.integers;
     landing->data = op->call.data + part.begin * op->plan.element_bytes;
     return Status();
   }
@@ -192,7 +204,12 @@ Status CollectiveSchedule::OnFrame(int peer, const FrameHeader& header,
     early.frame = true;
     early.frame_header = header;
     early.payload.assign(payload, payload + header.payload_bytes);
-    return Status();
+    // The operation may have begun since the header came, and the peer, which
+    // has heard of that, have sent the next frame: it may be read at once.
+    Operation* op = Find(header.sequence);
+    if (op == nullptr) return Status();
+    RINGLET_RETURN_IF_ERROR(Compare(*op, peer, header));
+    return Expects(*op, peer) ? TakeEarlyOf(op, peer) : Status();
   }
   Operation* op = Find(header.sequence);
   RINGLET_CHECK(op != nullptr && Expects(*op, peer));
@@ -211,28 +228,38 @@ void CollectiveSchedule::Received(Operation* op, int peer) {
   SkipIdleSteps(op);
 }
 
+// What is kept of a peer's, whose turn it is.
+Status CollectiveSchedule::TakeEarlyOf(Operation* op, int peer) {
+  Early& early = EarlyOf(peer, op->sequence);
+  RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, early.frame_header));
+  const Step& step = op->plan.steps[op->receive_step];
+  const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
+  uint8_t* to = op->call.data + part.begin * op->plan.element_bytes;
+  const size_t count = static_cast<size_t>(part.count);
+  if (step.add && op->plan.integers) {
+    AddIntegers(early.payload.data(), count, to);
+  } else if (step.add) {
+    AddPacked(op->plan.dtype, early.payload.data(), count, to);
+  } else if (op->plan.packed()) {
+    UnpackFloats(op->plan.dtype, early.payload.data(), count, to);
+  } else if (count > 0) {
+    std::memcpy(to, early.payload.data(), early.payload.size());
+  }
+  early.frame = false;
+  moved_bytes_ += kFrameHeaderBytes + early.payload.size();
+  Received(op, peer);
+  return Status();
+}
+
 Status CollectiveSchedule::TakeEarly(Operation* op, bool* moved) {
   while (op->receive_step < op->plan.steps.size()) {
-    const Step& step = op->plan.steps[op->receive_step];
-    const int peer = step.receive_from;
-    if (early_[peer].empty()) return Status();
-    Early& early = EarlyOf(peer, op->sequence);
-    if (!early.frame || !Expects(*op, peer)) return Status();
-    culprit_ = peer;
-    RINGLET_RETURN_IF_ERROR(CheckExpected(*op, peer, early.frame_header));
-    const Slice part = op->plan.SegmentOf(step.receive, op->receive_segment);
-    uint8_t* to = op->call.data + part.begin * op->plan.element_bytes;
-    const size_t count = static_cast<size_t>(part.count);
-    if (step.add) {
-      AddPacked(op->plan.dtype, early.payload.data(), count, to);
-    } else if (op->plan.packed()) {
-      UnpackFloats(op->plan.dtype, early.payload.data(), count, to);
-    } else if (count > 0) {
-      std::memcpy(to, early.payload.data(), early.payload.size());
+    const int peer = op->plan.steps[op->receive_step].receive_from;
+    if (early_[peer].empty() || !EarlyOf(peer, op->sequence).frame ||
+        !Expects(*op, peer)) {
+      return Status();
     }
-    early.frame = false;
-    moved_bytes_ += kFrameHeaderBytes + early.payload.size();
-    Received(op, peer);
+    culprit_ = peer;
+    RINGLET_RETURN_IF_ERROR(TakeEarlyOf(op, peer));
     *moved = true;
   }
   return Status();
@@ -243,11 +270,11 @@ bool CollectiveSchedule::HasToSend(const Operation& op) const {
   if (op.send_step >= op.plan.steps.size()) return false;
   const int after = op.plan.after[op.send_step];
   if (after >= 0) {
-    const size_t needed = static_cast<size_t>(after);
-    const bool received =
-        needed < op.receive_step ||
-        (needed == op.receive_step && op.send_segment < op.receive_segment);
-    if (!received) return false;
+    const auto needed = static_cast<size_t>(after);
+    if (needed > op.receive_step) return false;
+    if (needed == op.receive_step && op.send_segment >= op.receive_segment) {
+      return false;
+    }
   }
   if (op.plan.needs_ready && FirstUnready(op) >= 0) return false;
   return !op.plan.packed() || packed_unsent_ < kPacked;
@@ -256,14 +283,22 @@ bool CollectiveSchedule::HasToSend(const Operation& op) const {
 // The rank whose kReady the next send waits for, or -1. The root of a broadcast
 // waits for everyone, so that it does not complete before all have begun.
 int CollectiveSchedule::FirstUnready(const Operation& op) const {
-  const bool all =
-      op.call.type == FrameType::kBroadcast && op.call.root == rank_;
-  if (!all) {
+  if (op.plan.ready_by_tree) return FirstUnreadyBelow(op);
+  if (op.call.type != FrameType::kBroadcast || op.call.root != rank_) {
     const int to = op.plan.steps[op.send_step].send_to;
     return Ready(to, op.sequence) ? -1 : to;
   }
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_ && !Ready(peer, op.sequence)) return peer;
+  }
+  return -1;
+}
+
+int CollectiveSchedule::FirstUnreadyBelow(const Operation& op) const {
+  for (const Step& step : op.plan.steps) {
+    if (step.send_to >= 0 && !Ready(step.send_to, op.sequence)) {
+      return step.send_to;
+    }
   }
   return -1;
 }
@@ -324,6 +359,7 @@ Status CollectiveSchedule::Progress() {
     RINGLET_RETURN_IF_ERROR(Activate());
     for (int i = 1; i <= active_; ++i) {
       Operation* op = &window_[(completed_ + i) % kWindow];
+      SayReady(op);
       RINGLET_RETURN_IF_ERROR(TakeEarly(op, &moved));
       while (HasToSend(*op)) {
         const int to = op->plan.steps[op->send_step].send_to;
@@ -347,12 +383,9 @@ Status CollectiveSchedule::Progress() {
   return Status();
 }
 
-FrameType CollectiveSchedule::waiting_type() const {
-  return oldest()->call.type;
-}
-
 int CollectiveSchedule::waiting_on() const {
   const Operation& op = *oldest();
+  if (!op.said_ready) return FirstUnreadyBelow(op);
   if (op.receive_step < op.plan.steps.size()) {
     const Step& step = op.plan.steps[op.receive_step];
     if (Expects(op, step.receive_from)) return step.receive_from;

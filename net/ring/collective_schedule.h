@@ -1,4 +1,4 @@
-// Operations: moves the collective operations of one rank forward.
+// CollectiveSchedule: moves the collective operations of one rank forward.
 //
 // Internal to net/. Pure: frames come in and go out through Wire; no socket,
 // no clock, no thread. Up to kWindow operations are under way at once, the
@@ -51,6 +51,8 @@ class CollectiveSchedule {
   // Floats of all-reduces by ring, beyond kEagerBytes, travel as `dtype`.
   CollectiveSchedule(int rank, int size, Algorithm algorithm, WireDtype dtype,
                      Wire* wire);
+  // As new, for other ranks. Only before the first call.
+  void Reset(int rank, int size);
 
   void Start(const Call& call);
   // Forgets everything: no memory of a call is touched any more.
@@ -72,12 +74,13 @@ class CollectiveSchedule {
   Status Progress();
   int culprit() const { return culprit_; }
 
+  uint64_t started() const { return started_; }
   uint64_t completed() const { return completed_; }
   bool idle() const { return active_ == 0 && line_begin_ == line_.size(); }
   uint64_t moved_bytes() const { return moved_bytes_; }
   // The oldest operation under way, and the rank it waits for; -1 where it
   // waits for nobody. Only while not idle().
-  FrameType waiting_type() const;
+  FrameType waiting_type() const { return oldest()->call.type; }
   int waiting_on() const;
 
  private:
@@ -93,6 +96,7 @@ class CollectiveSchedule {
     size_t receive_step = 0;  // next to receive
     int64_t receive_segment = 0;
     int unsent = 0;  // borrowed frames not yet written
+    bool said_ready = false;
     std::vector<uint32_t> chunks_to, chunks_from;  // by peer
   };
   // What a peer said before this rank was there.
@@ -117,7 +121,7 @@ class CollectiveSchedule {
   }
   Status Activate();
   Status CompareEarly(const Operation& op);
-  void SendReady(const Operation& op);
+  void SayReady(Operation* op);
   void SkipIdleSteps(Operation* op);
   Status Compare(const Operation& op, int peer,
                  const FrameHeader& theirs) const {
@@ -129,13 +133,15 @@ class CollectiveSchedule {
   void Received(Operation* op, int peer);
   bool HasToSend(const Operation& op) const;
   int FirstUnready(const Operation& op) const;
+  int FirstUnreadyBelow(const Operation& op) const;
   void SendOne(Operation* op);
+  Status TakeEarlyOf(Operation* op, int peer);
   Status TakeEarly(Operation* op, bool* moved);
   bool Done(const Operation& op) const;
 
-  const int rank_;
-  const int size_;
-  const PlanOptions options_;
+  int rank_;
+  int size_;
+  PlanOptions options_;
   Wire* const wire_;
   uint64_t started_ = 0;    // sequence of the last call
   uint64_t completed_ = 0;  // operations completed; the next is the oldest

@@ -105,6 +105,29 @@ void DirectAllGather(int rank, int size, int64_t length,
   }
 }
 
+void TreeAllGather(int rank, int size, int64_t length, std::vector<Step>* out) {
+  std::vector<Step> down;
+  TreeBroadcast(rank, size, 0, length * size, &down);
+  out->clear();
+  // The places that this rank serves on the way down follow it, so what comes
+  // up from each is one slice.
+  for (auto step = down.rbegin(); step != down.rend(); ++step) {
+    Step up;
+    if (step->send_to >= 0) {
+      const int child = step->send_to;
+      up.receive_from = child;
+      up.receive = {child * length,
+                    (std::min(2 * child - rank, size) - child) * length};
+    } else {
+      const int end = std::min(2 * rank - step->receive_from, size);
+      up.send_to = step->receive_from;
+      up.send = {rank * length, (end - rank) * length};
+    }
+    out->push_back(up);
+  }
+  out->insert(out->end(), down.begin(), down.end());
+}
+
 void TreeBroadcast(int rank, int size, int root, int64_t length,
                    std::vector<Step>* out) {
   out->clear();

@@ -4,7 +4,15 @@
 #include <cstdio>
 #include <utility>
 
+#include "topology.h"
+
 namespace ringlet {
+namespace {
+
+constexpr int64_t kMs = 1000000;
+
+}  // namespace
+
 const char* CauseName(Cause cause) {
   switch (cause) {
     case Cause::kExited:
@@ -44,9 +52,12 @@ void FailureDetector::Joined(int peer, int64_t now) {
 
 void FailureDetector::Heard(int peer, int64_t now) { peers_[peer].heard = now; }
 
-void FailureDetector::Beat(int peer, const Activity& activity, int64_t now) {
+void FailureDetector::Beat(int peer, const Activity& activity, int64_t now,
+                           const ChainEnd& end) {
   if (!(peers_[peer].activity == activity)) peers_[peer].changed = now;
   peers_[peer].activity = activity;
+  peers_[peer].end = end;
+  peers_[peer].end_at = now;
 }
 
 void FailureDetector::Gone(int peer) { peers_[peer].joined = false; }
@@ -85,7 +96,7 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   int joined = 0;
   int quiet = 0;  // those that should have been heard at least once since
   for (size_t r = 0; r < peers_.size(); ++r) {
-    if (!peers_[r].joined) continue;
+    if (!peers_[r].joined || Outside(r)) continue;
     const int64_t silence = now - peers_[r].heard;
     ++joined;
     if (silence > timeout / 2) ++quiet;
@@ -108,6 +119,9 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   // A worker that no longer hears is itself still heard for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
+  if (!EveryPair(static_cast<int>(peers_.size()))) {
+    return FindStalledBeside(now);
+  }
   int at = activity_.waiting_on;
   int64_t moved = progress_;  // when something last changed along the chain
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
@@ -129,11 +143,79 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   return {at, Cause::kStalled, static_cast<double>(still) / 1e9};
 }
 
+int64_t FailureDetector::MovedBeside(const Peer& peer) const {
+  const int64_t moved = std::max(progress_, peer.changed);
+  const int64_t end_moved = peer.end_at - peer.end.still_ms * kMs;
+  return peer.end.rank < 0 ? moved : std::max(moved, end_moved);
+}
+
+int64_t FailureDetector::SeenBeside(const Peer& peer) const {
+  return peer.end.rank < 0 ? peer.end_at : peer.end_at - peer.end.seen_ms * kMs;
+}
+
+// In a large ring this rank judges the one it waits for, and whoever is further
+// along the chain is another's to judge: word of him takes a heartbeat for each
+// step. Only in a circle everyone waits for somebody, so everyone judges; what
+// is known of it is old, so all of it must have stood still at one time.
+FailureDetector::Suspect FailureDetector::FindStalledBeside(int64_t now) const {
+  const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
+  const Peer& peer = peers_[activity_.waiting_on];
+  const int next = peer.activity.waiting_on;
+  const bool slow =
+      peer.activity.computing() && peer.activity.sequence < activity_.sequence;
+  const bool circle = next == options_.rank;  // of two
+  const bool wide = peer.end.rank == options_.rank &&
+                    SeenBeside(peer) - MovedBeside(peer) > limit;
+  const int64_t still = now - MovedBeside(peer);
+  if (!peer.joined || slow || still <= limit ||
+      (next >= 0 && !circle && !wide)) {
+    return Suspect();
+  }
+  return {activity_.waiting_on, Cause::kStalled,
+          static_cast<double>(still) / 1e9};
+}
+
+ChainEnd FailureDetector::EndOfChain(int64_t now) const {
+  const auto ms = [now](int64_t since) {
+    const int64_t passed = std::max<int64_t>(0, now - since) / kMs;
+    return static_cast<uint32_t>(std::min<int64_t>(passed, UINT32_MAX));
+  };
+  ChainEnd out;
+  const int at = activity_.waiting_on;
+  if (at < 0 || !peers_[at].joined) return out;
+  const Peer& peer = peers_[at];
+  // One that leads back here is cut: a circle has no end.
+  if (peer.end.rank >= 0 && peer.end.rank != options_.rank) {
+    out = peer.end;
+    out.same_ms = ms(peer.end_at - peer.end.same_ms * kMs);
+    out.still_ms = ms(MovedBeside(peer));
+    out.seen_ms = ms(SeenBeside(peer));
+  } else {
+    out.rank = at;
+    out.activity = peer.activity;
+    out.same_ms = ms(peer.changed);
+    out.still_ms = ms(std::max(progress_, peer.changed));
+    out.seen_ms = ms(peer.end_at);
+  }
+  return out;
+}
+
 Waiting FailureDetector::WaitsFor(int64_t now) const {
   Waiting out;
   out.rank = options_.rank;
   out.activity = activity_;
   int at = activity_.waiting_on;
+  if (!EveryPair(static_cast<int>(peers_.size()))) {
+    if (at < 0) return out;
+    const Peer& peer = peers_[at];
+    out.chain.push_back(
+        {at, peer.activity, static_cast<double>(now - peer.changed) / 1e9});
+    const ChainEnd end = EndOfChain(now);
+    if (end.rank >= 0 && end.rank != at) {
+      out.chain.push_back({end.rank, end.activity, end.same_ms / 1e3});
+    }
+    return out;
+  }
   while (at >= 0 && at != options_.rank && out.chain.size() < peers_.size()) {
     const Peer& peer = peers_[at];
     out.chain.push_back(
@@ -147,25 +229,25 @@ Status FailureDetector::Lost(const Suspect& suspect, const char* detail) const {
   char phase[96];
   if (activity_.computing()) {
     std::snprintf(phase, sizeof(phase), "while rank %d computed",
-                  options_.rank);
+                  RankOf(options_.rank));
   } else {
     std::snprintf(phase, sizeof(phase),
                   "in operation %llu (%s) as seen from rank %d",
                   static_cast<unsigned long long>(activity_.sequence),
-                  FrameTypeName(activity_.type), options_.rank);
+                  FrameTypeName(activity_.type), RankOf(options_.rank));
   }
   char seconds[48] = "";
   if (suspect.seconds > 0) {
     std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
   }
-  return PeerLost(suspect.rank,
-                  "rank %d (%s) was lost: %s%s%s%s, generation %lu, step "
-                  "%llu, %s",
-                  suspect.rank, options_.addresses[suspect.rank].c_str(),
-                  CauseName(suspect.cause), seconds,
-                  detail[0] != '\0' ? ": " : "", detail,
-                  static_cast<unsigned long>(generation_),
-                  static_cast<unsigned long long>(activity_.step), phase);
+  return PeerLost(
+      suspect.rank,
+      "rank %d (%s) was lost: %s%s%s%s, generation %lu, step "
+      "%llu, %s",
+      RankOf(suspect.rank), options_.addresses[suspect.rank].c_str(),
+      CauseName(suspect.cause), seconds, detail[0] != '\0' ? ": " : "", detail,
+      static_cast<unsigned long>(generation_),
+      static_cast<unsigned long long>(activity_.step), phase);
 }
 
 }  // namespace ringlet

@@ -49,9 +49,15 @@ class FailureDetector {
 
   // Of the ring that has formed, for messages; 1 until then.
   void SetGeneration(uint32_t generation) { generation_ = generation; }
+  // Of an elastic ring: the ranks by worker, by which messages name them, -1 of
+  // those that take no part, who are not judged. Elsewhere a rank is a worker's
+  // number.
+  void SetRanks(const std::vector<int>& ranks) { ranks_ = ranks; }
   void Joined(int peer, int64_t now);
   void Heard(int peer, int64_t now);
-  void Beat(int peer, const Activity& activity, int64_t now);
+  // `end`: in a large ring, as the heartbeat has it.
+  void Beat(int peer, const Activity& activity, int64_t now,
+            const ChainEnd& end = ChainEnd());
   void Gone(int peer);  // no longer watched: it left or was lost
   bool joined(int peer) const { return peers_[peer].joined; }
   // It is watched, and was heard within the timeout.
@@ -79,6 +85,9 @@ class FailureDetector {
   Suspect HeldUp(int64_t now) const;
 
   Waiting WaitsFor(int64_t now) const;
+  // In a large ring, for heartbeats: the end of the chain of those who wait for
+  // one another, beginning with the one this rank waits for.
+  ChainEnd EndOfChain(int64_t now) const;
 
   // kPeerLost, naming rank, address, generation, step, phase and cause.
   Status Lost(const Suspect& suspect, const char* detail) const;
@@ -89,11 +98,25 @@ class FailureDetector {
     int64_t heard = 0;
     int64_t changed = 0;  // when its activity last changed
     Activity activity;
+    ChainEnd end;        // of its chain, in a large ring
+    int64_t end_at = 0;  // when it said so
   };
+  bool Outside(size_t worker) const {
+    return !ranks_.empty() && ranks_[worker] < 0;
+  }
+  int RankOf(int worker) const {
+    return ranks_.empty() || ranks_[worker] < 0 ? worker : ranks_[worker];
+  }
   Suspect FindStalled(int64_t now) const;
+  Suspect FindStalledBeside(int64_t now) const;
+  // Along the chain that begins with `peer`, as far as this rank knows it: when
+  // something last changed, and when the oldest word of it was said.
+  int64_t MovedBeside(const Peer& peer) const;
+  int64_t SeenBeside(const Peer& peer) const;
 
   const Options options_;
   uint32_t generation_ = 1;
+  std::vector<int> ranks_;
   std::vector<Peer> peers_;
   Activity activity_;
   uint64_t moved_ = 0;

@@ -8,12 +8,14 @@
 
 #include <algorithm>
 
+#include "../../core/base/check.h"
 #include "../../core/base/crc32c.h"
 
 namespace ringlet {
 
 FramedLink::FramedLink(StreamPtr stream, LinkPhase phase, Owner* owner)
     : owner_(owner), stream_(std::move(stream)), phase_(phase), reader_(this) {
+  if (stream_->authentic()) reader_.TakeUnchecked();
   ByteStream::Owner* const self = this;
   stream_->Start(self);
 }
@@ -48,9 +50,11 @@ FramedLink::Out* FramedLink::NextOut(FrameType type) {
 
 // A payload's memory moves with its vector, so pointers to it stay right.
 void FramedLink::GrowQueue() {
-  std::rotate(queue_.begin(), queue_.begin() + first_, queue_.end());
+  std::vector<Out> more(
+      std::min<size_t>(kMaxFrames, queue_.empty() ? 4 : 2 * count_));
+  for (int i = 0; i < count_; ++i) std::swap(more[i], at(i));
+  queue_.swap(more);
   first_ = 0;
-  queue_.resize(std::min<size_t>(kMaxFrames, queue_.empty() ? 4 : 2 * count_));
 }
 
 void FramedLink::Enqueue(FrameHeader* header, const uint8_t* payload,
@@ -65,6 +69,7 @@ void FramedLink::Enqueue(FrameHeader* header, const uint8_t* payload,
   out->sequence = header->sequence;
   out->data = IsData(header->type);
   out->borrowed = borrowed;
+  out->shares = header->type == FrameType::kShared;
   out->payload = payload;
   if (borrowed) {
     ++borrowed_;
@@ -73,7 +78,10 @@ void FramedLink::Enqueue(FrameHeader* header, const uint8_t* payload,
     out->copy.assign(payload, payload + header->payload_bytes);
     out->payload = out->copy.data();
   }
-  header->payload_crc = Crc32c(payload, header->payload_bytes);
+  if (!shared_ && !stream_->authentic()) {
+    header->payload_crc = Crc32c(payload, header->payload_bytes);
+  }
+  shared_ = shared_ || out->shares;
   EncodeHeader(*header, out->header);
   Pump();
 }
@@ -93,6 +101,7 @@ int FramedLink::Gather(ByteStream::Piece* pieces) {
       pieces[n++] = {out.payload + done, out.payload_bytes - done};
     }
     skip = 0;
+    if (out.shares) break;
   }
   return n;
 }
@@ -119,6 +128,7 @@ void FramedLink::Advance(size_t bytes) {
   while (count_ > 0 && written_ >= kFrameHeaderBytes + at(0).payload_bytes) {
     written_ -= kFrameHeaderBytes + at(0).payload_bytes;
     const bool borrowed = at(0).borrowed;
+    if (at(0).shares) stream_->ShareOutput();
     const uint64_t sequence = at(0).sequence;
     first_ = (first_ + 1) % static_cast<int>(queue_.size());
     --count_;
@@ -166,7 +176,15 @@ ByteStream::Space FramedLink::NextSpace() {
 
 void FramedLink::OnRead(size_t bytes, int64_t now) {
   owner_->OnHeard(this, now);
-  const Status status = reader_.Read(bytes);
+  AfterRead(reader_.Read(bytes), now);
+}
+
+void FramedLink::OnBytes(const uint8_t* data, size_t bytes, int64_t now) {
+  owner_->OnHeard(this, now);
+  AfterRead(reader_.Read(data, bytes), now);
+}
+
+void FramedLink::AfterRead(const Status& status, int64_t now) {
   if (!status.ok() && !closed()) {
     stream_->StopReading();
     return owner_->OnDown(this, Cause::kProtocol, status, now);
@@ -192,8 +210,19 @@ Status FramedLink::OnHeader(const FrameHeader& header, Landing* landing) {
   return owner_->OnHeader(this, header, landing);
 }
 
+Status FramedLink::InputIsShared() {
+  if (input_shared_ || !shared_) {
+    return Corruption("a shared frame without shared memory");
+  }
+  input_shared_ = true;
+  stream_->ShareInput();
+  reader_.TakeUnchecked();
+  return Status();
+}
+
 Status FramedLink::OnFrame(const FrameHeader& header, const uint8_t* payload) {
   if (closed()) return Error(Code::kCancelled, "closing");
+  if (header.type == FrameType::kShared) return InputIsShared();
   return owner_->OnFrame(this, header, payload);
 }
 

@@ -75,7 +75,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   }
   // Sending takes turns with reading, or what one side sends piles up in the
   // kernel, out of every cache, while nobody reads.
-  bool turn_over() const { return turn_bytes_ >= kTurnBytes; }
+  bool turn_over() const { return !shared_ && turn_bytes_ >= kTurnBytes; }
   void NewTurn() { turn_bytes_ = 0; }
   bool drained() const {
     return count_ == 0 && (stream_ == nullptr || !stream_->blocked());
@@ -85,6 +85,17 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   uint64_t taken_bytes() const { return taken_bytes_; }
   // A frame found no room, and none is sent any more.
   bool overflowed() const { return overflowed_; }
+
+  // Of the stream. What is sent behind a kShared goes through shared memory.
+  bool CanShare() const { return stream_->CanShare(); }
+  void ShareNothing() { stream_->ShareNothing(); }
+  bool Poll(int64_t now, bool wake) {
+    return stream_ != nullptr && stream_->Poll(now, wake);
+  }
+  bool shared() const { return shared_ && input_shared_; }
+  bool unfinished() const {
+    return stream_ != nullptr && stream_->unfinished();
+  }
 
   // Drops queued bulk frames, and with each what its operations sent after it,
   // and lets go of the callers' memory, here and where a payload was landing.
@@ -109,6 +120,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
     bool borrowed = false;
     bool heartbeat = false;
     bool data = false;  // of an operation
+    bool shares = false;  // all that follows is in shared memory
     std::vector<uint8_t> copy;
   };
 
@@ -117,9 +129,12 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   void OnOpened(int64_t now) override { owner_->OnConnected(this, now); }
   ByteStream::Space NextSpace() override;
   void OnRead(size_t bytes, int64_t now) override;
+  void OnBytes(const uint8_t* data, size_t bytes, int64_t now) override;
   void OnWritable(int64_t now) override;
   void OnEnded(Cause cause, const Status& why, int64_t now) override;
 
+  Status InputIsShared();
+  void AfterRead(const Status& status, int64_t now);
   void Enqueue(FrameHeader* header, const uint8_t* payload, bool borrowed);
   Out* NextOut(FrameType type);
   void GrowQueue();
@@ -137,6 +152,8 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
   bool broken_ = false;  // writing has failed; the read side will say why
   bool overflowed_ = false;
   bool pumping_ = false;
+  bool shared_ = false;  // what is queued from now on
+  bool input_shared_ = false;
 
   std::vector<Out> queue_;  // a ring that grows to kMaxFrames
   int first_ = 0;

@@ -1,11 +1,13 @@
 #include "local_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 
 namespace ringlet {
@@ -47,19 +49,37 @@ Status Open(const std::string& name,
   return Status();
 }
 
+#ifdef SO_PEERCRED
+
+// Whom the user namespace of this process has no number for looks like nobody:
+// all are themselves where it has one for each.
+constexpr uid_t kNobody = 65534;
+
+bool AllHaveNumbers() {
+  char map[64] = {};
+  const int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, map, sizeof(map) - 1);
+  close(fd);
+  unsigned from = 1, to = 1, count = 0;
+  return got > 0 && std::sscanf(map, "%u %u %u", &from, &to, &count) == 3 &&
+         from == 0 && to == 0 && count == UINT32_MAX;
+}
+
+#endif
+
 }  // namespace
 
 bool IsOfSameUser(int fd) {
 #ifdef SO_PEERCRED
   ucred peer = {};
   socklen_t bytes = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) {
-    return peer.uid == geteuid();
-  }
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+         peer.uid == geteuid() && (peer.uid != kNobody || AllHaveNumbers());
 #else
   (void)fd;
+  return false;
 #endif
-  return true;
 }
 
 Status ConnectLocalSocket(const std::string& name, int* fd) {
@@ -68,6 +88,60 @@ Status ConnectLocalSocket(const std::string& name, int* fd) {
   close(*fd);
   return Error(Code::kUnavailable, "the local socket is another user's");
 }
+
+#ifdef __linux__
+
+int64_t WriteLocalSocket(int fd, iovec* pieces, int count, int descriptor) {
+  alignas(cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = pieces;
+  message.msg_iovlen = static_cast<size_t>(count);
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &descriptor, sizeof(int));
+  }
+  ssize_t taken;
+  do {
+    taken = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (taken < 0 && errno == EINTR);
+  return taken >= 0 ? taken : -errno;
+}
+
+// Linux gives a copy to whoever peeks; the read that follows drops its own.
+int PeekDescriptor(int fd) {
+  uint8_t byte;
+  iovec piece = {&byte, 1};
+  alignas(cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // without room for a second
+  if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0) {
+    return -1;
+  }
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  if (head == nullptr || head->cmsg_level != SOL_SOCKET ||
+      head->cmsg_type != SCM_RIGHTS ||
+      head->cmsg_len != CMSG_LEN(sizeof(int))) {
+    return -1;
+  }
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(head), sizeof(int));
+  return descriptor;
+}
+
+#else
+
+int64_t WriteLocalSocket(int, iovec*, int, int) { return -EAFNOSUPPORT; }
+int PeekDescriptor(int) { return -1; }
+
+#endif
 
 Status BindLocalSocket(const std::string& name, int* fd) {
   return Open(name, bind, "bind", fd);

@@ -1,5 +1,6 @@
 #include "loop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -72,7 +73,30 @@ void Loop::Post(std::function<void()> work) {
 
 void Loop::Run() {
   { std::lock_guard<std::mutex> wait_for_open(mutex_); }
-  uv_run(&loop_, UV_RUN_DEFAULT);
+  std::unique_lock<std::mutex> turn(turn_);
+  while (uv_run(&loop_, guests_ ? UV_RUN_NOWAIT : UV_RUN_DEFAULT) != 0) {
+    pollfd events = {uv_backend_fd(&loop_), POLLIN, 0};
+    const int timeout = uv_backend_timeout(&loop_);
+    turn.unlock();
+    if (timeout != 0) poll(&events, 1, timeout);
+    wanted_.store(true, std::memory_order_relaxed);
+    turn.lock();
+    wanted_.store(false, std::memory_order_relaxed);
+  }
+}
+
+void Loop::AdmitGuests() {
+  if (!guests_) uv_stop(&loop_);
+  guests_ = true;
+}
+
+bool Loop::TryEnter() { return !wanted() && turn_.try_lock(); }
+
+// What a guest has begun is the thread's to go on with.
+void Loop::Leave() {
+  const bool due = uv_backend_timeout(&loop_) == 0;
+  turn_.unlock();
+  if (due) uv_async_send(&wake_);
 }
 
 void Loop::Drain() {

@@ -9,12 +9,14 @@
 
 #include <uv.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "../../core/base/check.h"
 #include "../../core/base/status.h"
 #include "../../core/base/thread.h"
 
@@ -36,6 +38,18 @@ class Loop {
   // Work that captures at most two words is posted without an allocation.
   void Post(std::function<void()> work);
 
+  // Whoever waits for what the loop's thread would do may do it himself, where
+  // that is free: between TryEnter() and Leave() he has the loop, as its thread
+  // otherwise has. He makes no handle, and leaves soon while wanted(). Only
+  // after AdmitGuests().
+  bool TryEnter();
+  void Enter() { turn_.lock(); }
+  void Leave();
+  bool wanted() const { return wanted_.load(std::memory_order_relaxed); }
+
+  // By whoever has the loop; idempotent.
+  void AdmitGuests();
+
   // What follows only on the loop's thread.
   void AssertInLoop() const { RINGLET_CHECK(thread_.IsCurrent()); }
   uv_loop_t* uv() { return &loop_; }
@@ -47,6 +61,9 @@ class Loop {
 
   uv_loop_t loop_;
   uv_async_t wake_;
+  std::mutex turn_;  // of whoever has the loop
+  bool guests_ = false;
+  std::atomic<bool> wanted_{false};  // by its thread
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;   // guarded by mutex_
   std::vector<std::function<void()>> running_;  // of the loop's thread

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "../../core/base/check.h"
 #include "socket_address.h"
 
 namespace ringlet {

@@ -1,376 +1,114 @@
-#include "ring_collective.h"
+// The life of a ring: it is formed, formed anew, and let go of.
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <cstring>
-#include <deque>
-#include <mutex>
+#include "ring.h"
+
 #include <utility>
 
-#include "../../core/base/byte_order.h"
-#include "../../core/base/message.h"
-#include "loop.h"
 #include "name_lookup.h"
 #include "own_addresses.h"
-#include "ring_node.h"
 #include "ring_options.h"
 #include "socket_address.h"
 #include "withdrawal.h"
 
 namespace ringlet {
-namespace {
 
-class Ring final : public RingCollective, private RingNode::Owner {
- public:
-  explicit Ring(const RingOptions& options) : options_(options) {}
-
-  ~Ring() override { Close(); }
-
-  Status Reform() override {
-    if (size() > 1) ++generation_;
+Status Ring::Reform() {
+  const Steady::time_point begin = Steady::now();
+  Status status;
+  do {
+    if (options_.size() > 1) ++generation_;
     End();
     submitted_.clear();
     taken_.clear();
-    swapped_.clear();
+    wire_order_.Clear();
     issued_ = completed_ = 0;
-    running_ = closed_ = told_ = false;
+    running_ = closed_ = told_ = visited_ = false;
     failure_ = Status();
-    const Status status = Begin();
-    if (status.ok()) return status;
-    // Nothing is left but the reason why no call can succeed.
-    End();
-    std::lock_guard<std::mutex> lock(mutex_);
-    failure_ = status;
-    return status;
-  }
+    status = Begin();
+  } while (elastic() && status.code() == Code::kPeerLost &&
+           Since(begin) < options_.start_timeout_seconds);
+  if (status.ok()) return status;
+  // Nothing is left but the reason why no call can succeed.
+  End();
+  std::lock_guard<std::mutex> lock(mutex_);
+  failure_ = status;
+  return status;
+}
 
-  Status Begin() {
-    std::vector<Address> hosts;
-    RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
-    if (size() == 1) return Status();
-    std::vector<sockaddr_storage> own;
-    std::string warning;
-    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
-                                             options_.start_timeout_seconds,
-                                             &own, &warning, Say));
-    if (!warning.empty()) Say("warning: " + warning);
-    RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
-    RingNode::Owner* owner = this;
-    node_ =
-        std::make_unique<RingNode>(options_, std::move(hosts), std::move(own),
-                                   generation_, loop_.get(), owner);
-    loop_->Post([this] { node_->Begin(); });
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (!running_ && failure_.ok()) {
-      changed_.wait(lock, [this] {
-        return running_ || !failure_.ok() || !notices_.empty();
-      });
-      SayNotices(&lock);
-    }
-    if (!failure_.ok()) return failure_;
-    lock.unlock();
-    // So that nobody can be done before all have met.
-    return Barrier();
-  }
-
-  // After an error of Begin: whether another rank has told of it. Ends the
-  // ring.
-  bool ToldByOther() {
-    if (node_ == nullptr) return false;
-    Close();
-    return node_->told_by_other();
-  }
-
-  int rank() const override { return options_.rank; }
-  int size() const override {
-    return static_cast<int>(options_.addresses.size());
-  }
-  std::string address(int rank) const override {
-    return options_.addresses[rank];
-  }
-  size_t bucket_bytes() const override {
-    return static_cast<size_t>(std::max<int64_t>(options_.bytes_per_pack, 4));
-  }
-
-  Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
-    if (count > static_cast<size_t>(INT64_MAX) / sizeof(float)) {
-      return InvalidArgument("an all-reduce of %zu floats", count);
-    }
-    // Numbers travel little-endian: where the host's are not, they are summed
-    // in that order, in place, until Wait.
-    if (kBigEndian) SwapToLittle(data, sizeof(float), count);
-    RINGLET_RETURN_IF_ERROR(
-        Submit({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(data),
-                count * sizeof(float), 0},
-               ticket));
-    if (kBigEndian) swapped_.push_back({*ticket, data, count});
-    return Status();
-  }
-
-  Status Wait(Ticket ticket) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (ticket > issued_) {
-      return InvalidArgument(
-          "a wait for operation %llu, none beyond %llu was "
-          "started",
-          static_cast<unsigned long long>(ticket),
-          static_cast<unsigned long long>(issued_));
-    }
-    // The node's heartbeats and timers end this: by completion, or by the loss
-    // of whoever it waits for. One that lives and does not come: see below.
-    const Steady::time_point begin = Steady::now();
-    if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
-      WaitOn(&lock, begin, ticket);
-    }
+Status Ring::Begin() {
+  std::vector<Address> hosts;
+  RINGLET_RETURN_IF_ERROR(CheckRingOptions(options_, &hosts));
+  if (options_.size() == 1) return Status();
+  std::vector<sockaddr_storage> own;
+  std::string warning;
+  RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
+                                           options_.start_timeout_seconds, &own,
+                                           &warning, Say));
+  if (!warning.empty()) Say("warning: " + warning);
+  RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
+  node_.reset(new RingNode(options_, std::move(hosts), std::move(own),
+                           generation_, loop_.get(), this));
+  loop_->Post([this] { node_->Begin(); });
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto met = [this] { return running_ || !failure_.ok(); };
+  while (!met()) {
+    changed_.wait(lock, [&] { return met() || !notices_.empty(); });
     SayNotices(&lock);
-    if (completed_ < ticket) return failure_;
-    lock.unlock();
-    while (!swapped_.empty() && swapped_.front().ticket <= ticket) {
-      SwapToLittle(swapped_.front().data, sizeof(float),
-                   swapped_.front().count);
-      swapped_.pop_front();
-    }
-    return Status();
   }
+  if (!failure_.ok()) return failure_;
+  lock.unlock();
+  // So that nobody can be done before all have met.
+  return Barrier();
+}
 
-  Status Broadcast(void* data, size_t bytes, int root) override {
-    if (root < 0 || root >= size()) {
-      return InvalidArgument("a broadcast from rank %d of %d", root, size());
-    }
-    return Run(
-        {FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});
+bool Ring::ToldByOther() {
+  if (node_ == nullptr) return false;
+  Close();
+  return node_->told_by_other();
+}
+
+void Ring::Abort(const Status& reason) {
+  const Status why =
+      reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!failure_.ok()) return;
+  if (size() == 1) {
+    failure_ = why;
+    return;
   }
+  lock.unlock();
+  loop_->Post([this, why] { node_->Abort(why); });
+  lock.lock();
+  changed_.wait(lock, [this] { return !failure_.ok(); });
+  // This may be the last that the process does, so the frames should be with
+  // the kernel; not for ever, where some other rank does not read.
+  changed_.wait_for(lock,
+                    std::chrono::duration<double>(options_.timeout_seconds / 4),
+                    [this] { return told_; });
+}
 
-  Status AllGather(const void* in, size_t bytes, void* out) override {
-    Ticket ticket = 0;
-    RINGLET_RETURN_IF_ERROR(StartAllGather(in, bytes, out, &ticket));
-    return Wait(ticket);
+void Ring::End() {
+  Close();
+  // Whose thread has ended.
+  if (node_ != nullptr && node_->newest() >= generation_) {
+    generation_ = node_->newest() + 1;
   }
+  node_.reset();
+}
 
-  Status StartAllGather(const void* in, size_t bytes, void* out,
-                        Ticket* ticket) override {
-    uint8_t* to = static_cast<uint8_t*>(out);
-    if (bytes > 0) std::memmove(to + bytes * rank(), in, bytes);
-    return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
-  }
-
-  Status Barrier() override {
-    return Run({FrameType::kBarrier, nullptr, 0, 0});
-  }
-
-  void Abort(const Status& reason) override {
-    const Status why =
-        reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (!failure_.ok()) return;
-    if (node_ == nullptr) {  // a ring of one
-      failure_ = why;
-      return;
-    }
-    lock.unlock();
-    loop_->Post([this, why] { node_->Abort(why); });
-    lock.lock();
-    changed_.wait(lock, [this] { return !failure_.ok(); });
-    // This may be the last that the process does, so the frames should be with
-    // the kernel; not for ever, where some other rank does not read.
-    changed_.wait_for(
-        lock, std::chrono::duration<double>(options_.timeout_seconds / 4),
-        [this] { return told_; });
-  }
-
-  void SetStep(uint64_t step) override {
-    if (node_ == nullptr) return;
-    std::lock_guard<std::mutex> lock(mutex_);
-    step_ = step;
-  }
-
- private:
-  using Steady = std::chrono::steady_clock;
-  static constexpr size_t kMostNotices = 32;  // that nobody has said yet
-  // Until `seconds` after `begin`; false where the ticket's operation is then
-  // still under way.
-  bool WaitUntil(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
-                 double seconds, Ticket ticket) {
-    const auto ended = [&] { return completed_ >= ticket || !failure_.ok(); };
-    const double patience = options_.patience_seconds;
-    if (patience > 0) seconds = std::min(seconds, patience);
-    const std::chrono::duration<double> time(seconds);
-    return changed_.wait_until(
-        *lock, begin + std::chrono::duration_cast<Steady::duration>(time),
-        ended);
-  }
-
-  // Goes on waiting, and says so; gives up in the end. The lock is not held
-  // while it speaks: whoever reads stderr may be slow.
-  void WaitOn(std::unique_lock<std::mutex>* lock, Steady::time_point begin,
-              Ticket ticket) {
-    const double patience = options_.patience_seconds;
-    Reminder reminder(options_.timeout_seconds);
-    bool said = false;
-    const auto seconds = [&] {
-      return std::chrono::duration<double>(Steady::now() - begin).count();
-    };
-    do {
-      loop_->Post([this] {
-        const Waiting now = node_->WaitsFor();
-        Tell([&] { waiting_ = now, asked_ = false; });
-      });
-      asked_ = true;
-      changed_.wait(*lock, [this] { return !asked_; });
-      if (completed_ >= ticket || !failure_.ok()) break;
-      const std::string text =
-          WaitText(waiting_, seconds(), options_.addresses);
-      lock->unlock();
-      if (patience > 0 && seconds() >= patience) {
-        Abort(Error(Code::kDeadlineExceeded, "%s; its patience of %g s is over",
-                    text.c_str(), patience));
-      } else {
-        Say("warning: " + text);
-        said = true;
-        reminder.Said();
-      }
-      lock->lock();
-    } while (!WaitUntil(lock, begin, reminder.next(), ticket));
-    if (!said || completed_ < ticket) return;
-    lock->unlock();
-    char text[96];
-    std::snprintf(text, sizeof(text), "rank %d has waited %.*f s, and goes on",
-                  rank(), seconds() < 10 ? 1 : 0, seconds());
-    Say(text);
-    lock->lock();
-  }
-
-  // The lock is not held while it speaks.
-  void SayNotices(std::unique_lock<std::mutex>* lock) {
-    while (!notices_.empty()) {
-      const std::string line = std::move(notices_.front());
-      notices_.pop_front();
-      lock->unlock();
-      Say(line);
-      lock->lock();
-    }
-  }
-
-  static void Say(const std::string& text) { Notice("%s", text.c_str()); }
-
-  void End() {
-    Close();
-    // Whose thread has ended.
-    if (node_ != nullptr && node_->generation() >= generation_) {
-      generation_ = node_->generation() + 1;
-    }
-    node_.reset();
-  }
-
-  // Says goodbye, and joins the loop's thread: nobody else is left then.
-  void Close() {
-    if (node_ == nullptr || loop_ == nullptr) return;
-    loop_->Post([this] { node_->Leave(); });
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
-    lock.unlock();
-    loop_.reset();
-  }
-
-  Status Submit(const Call& call, Ticket* ticket) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (!failure_.ok()) return failure_;
-    *ticket = ++issued_;
-    if (node_ == nullptr) {  // a ring of one: all is done already
-      RINGLET_CHECK(size() == 1);
-      completed_ = issued_;
-      return Status();
-    }
-    submitted_.push_back(call);
-    const bool first = submitted_.size() == 1;
-    lock.unlock();
-    if (first) loop_->Post([this] { TakeSubmitted(); });
-    return Status();
-  }
-
-  Status Run(const Call& call) {
-    Ticket ticket = 0;
-    RINGLET_RETURN_IF_ERROR(Submit(call, &ticket));
-    return Wait(ticket);
-  }
-
-  // On the loop's thread, as all that follows.
-  void TakeSubmitted() {
-    uint64_t step;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      taken_.swap(submitted_);
-      step = step_;
-    }
-    node_->SetStep(step);
-    node_->Start(taken_.data(), taken_.size());
-    taken_.clear();
-  }
-
-  void Set(bool* what) {
-    Tell([what] { *what = true; });
-  }
-  void OnRunning() override { Set(&running_); }
-  void OnCompleted(uint64_t sequence) override {
-    Tell([&] { completed_ = sequence; });
-  }
-  void OnFailed(const Status& status) override {
-    Tell([&] { failure_ = status; });
-  }
-  void OnTold() override { Set(&told_); }
-  void OnClosed() override { Set(&closed_); }
-  void OnNotice(const std::string& line) override {
-    Tell([&] {
-      if (notices_.size() < kMostNotices) notices_.push_back(line);
-    });
-  }
-  // Wakes whoever waits once the lock is free: woken before, he would only
-  // wait for the lock. This lives until the loop's thread was joined.
-  template <typename Change>
-  void Tell(const Change& change) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      change();
-    }
-    changed_.notify_all();
-  }
-
-  const RingOptions options_;
-  uint32_t generation_ = 1;  // proposed to the others
-  std::unique_ptr<Loop> loop_;
-  std::unique_ptr<RingNode> node_;
-  std::vector<Call> taken_;  // of the loop's thread
-
-  struct Swapped {
-    Ticket ticket;
-    float* data;
-    size_t count;
-  };
-  std::deque<Swapped> swapped_;  // of the training thread, oldest first
-
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::vector<Call> submitted_;
-  uint64_t issued_ = 0;
-  uint64_t completed_ = 0;
-  uint64_t step_ = 0;
-  Status failure_;
-  bool running_ = false;
-  bool closed_ = false;
-  bool told_ = false;
-  std::deque<std::string> notices_;  // for the training thread to say
-  Waiting waiting_;                  // as of the last question
-  bool asked_ = false;               // and no answer yet
-};
-
-}  // namespace
+void Ring::Close() {
+  if (node_ == nullptr || loop_ == nullptr) return;
+  loop_->Post([this] { node_->Leave(); });
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return closed_; });  // bounded by the timeout
+  lock.unlock();
+  loop_.reset();
+}
 
 Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
                 std::unique_ptr<Withdrawal>* withdrawal) {
   auto ring = std::make_unique<Ring>(options);
-  const Status status = ring->Begin();
+  const Status status = ring->Form();
   if (status.ok()) {
     *out = std::move(ring);
     return status;
@@ -384,17 +122,9 @@ Status OpenRing(const RingOptions& options, std::unique_ptr<Collective>* out,
 }
 
 Status RingCollective::Open(const RingOptions& options,
-                            std::unique_ptr<Collective>* out) {
-  std::unique_ptr<RingCollective> ring;
-  RINGLET_RETURN_IF_ERROR(Open(options, &ring));
-  *out = std::move(ring);
-  return Status();
-}
-
-Status RingCollective::Open(const RingOptions& options,
                             std::unique_ptr<RingCollective>* out) {
   auto ring = std::make_unique<Ring>(options);
-  RINGLET_RETURN_IF_ERROR(ring->Begin());
+  RINGLET_RETURN_IF_ERROR(ring->Form());
   *out = std::move(ring);
   return Status();
 }

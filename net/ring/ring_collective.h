@@ -1,6 +1,7 @@
 // RingCollective: the Collective of several worker processes.
 //
-// Internal to net/. Every worker has a direct connection to every other; long
+// Internal to net/. Every worker has a direct connection to every other, or
+// beyond 16 workers to the few that it exchanges data with (topology.h); long
 // vectors travel around the ring, short ones by the fewest hops. Workers on one
 // host talk over a local socket (Linux's abstract AF_UNIX namespace, a name
 // derived from the listening address), others over TCP. One thread of its own
@@ -22,9 +23,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../core/base/collective.h"
+#include "../../core/base/job_key.h"
 #include "../wire/wire_dtype.h"
 
 namespace ringlet {
@@ -42,6 +45,7 @@ struct RingOptions {
   // addresses and others on another host, on the one by which this host reaches
   // them too, with a warning on stderr.
   std::vector<std::string> addresses;
+  int size() const { return static_cast<int>(addresses.size()); }
   int rank = 0;
   // Workers of different jobs refuse each other; at most 256 bytes.
   std::string job = "ringlet";
@@ -50,6 +54,11 @@ struct RingOptions {
   double timeout_seconds = 5;
   // How long Open waits for the others.
   double start_timeout_seconds = 120;
+  // 0: all workers of the list take part, or none. Else the ring is elastic, of
+  // a list of at most 16: so many of them suffice where others are missing, at
+  // Open after start_timeout_seconds, at Reform after half of timeout_seconds.
+  // The same on every worker.
+  int min_workers = 0;
   // How long a call waits for a rank that is there and does not come, say for
   // its callback to return. A wait of more than timeout_seconds is told on
   // stderr, with what that rank does, again and again. 0: for ever.
@@ -62,6 +71,15 @@ struct RingOptions {
   WireDtype wire_dtype = WireDtype::kFloat32;
   // Whether workers on one host use a local socket instead of TCP.
   bool local_sockets = true;
+  // Whether those share memory, where the system lets them: the socket then
+  // only wakes. RINGLET_SHM=0 says no too. Each worker may say what it likes.
+  bool shared_memory = true;
+  // Of the job; null: none. With keys every connection by TCP is sealed, also
+  // of loopback addresses, and only who has one of them takes part. Without,
+  // an address that is not loopback is refused.
+  std::shared_ptr<const JobKeys> keys;
+  // Such addresses are taken, and whoever reaches a port may take part.
+  bool insecure = false;
 };
 
 class RingCollective : public Collective {
@@ -75,7 +93,12 @@ class RingCollective : public Collective {
   static Status Open(const RingOptions& options,
                      std::unique_ptr<RingCollective>* out);
   static Status Open(const RingOptions& options,
-                     std::unique_ptr<Collective>* out);
+                     std::unique_ptr<Collective>* out) {
+    std::unique_ptr<RingCollective> ring;
+    RINGLET_RETURN_IF_ERROR(Open(options, &ring));
+    *out = std::move(ring);
+    return Status();
+  }
 };
 
 }  // namespace ringlet

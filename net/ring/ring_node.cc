@@ -1,15 +1,38 @@
 #include "ring_node.h"
 
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
+
+#include "shared_stream.h"
+#include "topology.h"
 
 namespace ringlet {
 namespace {
+
+constexpr int64_t kPatienceNanos = 50000;
+// Whoever can reach a port can connect, so often that nothing else is done.
+// While a ring forms so many are admitted in one turn of the loop, later, when
+// none is needed, in one tick. All others wait in the kernel's queue, and where
+// that is full are not answered. Session::OnAccepted counts on it: one turn's
+// are read before those of the turn after the next can displace them.
+constexpr int kAdmitsAtOnce = 8;
 
 uint64_t RandomIncarnation() {
   uint64_t incarnation = 0;
   uv_random(nullptr, nullptr, &incarnation, sizeof(incarnation), 0, nullptr);
   return incarnation;
+}
+
+bool Shares(const RingOptions& options) {
+  const char* const said = std::getenv("RINGLET_SHM");
+  return options.shared_memory &&
+         (said == nullptr || std::strcmp(said, "0") != 0);
 }
 
 }  // namespace
@@ -20,9 +43,12 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
     : options_(options),
       hosts_(std::move(hosts)),
       own_(std::move(own)),
+      loop_(loop),
+      shares_(Shares(options)),
       owner_(owner),
       handles_(loop),
       lookups_(hosts_.size()),
+      admits_(kAdmitsAtOnce),
       session_(options, generation, RandomIncarnation(), this, owner, Now()) {}
 
 void RingNode::Begin() {
@@ -40,9 +66,9 @@ bool RingNode::MakeTimers() {
     return false;
   }
   uv_idle_init(handles_.uv(), &turn_);  // cannot fail
-  timer_.data = turn_.data = this;
-  handles_.Opened();
-  handles_.Opened();
+  uv_idle_init(handles_.uv(), &more_);
+  timer_.data = turn_.data = more_.data = this;
+  for (int i = 0; i < 3; ++i) handles_.Opened();
   timers_ = true;
   return true;
 }
@@ -50,26 +76,54 @@ bool RingNode::MakeTimers() {
 // Listening.
 
 // On every address that its name has here: any of them may be the first that
-// another worker finds. Where the local socket's name is somebody else's, TCP
-// serves.
+// another worker finds. The local socket is there first: who reaches the port
+// could have found it.
 Status RingNode::Listen() {
   Status why;
   bool listening = false;
   for (const sockaddr_storage& own : own_) {
+    const size_t before = listeners_.size();
+    if (options_.local_sockets) ListenLocal(own);
     const Status status =
         NewListener()->ListenTcp(reinterpret_cast<const sockaddr*>(&own));
     listening = listening || status.ok();
-    if (status.ok()) {
-      if (!options_.local_sockets) continue;
-      NewListener()->ListenLocal(LocalSocketName(own)).IgnoreError();
-      continue;
-    }
+    if (status.ok()) continue;
+    for (size_t i = before; i < listeners_.size(); ++i) listeners_[i]->Close();
     why = status;
     if (why.os_error() == EADDRINUSE) break;  // who comes there meets another
   }
   // A name may have addresses of others too.
-  if (listening && why.os_error() != EADDRINUSE) return Status();
+  if (listening && why.os_error() != EADDRINUSE) return CheckDescriptors();
   return ListenError(why);
+}
+
+// Who comes with any of the keys. Where a name is somebody else's, TCP serves.
+void RingNode::ListenLocal(const sockaddr_storage& own) {
+  const JobKeys* const keys = options_.keys.get();
+  for (int i = 0; i < (keys != nullptr ? keys->count : 1); ++i) {
+    const JobKey* const key = keys != nullptr ? &keys->keys[i] : nullptr;
+    NewListener()->ListenLocal(LocalSocketName(own, key)).IgnoreError();
+  }
+}
+
+// Whether every connection, and a file and a folder beside them, can be open at
+// once. Where they cannot, dials would fail until the start's timeout.
+Status RingNode::CheckDescriptors() const {
+  const int size = options_.size();
+  const auto links = static_cast<int>(LinksOf(options_.rank, size).size());
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
+  int spare = 0;
+  for (rlim_t fd = 0; fd < limit.rlim_cur && spare < links + 2; ++fd) {
+    if (fcntl(static_cast<int>(fd), F_GETFD) < 0) ++spare;
+  }
+  if (spare == links + 2) return Status();
+  return ResourceExhausted(
+      "rank %d of %d can have %d more files and connections open (of %d that "
+      "'ulimit -n' allows), but needs %d: %d connections and 2 files; raise "
+      "the limit",
+      options_.rank, size, spare, static_cast<int>(limit.rlim_cur), links + 2,
+      links);
 }
 
 Status RingNode::ListenError(const Status& why) const {
@@ -96,10 +150,47 @@ UvListener* RingNode::NewListener() {
 }
 
 void RingNode::OnConnection(UvListener* listener) {
+  if (admits_ > 0) return Admit(listener);
+  listener->waits = true;
+  if (!session_.forms()) return;  // until the next tick
+  uv_idle_start(&more_, [](uv_idle_t* more) {
+    uv_idle_stop(more);
+    static_cast<RingNode*>(more->data)->AdmitMore();
+  });
+}
+
+void RingNode::Admit(UvListener* listener) {
+  --admits_;
   StreamPtr stream;
-  if (UvStream::Accept(&handles_, listener->stream(), &stream).ok()) {
-    session_.OnAccepted(std::move(stream), Now());
+  if (!UvStream::Accept(&handles_, listener->stream(), &stream).ok()) return;
+  if (!Seal(SealedStream::Accept, &stream).ok()) return;
+  if (stream->is_local() && shares_) {
+    stream = SharedStream::Expect(std::move(stream));
   }
+  session_.OnAccepted(std::move(stream), Now());
+}
+
+void RingNode::AdmitMore() {
+  admits_ = kAdmitsAtOnce;
+  for (const auto& listener : listeners_) {
+    if (!listener->open() || !std::exchange(listener->waits, false)) continue;
+    Admit(listener.get());
+  }
+}
+
+// By TCP: who is at the other end of a local socket the system knows.
+Status RingNode::Seal(SealedStream::Maker* make, StreamPtr* stream) {
+  if (options_.keys == nullptr || (*stream)->is_local()) return Status();
+  uint8_t secret[kNoiseKeyBytes];
+  if (!SecureStart()) {
+    return Error(Code::kUnimplemented, "this build cannot seal connections");
+  }
+  const int error =
+      uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
+  if (error != 0) return UvError(error, "no random numbers");
+  *stream = make(std::move(*stream), options_.keys, secret, &answered_);
+  WipeMemory(secret, sizeof(secret));
+  return Status();
 }
 
 void RingNode::StopListening() {
@@ -133,14 +224,36 @@ Status RingNode::Resolve(int peer, bool* done,
 
 Status RingNode::Connect(const Endpoint& endpoint, StreamPtr* out) {
   if (endpoint.local) {
-    return UvStream::ConnectLocal(&handles_, LocalSocketName(endpoint.address),
-                                  out);
+    const JobKeys* const keys = options_.keys.get();
+    const JobKey* const key = keys != nullptr ? &keys->keys[0] : nullptr;
+    RINGLET_RETURN_IF_ERROR(UvStream::ConnectLocal(
+        &handles_, LocalSocketName(endpoint.address, key), out));
+    if (shares_) *out = SharedStream::Offer(std::move(*out));
+    return Status();
   }
-  return UvStream::ConnectTcp(
-      &handles_, reinterpret_cast<const sockaddr*>(&endpoint.address), out);
+  RINGLET_RETURN_IF_ERROR(UvStream::ConnectTcp(
+      &handles_, reinterpret_cast<const sockaddr*>(&endpoint.address), out));
+  return Seal(SealedStream::Connect, out);
 }
 
 // Time.
+
+// On a busy machine it may be long before the processor is this thread's again:
+// what the loop's thread has to do must not wait for that.
+void RingNode::Work(uint64_t sequence) {
+  if (session_.Ended(sequence)) return;
+  int64_t now = Now();
+  for (int64_t moved = now;
+       !session_.Ended(sequence) && now - moved < kPatienceNanos; now = Now()) {
+    const bool some = session_.Poll(now, false);
+    if (some) moved = now;
+    if (some && !loop_->wanted()) continue;
+    loop_->Leave();
+    sched_yield();
+    loop_->Enter();
+  }
+  session_.Poll(now, true);
+}
 
 void RingNode::TickEvery(int64_t nanos) {
   const uint64_t ms =
@@ -148,7 +261,9 @@ void RingNode::TickEvery(int64_t nanos) {
   uv_timer_start(
       &timer_,
       [](uv_timer_t* timer) {
-        static_cast<RingNode*>(timer->data)->session_.Tick(Now());
+        RingNode* const node = static_cast<RingNode*>(timer->data);
+        node->AdmitMore();
+        node->session_.Tick(Now());
       },
       ms, ms);
 }
@@ -170,6 +285,7 @@ void RingNode::OnLeft() {
   if (timers_) {
     uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
     uv_close(reinterpret_cast<uv_handle_t*>(&turn_), closed);
+    uv_close(reinterpret_cast<uv_handle_t*>(&more_), closed);
   }
   handles_.WhenAllClosed([this] { owner_->OnClosed(); });
 }

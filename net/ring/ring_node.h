@@ -15,6 +15,7 @@
 
 #include "loop.h"
 #include "name_lookup.h"
+#include "sealed_stream.h"
 #include "session.h"
 #include "socket_address.h"
 #include "uv_stream.h"
@@ -46,11 +47,17 @@ class RingNode final : private Transport, private UvListener::Owner {
     session_.Start(calls, count, Now());
   }
   void Abort(const Status& reason) { session_.Abort(reason, Now()); }
+  // Looks for what comes through shared memory until the operation has ended,
+  // while there is some, and a moment longer: to sleep and be woken takes as
+  // long. For a guest of the loop, who gives his processor away in between.
+  void Work(uint64_t sequence);
+  bool all_shared() const { return session_.all_shared(); }
   void SetStep(uint64_t step) { session_.SetStep(step); }
   Waiting WaitsFor() { return session_.WaitsFor(Now()); }
   void Leave() { session_.Leave(Now()); }
   // On the loop's thread, or once that has ended.
-  uint32_t generation() const { return session_.generation(); }
+  uint32_t newest() const { return session_.newest(); }
+  const std::vector<int>& workers() const { return session_.workers(); }
   bool told_by_other() const { return session_.told_by_other(); }
 
  private:
@@ -66,19 +73,29 @@ class RingNode final : private Transport, private UvListener::Owner {
 
   bool MakeTimers();
   UvListener* NewListener();
+  void ListenLocal(const sockaddr_storage& own);
+  void Admit(UvListener* listener);
+  void AdmitMore();
+  Status Seal(SealedStream::Maker* make, StreamPtr* stream);
   Status ListenError(const Status& why) const;
+  Status CheckDescriptors() const;
   static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
   const RingOptions options_;
   const std::vector<Address> hosts_;
   const std::vector<sockaddr_storage> own_;
+  Loop* const loop_;
+  const bool shares_;  // memory with those on this host
   Owner* const owner_;
   UvHandles handles_;
   std::vector<std::unique_ptr<NameLookup>> lookups_;  // by rank; null: none
   std::vector<std::unique_ptr<UvListener>> listeners_;
   uv_timer_t timer_;
   uv_idle_t turn_;
-  bool timers_ = false;  // the two are there
+  uv_idle_t more_;       // has been admitted than in one turn of the loop
+  bool timers_ = false;  // the three are there
+  int admits_;           // before others have their turn
+  Greetings answered_;
   Session session_;
 };
 

@@ -1,13 +1,47 @@
 #include "ring_options.h"
 
 #include "../wire/handshake.h"
+#include "../wire/wire_dtype.h"
 #include "name_lookup.h"
+#include "socket_address.h"
+#include "view_agreement.h"
 
 namespace ringlet {
+namespace {
+
+#ifdef RINGLET_SECURE
+constexpr bool kHasSodium = true;
+#else
+constexpr bool kHasSodium = false;
+#endif
+
+// Who may reach the workers must be told from those who may take part.
+Status CheckKeys(const RingOptions& options,
+                 const std::vector<Address>& hosts) {
+  if (options.keys != nullptr && !kHasSodium) {
+    return Error(Code::kUnimplemented,
+                 "there is a key, and this build cannot seal connections: "
+                 "build it with libsodium (meson setup -Dsecure=enabled)");
+  }
+  if (options.keys != nullptr || options.insecure) return Status();
+  for (size_t r = 0; r < hosts.size(); ++r) {
+    if (IsLoopback(hosts[r])) continue;
+    return InvalidArgument(
+        "rank %zu is at %s, which others can reach, and the job has no key: "
+        "make one (ringlet keygen --out job.key), copy it to every worker and "
+        "set RINGLET_KEY_FILE=job.key or strategy.key_file; or, where nobody "
+        "else can reach the network, say so: --insecure, strategy.insecure or "
+        "RINGLET_INSECURE=1",
+        r, options.addresses[r].c_str());
+  }
+  return Status();
+}
+
+}  // namespace
 
 Status CheckRingOptions(const RingOptions& options,
                         std::vector<Address>* hosts) {
-  const int size = static_cast<int>(options.addresses.size());
+  const int size = options.size();
   if (size < 1 || size > 1024) {
     return InvalidArgument("a ring of %d workers: 1 to 1024 are possible",
                            size);
@@ -41,6 +75,18 @@ Status CheckRingOptions(const RingOptions& options,
         "travel as float32: use AUTO or RING",
         WireDtypeName(options.wire_dtype));
   }
+  if (options.min_workers < 0 || options.min_workers > size) {
+    return InvalidArgument(
+        "min_workers is %d, of %d workers: 0 to %d are "
+        "possible",
+        options.min_workers, size, size);
+  }
+  if (options.min_workers > 0 && size > kMostElastic) {
+    return InvalidArgument(
+        "min_workers is %d, of %d workers: a ring may go on without some of "
+        "them where the list has at most %d; leave min_workers at 0",
+        options.min_workers, size, kMostElastic);
+  }
   hosts->resize(size);
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
@@ -54,7 +100,7 @@ Status CheckRingOptions(const RingOptions& options,
       }
     }
   }
-  return Status();
+  return CheckKeys(options, *hosts);
 }
 
 }  // namespace ringlet

@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "topology.h"
+
 namespace ringlet {
 namespace {
 
-constexpr int kMostNamed = 8;
+constexpr size_t kMostNamed = 8;
 
 std::string Seconds(int64_t nanos) {
   char text[32];
@@ -20,12 +22,14 @@ std::string Seconds(int64_t nanos) {
 }  // namespace
 
 RollCall::RollCall(int rank, std::vector<std::string> addresses,
-                   double deadline_seconds)
+                   double deadline_seconds, int enough)
     : rank_(rank),
       addresses_(std::move(addresses)),
       deadline_seconds_(deadline_seconds),
+      enough_(enough),
       peers_(addresses_.size()) {
-  peers_[rank].missing = false;
+  const int size = static_cast<int>(peers_.size());
+  for (int r = 0; r < size; ++r) peers_[r].missing = Linked(size, rank, r);
 }
 
 void RollCall::Begin(int64_t now) {
@@ -39,6 +43,13 @@ void RollCall::Lost(int peer, int64_t now) {
   peers_[peer].missing = true;
 }
 
+void RollCall::Elsewhere(int peer, int64_t now) {
+  if (peer >= 0 && peers_[peer].missing) return;
+  if (peer != named_) named_at_ = now;
+  named_ = peer;
+  if (elsewhere_ < 0 || now - named_at_ >= kSecond) elsewhere_ = peer;
+}
+
 std::string RollCall::Self() const {
   return "rank " + std::to_string(rank_) + " of " +
          std::to_string(peers_.size()) + " (" + addresses_[rank_] + ")";
@@ -46,19 +57,30 @@ std::string RollCall::Self() const {
 
 std::string RollCall::Missing(int64_t now) const {
   std::string text;
-  int named = 0, more = 0;
+  std::vector<size_t> ranks;
   for (size_t r = 0; r < peers_.size(); ++r) {
+    if (peers_[r].missing) ranks.push_back(r);
+  }
+  // Who has given up a moment ago is not whom this rank has waited for.
+  std::stable_sort(ranks.begin(), ranks.end(), [this](size_t a, size_t b) {
+    return peers_[a].since < peers_[b].since;
+  });
+  const size_t named = std::min(ranks.size(), kMostNamed);
+  const size_t more = ranks.size() - named;
+  ranks.resize(named);
+  for (const size_t r : ranks) {
     const Peer& peer = peers_[r];
-    if (!peer.missing) continue;
-    if (++named > kMostNamed) {
-      ++more;
-      continue;
-    }
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(r) + " (" +
             addresses_[r] + "), missing for " + Seconds(now - peer.since) +
             ": " + peer.why;
   }
   if (more > 0) text += "; and " + std::to_string(more) + " more";
+  if (elsewhere_ >= 0 && !peers_[elsewhere_].missing) {
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(elsewhere_) +
+            " (" + addresses_[elsewhere_] + "), whom others " +
+            (named == 0 ? "miss" : "missed before");
+  }
+  if (text.empty()) text = "workers that others miss";
   if (!refused_.empty()) text += "; " + refused_;
   return text;
 }
@@ -69,9 +91,11 @@ std::string RollCall::Due(int64_t now) {
   next_ += ((now - next_) / kEvery + 1) * kEvery;
   said_ = true;
   char limit[64];
-  std::snprintf(limit, sizeof(limit), " (it gives up after %g s)",
+  std::snprintf(limit, sizeof(limit), "it gives up after %g s)",
                 deadline_seconds_);
-  return Self() + " waits for " + Missing(now) + limit;
+  const std::string enough =
+      enough_ > 0 ? std::to_string(enough_) + " workers suffice, else " : "";
+  return Self() + " waits for " + Missing(now) + " (" + enough + limit;
 }
 
 std::string RollCall::Complete(int64_t now) const {

@@ -27,14 +27,19 @@ class RollCall {
   static constexpr int64_t kSameRefusal = 60 * kSecond;
 
   // `deadline_seconds`: when the wait is over, for the lines.
+  // `enough`: how many workers suffice; 0: all are needed.
   RollCall(int rank, std::vector<std::string> addresses,
-           double deadline_seconds);
+           double deadline_seconds, int enough = 0);
 
-  // All others are missing from now on.
+  // All others that this one is to be linked with are missing from now on.
   void Begin(int64_t now);
   void Came(int peer) { peers_[peer].missing = false; }
   // Was there, and is missing anew.
   void Lost(int peer, int64_t now);
+  // A rank that another misses; -1: none is known. Of one that is missing here
+  // Missing() tells anyway. At the end of a vain wait those who waited give up
+  // one after another: another name counts once it has held for a second.
+  void Elsewhere(int peer, int64_t now);
   // What is known of why it is missing.
   void Trouble(int peer, const std::string& why) { peers_[peer].why = why; }
 
@@ -68,10 +73,14 @@ class RollCall {
   const int rank_;
   const std::vector<std::string> addresses_;
   const double deadline_seconds_;
+  const int enough_;
   std::vector<Peer> peers_;  // by rank
   int64_t begin_ = 0;
   int64_t next_ = 0;
   bool said_ = false;
+  int elsewhere_ = -1;
+  int named_ = -1;  // last, since named_at_
+  int64_t named_at_ = 0;
   std::string refused_;  // about the last connection refused here
   Said last_[kMostRefusals];
   int oldest_ = 0;

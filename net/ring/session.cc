@@ -1,7 +1,8 @@
 // What must be known to change a Session:
-//   - It is spread over four files: this one has its life, session_forming.cc
-//     how workers meet, session_refusals.cc who is turned away, and
-//     session_frames.cc what frames do.
+//   - It is spread over five files: this one has its life, session_forming.cc
+//     how workers meet, session_views.cc who of them takes part,
+//     session_refusals.cc who is turned away, and session_frames.cc what frames
+//     do.
 //   - Every public method and every event with a time sets now_ first; what it
 //     calls reads it.
 //   - A link may be dropped in the middle of one of its own events, so DropLink
@@ -13,9 +14,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "../wire/abort.h"
+#include "topology.h"
 
 namespace ringlet {
 namespace {
@@ -51,14 +54,20 @@ Session::Session(const RingOptions& options, uint32_t generation,
       transport_(transport),
       owner_(owner),
       rank_(options.rank),
-      size_(static_cast<int>(options.addresses.size())),
+      size_(options.size()),
       proposal_(generation),
       now_(now),
-      roll_(options.rank, options.addresses, options.start_timeout_seconds),
+      links_(LinksOf(rank_, size_)),
+      workers_(options.addresses.size()),
+      meeting_(rank_, size_, generation),
+      roll_(options.rank, options.addresses, options.start_timeout_seconds,
+            options.min_workers),
       peers_(options.addresses.size()),
       detector_(DetectorOptions(options), now),
       schedule_(rank_, size_, AlgorithmOf(options.implementation),
                 options.wire_dtype, this) {
+  std::iota(workers_.begin(), workers_.end(), 0);
+  rank_of_ = workers_;
   identity_.job = options.job;
   identity_.rank = rank_;
   identity_.size = size_;
@@ -68,6 +77,8 @@ Session::Session(const RingOptions& options, uint32_t generation,
       static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
   identity_.implementation = static_cast<uint8_t>(options.implementation);
   identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
+  identity_.links = EveryPair(size_) ? 0 : 1;
+  identity_.min_workers = static_cast<uint8_t>(options.min_workers);
   identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
 }
 
@@ -76,6 +87,7 @@ void Session::Begin(int64_t now) {
   start_deadline_ =
       now + static_cast<int64_t>(options_.start_timeout_seconds * 1e9);
   roll_.Begin(now);
+  if (options_.min_workers > 0 && state_ == State::kStarting) BeginViews();
   const Status listening = transport_->Listen();
   if (!listening.ok() && state_ != State::kWithdrawing) return Fail(listening);
   transport_->TickEvery(kStartTick);
@@ -85,6 +97,10 @@ void Session::Begin(int64_t now) {
 void Session::BeginWithdrawal(const Status& why, int64_t now) {
   state_ = State::kWithdrawing;
   withdrawal_ = why;
+  links_.clear();  // whatever the topology: every other is to know
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_) links_.push_back(r);
+  }
   Begin(now);
 }
 
@@ -97,6 +113,7 @@ void Session::Say(const std::string& line) {
 void Session::Tick(int64_t now) {
   now_ = now;
   dropped_.clear();
+  Poll(now, true);
   ExpireHandshakes();
   if (state_ == State::kWithdrawing) return TickWithdrawal();
   UpdateActivity();
@@ -109,31 +126,37 @@ void Session::Tick(int64_t now) {
     return TickStart(suspect);
   }
   Suspects(suspect, stuck);
+  if (state_ == State::kRunning && agreement_ != nullptr) TickViews();
   if (state_ == State::kLeaving && now >= leave_deadline_) {
-    for (Peer& p : peers_) DropLink(&p.link);
+    for (const int r : links_) DropLink(&peers_[r].link);
   }
   CheckLeft();
 }
 
 void Session::Beat() {
   FrameHeader header;
-  uint8_t payload[kHeartbeatBytes];
-  EncodeHeartbeat(detector_.activity(), &header, payload);
-  for (Peer& p : peers_) {
-    if (p.link != nullptr && p.link->up()) {
-      SendTo(p.link.get(), header, payload, false);
-    }
+  uint8_t payload[kHeartbeatBytes + kChainEndBytes];
+  EncodeHeartbeat(detector_.activity(), &header, payload,
+                  EveryPair(size_) ? ChainEnd() : detector_.EndOfChain(now_));
+  for (const int r : links_) {
+    FramedLink* link = peers_[r].link.get();
+    if (link != nullptr && link->up()) SendTo(link, header, payload, false);
   }
+  if (state_ != State::kStarting) return;
+  const Met met = meeting_.Mine();
+  if (met.missing != told_.missing) TellMet(met);
 }
 
 // Once the ring has formed.
 void Session::Suspects(const FailureDetector::Suspect& suspect, int stuck) {
   if (stuck >= 0 && suspect.rank < 0) {
     const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
-    const FailureDetector::Suspect deaf = {stuck, Cause::kStalled, seconds / 8};
-    Fail(detector_.Lost(deaf, "it does not read what it is sent"));
+    const FailureDetector::Suspect full = {stuck, Cause::kStalled, seconds / 8};
+    Fail(detector_.Lost(full, "it does not read what it is sent"));
   }
   if (suspect.rank < 0) return;
+  if (state_ == State::kRunning && workers_.size() == 1)
+    return;  // nobody waits
   if (state_ == State::kRunning) {
     Fail(detector_.Lost(suspect, ""));
   } else if (suspect.rank != rank_) {
@@ -147,7 +170,7 @@ void Session::Suspects(const FailureDetector::Suspect& suspect, int stuck) {
 int Session::FindStuck() {
   constexpr int kMostTicks = 12;  // of T/8
   int stuck = -1;
-  for (int r = 0; r < size_; ++r) {
+  for (const int r : links_) {
     Peer& p = peers_[r];
     if (state_ != State::kRunning || p.link == nullptr || !p.link->up() ||
         p.link->drained() || p.link->taken_bytes() != p.taken_bytes) {
@@ -157,7 +180,12 @@ int Session::FindStuck() {
     }
     p.taken_bytes = p.link == nullptr ? 0 : p.link->taken_bytes();
     const bool overflowed = p.link != nullptr && p.link->overflowed();
-    if (p.stuck_ticks > kMostTicks || overflowed) stuck = r;
+    if (p.stuck_ticks <= kMostTicks && !overflowed) continue;
+    if (state_ == State::kRunning && !member(r)) {
+      LoseVisitor(r, "");
+    } else {
+      stuck = r;
+    }
   }
   return stuck;
 }
@@ -174,18 +202,37 @@ void Session::Start(const Call* calls, size_t count, int64_t now) {
 void Session::TakeTurn(int64_t now) {
   now_ = now;
   dropped_.clear();
-  for (Peer& p : peers_) {
-    if (p.link != nullptr) p.link->NewTurn();
+  for (const int r : links_) {
+    if (peers_[r].link != nullptr) peers_[r].link->NewTurn();
   }
+  Poll(now, true);
   Advance();
+}
+
+bool Session::Poll(int64_t now, bool wake) {
+  bool moved = false;
+  for (const int r : links_) {
+    FramedLink* const link = peers_[r].link.get();
+    moved = (link != nullptr && link->Poll(now, wake)) || moved;
+  }
+  return moved;
+}
+
+bool Session::all_shared() const {
+  for (const int r : links_) {
+    const FramedLink* link = peers_[r].link.get();
+    if (member(r) && (link == nullptr || !link->shared())) return false;
+  }
+  return state_ == State::kRunning;
 }
 
 void Session::Advance() {
   if (!live()) return;
   const Status status = schedule_.Progress();
   if (status.code() == Code::kCorruption) {
-    return Fail(detector_.Lost({schedule_.culprit(), Cause::kProtocol, 0},
-                               status.message()));
+    const int culprit = workers_[schedule_.culprit()];
+    return Fail(
+        detector_.Lost({culprit, Cause::kProtocol, 0}, status.message()));
   }
   if (!status.ok()) return Fail(status);
   if (schedule_.completed() != completed_) {
@@ -193,7 +240,8 @@ void Session::Advance() {
     owner_->OnCompleted(completed_);
   }
   if (schedule_.idle()) return;
-  const int on = schedule_.waiting_on();
+  const int waiting_on = schedule_.waiting_on();
+  const int on = waiting_on < 0 ? -1 : workers_[waiting_on];
   if (on >= 0 && peers_[on].left) {
     UpdateActivity();
     Fail(detector_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
@@ -207,7 +255,8 @@ void Session::UpdateActivity() {
   if (live() && !schedule_.idle()) {
     activity.sequence = completed_ + 1;
     activity.type = schedule_.waiting_type();
-    activity.waiting_on = schedule_.waiting_on();
+    const int on = schedule_.waiting_on();
+    activity.waiting_on = on < 0 ? -1 : workers_[on];
   }
   detector_.SetActivity(activity, schedule_.moved_bytes(), now_);
 }
@@ -215,22 +264,33 @@ void Session::UpdateActivity() {
 Waiting Session::WaitsFor(int64_t now) {
   now_ = now;
   UpdateActivity();
-  return detector_.WaitsFor(now);
+  Waiting out = detector_.WaitsFor(now);
+  const auto rank = [this](int* worker) {
+    if (*worker >= 0) *worker = RankOf(*worker);
+  };
+  rank(&out.rank);
+  rank(&out.activity.waiting_on);
+  for (Waiting::Other& other : out.chain) {
+    rank(&other.rank);
+    rank(&other.activity.waiting_on);
+  }
+  return out;
 }
 
 // Ends.
 
 void Session::Abort(const Status& reason, int64_t now) {
   now_ = now;
-  Fail(reason, rank_);
+  Fail(FromCaller(reason), rank_);
   telling_ = true;
   CheckTold();
 }
 
 void Session::CheckTold() {
   if (!telling_) return;
-  for (const Peer& p : peers_) {
-    if (p.link != nullptr && !p.link->drained()) return;
+  for (const int r : links_) {
+    const FramedLink* link = peers_[r].link.get();
+    if (link != nullptr && !link->drained()) return;
   }
   telling_ = false;
   owner_->OnTold();
@@ -239,19 +299,27 @@ void Session::CheckTold() {
 void Session::Fail(const Status& status, int origin) {
   if (!live()) return;
   // While the workers meet others may do so without this rank, but for what no
-  // wait mends.
-  const bool tell = state_ == State::kRunning || IsPermanent(status);
+  // wait mends, and for what ended another's ring: that was theirs too.
+  const bool ran = state_ == State::kRunning;
+  const bool tell = ran || told_by_other_ || IsPermanent(status);
   state_ = State::kFailed;
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(status, origin);
   FrameHeader header;
   header.type = FrameType::kAbort;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
-  for (int r = 0; r < size_; ++r) {
+  for (const int r : links_) {
     FramedLink* link = peers_[r].link.get();
     if (link == nullptr) continue;
     link->DropBorrowed();
-    if (!link->up()) {
+    if (ran && !member(r)) {
+      DropLink(&peers_[r].link);
+      continue;
+    }
+    // One that it has greeted may take it for a member already, and would find
+    // it gone without a word.
+    const bool greeted = link->phase() == LinkPhase::kAwaitWelcome;
+    if (!link->up() && !(tell && greeted)) {
       if (link->phase() != LinkPhase::kLeft) DropLink(&peers_[r].link);
       continue;
     }
@@ -260,9 +328,11 @@ void Session::Fail(const Status& status, int origin) {
     detector_.Gone(r);
     DropLink(&peers_[r].link);
   }
-  owner_->OnFailed(origin < 0 ? status
-                              : status.Annotate("rank %d (%s) failed", origin,
-                                                address(origin)));
+  const Status known = ForCaller(status);
+  owner_->OnFailed(origin < 0
+                       ? known
+                       : known.Annotate("rank %d (%s) failed", RankOf(origin),
+                                        address(origin)));
 }
 
 void Session::Leave(int64_t now) {
@@ -270,14 +340,15 @@ void Session::Leave(int64_t now) {
   if (state_ == State::kLeaving) return;
   schedule_.Clear();
   state_ = State::kLeaving;
-  leave_deadline_ = now + static_cast<int64_t>(options_.timeout_seconds * 1e9);
+  leave_deadline_ = now + timeout();
   transport_->StopListening();
   for (std::unique_ptr<FramedLink>& link : unauthenticated_) DropLink(&link);
   unauthenticated_.clear();
   FrameHeader goodbye;
   goodbye.type = FrameType::kGoodbye;
   goodbye.sequence = completed_;
-  for (Peer& p : peers_) {
+  for (const int r : links_) {
+    Peer& p = peers_[r];
     if (p.link == nullptr) continue;
     p.link->DropBorrowed();
     if (p.link->up()) {
@@ -291,8 +362,8 @@ void Session::Leave(int64_t now) {
 
 void Session::CheckLeft() {
   if (state_ != State::kLeaving || left_) return;
-  for (const Peer& p : peers_) {
-    if (p.link != nullptr) return;
+  for (const int r : links_) {
+    if (peers_[r].link != nullptr) return;
   }
   left_ = true;
   transport_->OnLeft();

@@ -2,13 +2,20 @@
 //
 // Internal to net/. Pure: a state machine over a Transport. Every event carries
 // the time, in nanoseconds of a monotonic clock; nothing here knows a socket, a
-// timer or a thread. It forms the connections to all other workers (the higher
-// rank connects to the lower), sends heartbeats and judges those of others, and
-// carries the frames of collective operations.
+// timer or a thread. It forms the connections to all other workers, or in a
+// large ring to some (topology.h); the higher rank connects to the lower. It
+// sends heartbeats and judges those of others, and carries the frames of
+// collective operations.
 //
 // States: starting -> running -> leaving, with failed in between from any of
 // the first two; or withdrawing -> leaving, of a worker that cannot take part
 // and tells the others why.
+//
+// Within a session, and on the wire, a worker is its number in the job's list.
+// So is its rank, but in an elastic ring (options.min_workers), where those in
+// the view have the ranks 0, 1, … in the order of their numbers: callers, the
+// schedule and messages see these. ViewAgreement says who is in the view; the
+// others of the list are linked, or not, and judged by nobody.
 //
 // While the ring forms for the first time an error that no wait mends (a
 // member's withdrawal, options that differ) ends the wait here and there. While
@@ -27,9 +34,11 @@
 #include "collective_schedule.h"
 #include "failure_detector.h"
 #include "framed_link.h"
+#include "meeting.h"
 #include "ring_collective.h"
 #include "roll_call.h"
 #include "transport.h"
+#include "view_agreement.h"
 
 namespace ringlet {
 
@@ -47,6 +56,9 @@ class Session final : private FramedLink::Owner,
     // After Abort: what the others are told is with the transport. After
     // BeginWithdrawal: all have heard it, or the time is over.
     virtual void OnTold() = 0;
+    // Of an elastic ring that runs, once: another worker is there that could be
+    // in it, were it formed anew.
+    virtual void OnVisited() {}
     // A line for the user.
     virtual void OnNotice(const std::string& line) = 0;
 
@@ -71,6 +83,15 @@ class Session final : private FramedLink::Owner,
   void OnAccepted(StreamPtr stream, int64_t now);
   void Tick(int64_t now);
   void TakeTurn(int64_t now);
+  // Looks for what has come through shared memory; `wake`: who sends more is to
+  // wake this worker, which until then looks by itself. Whether something has.
+  bool Poll(int64_t now, bool wake);
+  // Whether an operation is complete, or cannot be.
+  bool Ended(uint64_t sequence) const {
+    return completed_ >= sequence || state_ != State::kRunning;
+  }
+  // Whether all its links are of shared memory.
+  bool all_shared() const;
 
   void Start(const Call* calls, size_t count, int64_t now);
   // Fails with `reason`, as of this rank, and tells every other rank. Nothing
@@ -82,8 +103,18 @@ class Session final : private FramedLink::Owner,
 
   void SetStep(uint64_t step) { step_ = step; }
   Waiting WaitsFor(int64_t now);
+  // Whether it waits for connections.
+  bool forms() const { return meets(); }
   // Of the ring; 0 until it has formed.
   uint32_t generation() const { return generation_; }
+  // Of the view that is proposed, acknowledged or formed; 0: none.
+  uint32_t agreed() const { return view_generation_; }
+  // What the next session is to propose more than.
+  uint32_t newest() const {
+    return agreement_ == nullptr ? generation_ : agreement_->next_count() - 1;
+  }
+  // Who has which rank, once the ring has formed.
+  const std::vector<int>& workers() const { return workers_; }
   // Whether the failure was another rank's news.
   bool told_by_other() const { return told_by_other_; }
 
@@ -106,6 +137,7 @@ class Session final : private FramedLink::Owner,
     uint64_t rival = 0;        // incarnation of one that wants its place
     int64_t rival_since = 0;   // and is refused
     bool told = false;         // of the withdrawal
+    int64_t dial_at = 0;       // while it takes no part in the ring that runs
   };
 
   // A worker was refused that may be one of this job: it is where it comes from
@@ -126,9 +158,9 @@ class Session final : private FramedLink::Owner,
   void OnSent(FramedLink* link, uint64_t sequence) override;
   void OnDown(FramedLink* link, Cause cause, const Status& why,
               int64_t now) override;
-  bool HasRoom(int peer) const override;
-  void AwaitRoom(int peer) override;
-  void Send(int peer, const FrameHeader& header, const uint8_t* payload,
+  bool HasRoom(int rank) const override;
+  void AwaitRoom(int rank) override;
+  void Send(int rank, const FrameHeader& header, const uint8_t* payload,
             bool borrowed) override;
 
   // session_forming.cc
@@ -137,9 +169,12 @@ class Session final : private FramedLink::Owner,
   void Redial(int peer, const std::string& why);
   // Drops the link to a peer that was there, or on the way, and tries anew.
   void LoseAndRedial(int peer, const std::string& why);
+  void LoseAndRedial(int peer, const std::string& why,
+                     const AbortNotice& notice);
   void TickStart(const FailureDetector::Suspect& suspect);
   void TickWithdrawal();
   void ExpireHandshakes();
+  void DropStranger();
   Status OnHello(FramedLink* link, const FrameHeader& header,
                  const uint8_t* payload);
   Status OnWelcome(FramedLink* link, const FrameHeader& header,
@@ -152,10 +187,18 @@ class Session final : private FramedLink::Owner,
   Status HeardOfWithdrawal(FramedLink* link, const FrameHeader& header,
                            const Identity& peer);
   void Join(int peer, uint32_t proposal);
-  void CheckFormed();
+  // A member that was there is gone, for this reason, or the links it had.
+  void Fall(int peer, const AbortNotice& why);
+  void CheckFormed(const AbortNotice* fell = nullptr);
+  void TellMet(int peer, const Met& met);
+  void TellMet(const Met& met);
+  Status OnMet(FramedLink* link, const FrameHeader& header,
+               const uint8_t* payload);
   void SendWithdraw(FramedLink* link);
   // `told`: of kWelcome that answers kWithdraw, who hears of it from this rank.
-  void SendIdentity(FramedLink* link, FrameType type, uint64_t told = 0);
+  void SendIdentity(FramedLink* link, FrameType type, uint64_t told = 0,
+                    uint32_t features = 0);
+  void Share(FramedLink* link);
 
   // session_refusals.cc
   // `final`: with why's code the other need not try again. `quiet`: of somebody
@@ -168,11 +211,31 @@ class Session final : private FramedLink::Owner,
   void JudgeRefusal();
 
   // session_frames.cc
+  Status FailWhereCallsDiffer(const Status& status);
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
+  void FailAsTold(int peer, const AbortNotice& notice);
   void MemberDown(int peer, bool was_up, Cause cause, const Status& why);
   void SendTo(FramedLink* link, FrameHeader header, const uint8_t* payload,
               bool borrowed);
+
+  // session_views.cc
+  void BeginViews();
+  void TickViews();
+  void SetView(const View& view);
+  void Agree();
+  void RunInView();
+  bool Welcomes(int peer) const;
+  Status CheckProposal(const FrameHeader& header) const;
+  void LoseVisitor(int peer, const std::string& why);
+  bool WaitIsOver() const;
+  Status TooFew();
+  Status OnView(FramedLink* link, const FrameHeader& header,
+                const uint8_t* payload);
+  // With the rank that the caller knows instead of the worker's number, or the
+  // other way round.
+  Status ForCaller(const Status& status) const;
+  Status FromCaller(const Status& status) const;
 
   void Beat();
   int FindStuck();
@@ -190,11 +253,22 @@ class Session final : private FramedLink::Owner,
 
   // Of another ring. Where one end's ring has formed already and the other's
   // has not, both mean the same one.
-  bool stale(const FrameHeader& header) const {
+  bool stale(int peer, const FrameHeader& header) const {
     const bool operation =
         IsData(header.type) || header.type == FrameType::kReady;
-    return generation_ != 0 && header.generation != generation_ &&
+    if (agreement_ != nullptr && (operation || !member(peer))) {
+      return operation &&
+             !(member(peer) && header.generation == view_generation_);
+    }
+    return header.type != FrameType::kView && generation_ != 0 &&
+           header.generation != generation_ &&
            (header.generation != 0 || operation);
+  }
+  // It is in the view, or in the one that is agreed on.
+  bool member(int peer) const { return rank_of_[peer] >= 0; }
+  // For messages.
+  int RankOf(int worker) const {
+    return rank_of_[worker] < 0 ? worker : rank_of_[worker];
   }
   bool live() const {
     return state_ == State::kStarting || state_ == State::kRunning;
@@ -208,6 +282,9 @@ class Session final : private FramedLink::Owner,
   bool Missing(int peer) const {
     const FramedLink* link = peers_[peer].link.get();
     return peer != rank_ && (link == nullptr || !link->up());
+  }
+  int64_t timeout() const {
+    return static_cast<int64_t>(options_.timeout_seconds * 1e9);
   }
   const char* address(int peer) const {
     return options_.addresses[peer].c_str();
@@ -227,6 +304,14 @@ class Session final : private FramedLink::Owner,
   int64_t now_;  // of the event under way
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
+  std::vector<int> links_;  // the ranks to talk to
+  std::unique_ptr<ViewAgreement> agreement_;  // of an elastic ring that forms
+  uint32_t view_generation_ = 0;              // that workers_ are of
+  std::vector<int> workers_;                  // in the view, by rank
+  std::vector<int> rank_of_;                  // by worker; -1: not in it
+  bool visited_ = false;
+  Meeting meeting_;
+  Met told_;  // to the meeting's audience
   RollCall roll_;
   Refusal refusal_;
   Status withdrawal_;  // why

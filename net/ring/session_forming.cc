@@ -1,22 +1,24 @@
-// How the workers of a ring meet: dialling, the handshake, withdrawal.
+// How the workers of a ring meet: dialling and the handshake.
 //
-// A rank dials all lower ones and is dialled by all higher ones. A link without
-// a handshake that was accepted is in unauthenticated_, with peer -1; a dialled
-// one is its peer's from the beginning. Each has kHandshakeSeconds, and only a
-// link that is up counts as the rank's being there.
+// Of those that it is to be linked with (topology.h) a rank dials all lower
+// ones and is dialled by all higher ones; Meeting says when all ranks have met.
+// A link without a handshake that was accepted is in unauthenticated_, with
+// peer -1; a dialled one is its peer's from the beginning. Each has
+// kHandshakeSeconds, and only a link that is up counts as the rank's being
+// there.
 
 #include <algorithm>
 #include <utility>
 
+#include "../../core/base/check.h"
 #include "session.h"
+#include "topology.h"
 
 namespace ringlet {
 namespace {
 
 // In a large ring all others may come at once.
 constexpr size_t kMostUnauthenticated = 16;
-// A kWelcome's header has a bit for each of these ranks.
-constexpr int kMostToldRanks = 64;
 
 }  // namespace
 
@@ -53,19 +55,28 @@ void Session::Redial(int peer, const std::string& why) {
   const std::string known = peers_[peer].candidates.Failed(why, now_);
   if (!why.empty()) roll_.Trouble(peer, known);
   roll_.Lost(peer, now_);
+  if (peers_[peer].candidates.empty()) peers_[peer].dial_at = now_ + timeout();
 }
 
 void Session::LoseAndRedial(int peer, const std::string& why) {
+  const Status lost = detector_.Lost({peer, Cause::kExited, 0}, why.c_str());
+  LoseAndRedial(peer, why, {lost.code(), peer, -1, lost.message()});
+}
+
+void Session::LoseAndRedial(int peer, const std::string& why,
+                            const AbortNotice& notice) {
   detector_.Gone(peer);
   DropLink(&peers_[peer].link);
   Redial(peer, why);
+  Fall(peer, notice);
 }
 
 void Session::OnConnected(FramedLink* link, int64_t now) {
   now_ = now;
   if (state_ == State::kWithdrawing) return SendWithdraw(link);
   link->SetPhase(LinkPhase::kAwaitWelcome);
-  SendIdentity(link, FrameType::kHello);
+  SendIdentity(link, FrameType::kHello, 0,
+               link->CanShare() ? kFeatureShares : 0);
 }
 
 void Session::OnAccepted(StreamPtr stream, int64_t now) {
@@ -73,13 +84,21 @@ void Session::OnAccepted(StreamPtr stream, int64_t now) {
   dropped_.clear();
   if (!live() && !meets()) return;
   const size_t most = std::max(kMostUnauthenticated, peers_.size());
-  if (unauthenticated_.size() >= most) {
-    DropUnauthenticated(unauthenticated_.front().get());  // it had its chance
-  }
+  if (unauthenticated_.size() >= most) DropStranger();
   FramedLink::Owner* owner = this;
   unauthenticated_.push_back(std::make_unique<FramedLink>(
       std::move(stream), LinkPhase::kAwaitHello, owner));
   unauthenticated_.back()->opened_at = now;
+}
+
+// The oldest that has not shown a key: it had its chance.
+void Session::DropStranger() {
+  const auto stranger =
+      std::find_if(unauthenticated_.begin(), unauthenticated_.end(),
+                   [](const auto& link) { return !link->open(); });
+  const auto which =
+      stranger != unauthenticated_.end() ? stranger : unauthenticated_.begin();
+  DropUnauthenticated(which->get());
 }
 
 // Time.
@@ -89,29 +108,22 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     LoseAndRedial(suspect.rank, "it was there and fell silent");
   }
   JudgeRefusal();
+  if (agreement_ != nullptr && state_ == State::kStarting) TickViews();
   if (state_ != State::kStarting) return;
-  if (now_ >= start_deadline_) {
+  roll_.Elsewhere(meeting_.Mine().missing, now_);
+  if (agreement_ != nullptr && WaitIsOver()) return Fail(TooFew());
+  if (agreement_ == nullptr && now_ >= start_deadline_) {
     return Fail(Error(
         Code::kDeadlineExceeded,
         "rank %d waited %g s for the other workers; missing are %s", rank_,
         options_.start_timeout_seconds, roll_.Missing(now_).c_str()));
   }
-  for (int r = 0; r < rank_ && state_ == State::kStarting; ++r) {
+  for (const int r : links_) {
     const Peer& p = peers_[r];
+    if (r > rank_ || state_ != State::kStarting) break;
     if (p.link == nullptr && p.candidates.Due(now_)) Dial(r);
   }
   Say(roll_.Due(now_));
-}
-
-void Session::TickWithdrawal() {
-  bool all = true;
-  for (int r = 0; r < size_; ++r) {
-    const Peer& p = peers_[r];
-    if (r == rank_ || p.told) continue;
-    all = false;
-    if (p.link == nullptr && p.candidates.Due(now_)) Dial(r);
-  }
-  if (all || now_ >= start_deadline_) owner_->OnTold();
 }
 
 void Session::ExpireHandshakes() {
@@ -120,7 +132,7 @@ void Session::ExpireHandshakes() {
          now_ - unauthenticated_.front()->opened_at > limit) {
     DropUnauthenticated(unauthenticated_.front().get());
   }
-  for (int r = 0; r < size_; ++r) {
+  for (const int r : links_) {
     Peer& p = peers_[r];
     if (p.link == nullptr || now_ - p.link->opened_at <= limit) continue;
     const LinkPhase phase = p.link->phase();
@@ -130,19 +142,30 @@ void Session::ExpireHandshakes() {
     DropLink(&p.link);
     Redial(r, phase == LinkPhase::kAwaitWelcome
                   ? "something listens there and does not answer"
+              : options_.keys != nullptr
+                  ? "no answer from its host, or none to this worker's key"
                   : "no answer from its host");
   }
 }
 
 // The handshake.
 
-void Session::SendIdentity(FramedLink* link, FrameType type, uint64_t told) {
+void Session::SendIdentity(FramedLink* link, FrameType type, uint64_t told,
+                           uint32_t features) {
   const std::vector<uint8_t> payload = EncodeIdentity(identity_);
   FrameHeader header;
   header.type = type;
   header.total = told;
+  header.chunk = features;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   SendTo(link, header, payload.data(), false);
+}
+
+// From the next frame on.
+void Session::Share(FramedLink* link) {
+  FrameHeader header;
+  header.type = FrameType::kShared;
+  SendTo(link, header, nullptr, false);
 }
 
 Status Session::OnHello(FramedLink* link, const FrameHeader& header,
@@ -161,8 +184,13 @@ Status Session::OnHello(FramedLink* link, const FrameHeader& header,
     RefuseOther(link, peer, fits);
     return Status();
   }
+  RINGLET_RETURN_IF_ERROR(CheckProposal(header));
+  if (!Linked(size_, rank_, peer.rank) || header.destination != rank_) {
+    return Corruption("rank %d, which means rank %d, has no link with rank %d",
+                      peer.rank, header.destination, rank_);
+  }
   Peer& p = peers_[peer.rank];
-  if (state_ != State::kStarting || p.link != nullptr) {
+  if (!Welcomes(peer.rank)) {
     RefuseRival(link, peer);
     return Status();
   }
@@ -174,7 +202,9 @@ Status Session::OnHello(FramedLink* link, const FrameHeader& header,
   }
   RINGLET_CHECK(p.link.get() == link);
   link->peer = peer.rank;
-  SendIdentity(link, FrameType::kWelcome);
+  const bool shares = (header.chunk & kFeatureShares) != 0 && link->CanShare();
+  SendIdentity(link, FrameType::kWelcome, 0, shares ? kFeatureShares : 0);
+  if (shares) Share(link);
   Join(peer.rank, header.generation);
   return Status();
 }
@@ -187,7 +217,21 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
     return HeardOfWithdrawal(link, header, peer);
   }
   RINGLET_RETURN_IF_ERROR(CheckPeer(identity_, peer, link->peer));
-  Join(link->peer, header.generation);
+  RINGLET_RETURN_IF_ERROR(CheckProposal(header));
+  const bool shares = (header.chunk & kFeatureShares) != 0;
+  if (shares && !link->CanShare()) {
+    return Corruption("a welcome to memory that nobody offered");
+  }
+  if (shares) {
+    Share(link);
+  } else {
+    link->ShareNothing();
+  }
+  if (live()) {
+    Join(link->peer, header.generation);
+  } else {  // it was told of an error behind the hello
+    link->SetPhase(LinkPhase::kUp);
+  }
   return Status();
 }
 
@@ -198,22 +242,55 @@ void Session::Join(int peer, uint32_t proposal) {
   p.rival_since = now_;
   p.link->SetPhase(LinkPhase::kUp);
   p.candidates.Reached();
-  schedule_.Replaced(peer);
+  if (member(peer)) schedule_.Replaced(rank_of_[peer]);
   detector_.Joined(peer, now_);
   roll_.Came(peer);
+  if (agreement_ != nullptr) {
+    agreement_->Joined(peer, proposal, now_);
+    return Agree();
+  }
+  meeting_.Joined(peer, proposal);
+  for (const int r : meeting_.audience()) {
+    if (r == peer) TellMet(r, told_);
+  }
   CheckFormed();
 }
 
-void Session::CheckFormed() {
+void Session::TellMet(int peer, const Met& met) {
+  const std::vector<uint8_t> payload = EncodeMet(met);
+  FrameHeader header;
+  header.type = FrameType::kMet;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  Send(peer, header, payload.data(), false);
+}
+
+void Session::TellMet(const Met& met) {
+  for (const int r : meeting_.audience()) TellMet(r, met);
+  told_ = met;
+  told_.fell = false;
+}
+
+void Session::Fall(int peer, const AbortNotice& why) {
+  if (agreement_ != nullptr) {
+    agreement_->Lost(peer, now_);
+    return Agree();
+  }
+  meeting_.Lost(peer);
+  CheckFormed(&why);
+}
+
+// Tells what has changed, and begins where all have met.
+void Session::CheckFormed(const AbortNotice* fell) {
   if (state_ != State::kStarting) return;
-  for (int r = 0; r < size_; ++r) {
-    if (Missing(r)) return;
+  Met met = meeting_.Mine();
+  met.fell = fell != nullptr && met.level < told_.level;
+  if (met.fell) met.why = *fell;
+  // Who is missing may change often, and waits for the next heartbeat.
+  if (met.level != told_.level || met.generation != told_.generation) {
+    TellMet(met);
   }
-  // All ranks have the same proposals at hand: one for each pair of links.
-  generation_ = proposal_;
-  for (const Peer& p : peers_) {
-    generation_ = std::max(generation_, p.proposal);
-  }
+  if (!meeting_.complete()) return;
+  generation_ = met.generation;
   detector_.SetGeneration(generation_);
   state_ = State::kRunning;
   transport_->TickEvery(detector_.tick_nanos());
@@ -221,75 +298,28 @@ void Session::CheckFormed() {
   owner_->OnRunning();
 }
 
-// Withdrawal.
-
-void Session::SendWithdraw(FramedLink* link) {
-  link->SetPhase(LinkPhase::kAwaitWelcome);
-  const std::vector<uint8_t> payload = EncodeWithdraw({identity_, withdrawal_});
-  FrameHeader header;
-  header.type = FrameType::kWithdraw;
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  SendTo(link, header, payload.data(), false);
-}
-
-Status Session::HeardOfWithdrawal(FramedLink* link, const FrameHeader& header,
-                                  const Identity& peer) {
-  RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
-  if (peer.rank != link->peer) return Corruption("another rank's answer");
-  peers_[peer.rank].told = true;
-  for (int r = 0; r < std::min(size_, kMostToldRanks); ++r) {
-    if ((header.total >> r & 1) != 0) peers_[r].told = true;
-  }
-  if (peers_[peer.rank].link.get() == link) DropLink(&peers_[peer.rank].link);
-  return Status();
-}
-
-// Of a worker that has the place of nobody who is there: believed as far as a
-// kHello in that name would be.
-Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
-                           const uint8_t* payload) {
-  Withdraw withdraw;
+Status Session::OnMet(FramedLink* link, const FrameHeader& header,
+                      const uint8_t* payload) {
+  const int peer = link->peer;
+  Met met;
   RINGLET_RETURN_IF_ERROR(
-      DecodeWithdraw(payload, header.payload_bytes, &withdraw));
-  const int peer = withdraw.identity.rank;
-  const Status member = CheckMember(identity_, withdraw.identity);
-  const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
-  const bool known = member.ok() && peer != rank_ && peer < size_ &&
-                     (!asked || peer == link->peer);
-  if (asked && !known) return Corruption("a withdrawal of another worker");
-  if (known && meets() && Missing(peer)) {
-    const Status why = Withdrawn(link, peer, withdraw.reason);
-    return asked ? why : Status();
+      DecodeMet(payload, header.payload_bytes, size_, peer, &met));
+  if (EveryPair(size_) || met.level > meeting_.highest()) {
+    return Corruption("a met frame of level %d", met.level);
   }
-  const Status why =
-      member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
-                  : member;
-  Reject(link, why, /*final=*/false);
-  return Status();
-}
-
-// Answers; then this worker's wait ends too, where it is the first. An error is
-// that of a rank that is still waited for.
-Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
-  uint64_t told = 0;  // by Fail
-  for (int r = 0; first_time() && r < std::min(size_, kMostToldRanks); ++r) {
-    if (r != rank_ && !Missing(r)) told |= uint64_t{1} << r;
+  if (!live()) return Status();
+  if (!met.fell) {
+    const Status lost = detector_.Lost({peer, Cause::kLeft, 0}, "");
+    met.why = {lost.code(), peer, -1, lost.message()};
   }
-  SendIdentity(link, FrameType::kWelcome, told);
-  if (state_ == State::kWithdrawing) {
-    peers_[peer].told = true;
-    return Status();
+  meeting_.Said(peer, met);
+  if (state_ == State::kStarting) {
+    CheckFormed(&met.why);
+  } else if (meeting_.Deserted(peer)) {
+    FailAsTold(peer, met.why);
+  } else if (met.level == meeting_.highest() && met.generation != generation_) {
+    Fail(detector_.Lost({peer, Cause::kLeft, 0}, "it is in another ring"));
   }
-  const Status why =
-      reason.Annotate("rank %d (%s) cannot take part", peer, address(peer));
-  if (!first_time()) {
-    roll_.Trouble(peer,
-                  std::string("it cannot take part: ") + reason.message());
-    Say(roll_.Refused(link->stream().remote(), why.message(), now_));
-    return why;
-  }
-  told_by_other_ = true;
-  Fail(why);
   return Status();
 }
 

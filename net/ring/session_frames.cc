@@ -8,6 +8,7 @@
 
 #include "../wire/abort.h"
 #include "session.h"
+#include "topology.h"
 
 namespace ringlet {
 namespace {
@@ -22,7 +23,9 @@ void Session::SendTo(FramedLink* link, FrameHeader header,
                      const uint8_t* payload, bool borrowed) {
   const bool greets =
       header.type == FrameType::kHello || header.type == FrameType::kWelcome;
-  header.generation = greets ? proposal_ : generation_;
+  const uint32_t proposal =
+      agreement_ == nullptr ? proposal_ : agreement_->next_count();
+  header.generation = greets ? proposal : generation_;
   header.source = static_cast<uint16_t>(rank_);
   header.destination =
       link->peer < 0 ? kNobody : static_cast<uint16_t>(link->peer);
@@ -34,21 +37,21 @@ void Session::SendTo(FramedLink* link, FrameHeader header,
   }
 }
 
-bool Session::HasRoom(int peer) const {
-  const FramedLink* link = peers_[peer].link.get();
+bool Session::HasRoom(int rank) const {
+  const FramedLink* link = peers_[workers_[rank]].link.get();
   return link != nullptr && link->up() && link->has_room() &&
          !link->turn_over();
 }
 
 // A full queue says itself when the stream has taken of it (OnTurn).
-void Session::AwaitRoom(int peer) {
-  const FramedLink* link = peers_[peer].link.get();
+void Session::AwaitRoom(int rank) {
+  const FramedLink* link = peers_[workers_[rank]].link.get();
   if (link != nullptr && link->turn_over()) transport_->AwaitTurn();
 }
 
-void Session::Send(int peer, const FrameHeader& header, const uint8_t* payload,
+void Session::Send(int rank, const FrameHeader& header, const uint8_t* payload,
                    bool borrowed) {
-  FramedLink* link = peers_[peer].link.get();
+  FramedLink* link = peers_[workers_[rank]].link.get();
   if (link != nullptr && link->up()) SendTo(link, header, payload, borrowed);
 }
 
@@ -72,23 +75,29 @@ Status Session::OnHeader(FramedLink* link, const FrameHeader& header,
     return Corruption("a frame from rank %d to rank %d came from rank %d",
                       header.source, header.destination, link->peer);
   }
-  if (stale(header)) {
+  if (stale(link->peer, header)) {
     landing->mode = Landing::kSkip;
     return Status();
   }
   if (!IsData(header.type) && header.type != FrameType::kReady) return Status();
   landing->mode = Landing::kSkip;
   if (!live()) return Status();
-  const Status status = schedule_.OnHeader(link->peer, header, landing);
+  const Status status =
+      schedule_.OnHeader(rank_of_[link->peer], header, landing);
+  if (status.code() == Code::kInvalidArgument) landing->mode = Landing::kSkip;
+  return FailWhereCallsDiffer(status);
+}
+
+// The peer means well then: its link stays, to be told.
+Status Session::FailWhereCallsDiffer(const Status& status) {
   if (status.code() != Code::kInvalidArgument) return status;
-  landing->mode = Landing::kSkip;  // the peer means well; the calls differ
   Fail(status);
   return Status();
 }
 
 Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
                         const uint8_t* payload) {
-  if (link->up() && stale(header)) return Status();
+  if (link->up() && stale(link->peer, header)) return Status();
   switch (header.type) {
     case FrameType::kHello:
       return OnHello(link, header, payload);
@@ -100,11 +109,17 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
       return OnWithdraw(link, header, payload);
     case FrameType::kHeartbeat: {
       Activity activity;
+      ChainEnd end;
       RINGLET_RETURN_IF_ERROR(
-          DecodeHeartbeat(header, payload, size_, &activity));
-      detector_.Beat(link->peer, activity, now_);
+          DecodeHeartbeat(header, payload, size_, &activity,
+                          EveryPair(size_) ? nullptr : &end));
+      detector_.Beat(link->peer, activity, now_, end);
       return Status();
     }
+    case FrameType::kMet:
+      return OnMet(link, header, payload);
+    case FrameType::kView:
+      return OnView(link, header, payload);
     case FrameType::kGoodbye:
       OnGoodbye(link, header.sequence);
       return Status();
@@ -115,11 +130,13 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
       break;
   }
   if (!live()) return Status();
-  return schedule_.OnFrame(link->peer, header, payload);
+  return FailWhereCallsDiffer(
+      schedule_.OnFrame(rank_of_[link->peer], header, payload));
 }
 
 void Session::OnTurn(FramedLink* link, int64_t now) {
   now_ = now;
+  if (link->unfinished()) transport_->AwaitTurn();
   if (link->phase() == LinkPhase::kLeft && link->drained()) {
     DropLink(&peers_[link->peer].link);
   }
@@ -137,13 +154,17 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   if (state_ == State::kStarting) {
     return LoseAndRedial(peer, "it was there and gave up");
   }
+  if (state_ == State::kRunning && !member(peer)) return LoseVisitor(peer, "");
   peers_[peer].left = true;
   detector_.Gone(peer);
   link->SetPhase(LinkPhase::kLeft);
   // Without the first operation, the barrier of the start, its ring has never
   // formed. It may come back and wait for this rank, which therefore cannot
   // stay in a ring with the one that it was.
-  const bool needed = !schedule_.idle() && !link->drained();
+  // What waits for it may be a heartbeat: it needs that only of an operation in
+  // which it takes no part any more.
+  const bool needed =
+      !schedule_.idle() && schedule_.started() > completed && !link->drained();
   if (state_ == State::kRunning && (completed == 0 || needed)) {
     UpdateActivity();
     return Fail(detector_.Lost({peer, Cause::kLeft, 0}, ""));
@@ -158,20 +179,31 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   Advance();
   AbortNotice notice;
   const int peer = link->peer;
-  if (!live() || !DecodeAbort(payload, bytes, size_, peer, &notice)) return;
+  const bool visitor = state_ == State::kRunning && !member(peer);
+  if (!live() || visitor ||
+      !DecodeAbort(payload, bytes, size_, peer, &notice)) {
+    return;
+  }
   const std::string& text = notice.text;
   if (state_ == State::kStarting && notice.code == Code::kPeerLost) {
     // Its ring has ended before this one's began: both form the next.
-    return LoseAndRedial(peer, "it was there and lost another");
+    return LoseAndRedial(peer, "it was there and lost another", notice);
   }
   if (state_ == State::kStarting && !first_time() &&
       IsPermanent(Error(notice.code, "%s", text.c_str()))) {
-    return LoseAndRedial(peer, "it was there and failed: " + text);
+    return LoseAndRedial(peer, "it was there and failed: " + text, notice);
   }
+  FailAsTold(peer, notice);
+}
+
+// In a large ring the news may come by many hands: the first is told.
+void Session::FailAsTold(int peer, const AbortNotice& notice) {
   told_by_other_ = true;
-  const std::string said = notice.origin >= 0 ? text
-                                              : text + " (told by rank " +
-                                                    std::to_string(peer) + ")";
+  constexpr char kTold[] = " (told by rank ";
+  std::string said = notice.text;
+  if (notice.origin < 0 && said.find(kTold) == std::string::npos) {
+    said += kTold + std::to_string(RankOf(peer)) + ")";
+  }
   Fail(notice.code == Code::kPeerLost
            ? PeerLost(notice.rank, "%s", said.c_str())
            : Error(notice.code, "%s", said.c_str()),
@@ -197,7 +229,13 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
     Fail(InvalidArgument("rank %d (%s): %s", peer, address(peer),
                          why.message()));
   } else {
-    MemberDown(peer, up, cause, why);
+    const bool turned_away =
+        !up && by_tcp && cause == Cause::kExited && options_.keys == nullptr;
+    MemberDown(peer, up, cause,
+               turned_away
+                   ? why.Annotate("it may have a key (RINGLET_KEY_FILE), "
+                                  "and this worker has none")
+                   : why);
   }
   CheckTold();
   CheckLeft();
@@ -208,6 +246,11 @@ void Session::MemberDown(int peer, bool was_up, Cause cause,
   if (meets()) {
     Redial(peer,
            was_up ? "it was there and its connection ended" : why.message());
+    if (!was_up) return;
+    const Status lost = detector_.Lost({peer, cause, 0}, why.message());
+    Fall(peer, {lost.code(), peer, -1, lost.message()});
+  } else if (state_ == State::kRunning && !member(peer)) {
+    LoseVisitor(peer, why.message());
   } else if (state_ == State::kRunning && was_up) {
     UpdateActivity();
     const FailureDetector::Suspect self = detector_.HeldUp(now_);

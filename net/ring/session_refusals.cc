@@ -1,4 +1,4 @@
-// Who is turned away, and when a refusal ends a wait.
+// Who is turned away, when a refusal ends a wait, and withdrawal.
 //
 // Anybody can connect and claim anything, so what a refusal may end is limited:
 // only while the ring forms for the first time, and only by TCP, where an
@@ -12,6 +12,12 @@
 #include "socket_address.h"
 
 namespace ringlet {
+namespace {
+
+// A kWelcome's header has a bit for each of these ranks.
+constexpr int kMostToldRanks = 64;
+
+}  // namespace
 
 // Says why and closes; remembered for the message about who is missing.
 void Session::Reject(FramedLink* link, const Status& why, bool final,
@@ -116,6 +122,89 @@ void Session::RefuseVersion(FramedLink* link, const Status& why) {
                                   address(r), why.message()));
     }
   }
+}
+
+// Withdrawal.
+
+void Session::TickWithdrawal() {
+  bool all = true;
+  for (const int r : links_) {
+    const Peer& p = peers_[r];
+    if (p.told) continue;
+    all = false;
+    if (p.link == nullptr && p.candidates.Due(now_)) Dial(r);
+  }
+  if (all || now_ >= start_deadline_) owner_->OnTold();
+}
+
+void Session::SendWithdraw(FramedLink* link) {
+  link->SetPhase(LinkPhase::kAwaitWelcome);
+  const std::vector<uint8_t> payload = EncodeWithdraw({identity_, withdrawal_});
+  FrameHeader header;
+  header.type = FrameType::kWithdraw;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  SendTo(link, header, payload.data(), false);
+}
+
+Status Session::HeardOfWithdrawal(FramedLink* link, const FrameHeader& header,
+                                  const Identity& peer) {
+  RINGLET_RETURN_IF_ERROR(CheckMember(identity_, peer));
+  if (peer.rank != link->peer) return Corruption("another rank's answer");
+  peers_[peer.rank].told = true;
+  for (int r = 0; r < std::min(size_, kMostToldRanks); ++r) {
+    if ((header.total >> r & 1) != 0) peers_[r].told = true;
+  }
+  if (peers_[peer.rank].link.get() == link) DropLink(&peers_[peer.rank].link);
+  return Status();
+}
+
+// Of a worker that has the place of nobody who is there: believed as far as a
+// kHello in that name would be.
+Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
+                           const uint8_t* payload) {
+  Withdraw withdraw;
+  RINGLET_RETURN_IF_ERROR(
+      DecodeWithdraw(payload, header.payload_bytes, &withdraw));
+  const int peer = withdraw.identity.rank;
+  const Status member = CheckMember(identity_, withdraw.identity);
+  const bool asked = link->phase() == LinkPhase::kAwaitWelcome;
+  const bool known = member.ok() && peer != rank_ && peer < size_ &&
+                     (!asked || peer == link->peer);
+  if (asked && !known) return Corruption("a withdrawal of another worker");
+  if (known && meets() && Missing(peer)) {
+    const Status why = Withdrawn(link, peer, withdraw.reason);
+    return asked ? why : Status();
+  }
+  const Status why =
+      member.ok() ? InvalidArgument("rank %d has a worker here already", peer)
+                  : member;
+  Reject(link, why, /*final=*/false);
+  return Status();
+}
+
+// Answers; then this worker's wait ends too, where it is the first. An error is
+// that of a rank that is still waited for.
+Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
+  uint64_t told = 0;  // by Fail
+  for (int r = 0; first_time() && r < std::min(size_, kMostToldRanks); ++r) {
+    if (r != rank_ && !Missing(r)) told |= uint64_t{1} << r;
+  }
+  SendIdentity(link, FrameType::kWelcome, told);
+  if (state_ == State::kWithdrawing) {
+    peers_[peer].told = true;
+    return Status();
+  }
+  const Status why =
+      reason.Annotate("rank %d (%s) cannot take part", peer, address(peer));
+  if (!first_time()) {
+    roll_.Trouble(peer,
+                  std::string("it cannot take part: ") + reason.message());
+    Say(roll_.Refused(link->stream().remote(), why.message(), now_));
+    return why;
+  }
+  told_by_other_ = true;
+  Fail(why);
+  return Status();
 }
 
 }  // namespace ringlet

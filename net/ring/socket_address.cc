@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "../secure/noise.h"
+
 namespace ringlet {
 
 Status NumericAddress(const Address& from, sockaddr_storage* out) {
@@ -66,6 +68,11 @@ bool IsLoopbackAddress(const sockaddr_storage& address) {
          ntohl(v4->sin_addr.s_addr) >> 24 == 127;
 }
 
+bool IsLoopback(const Address& host) {
+  sockaddr_storage address;
+  return NumericAddress(host, &address).ok() && IsLoopbackAddress(address);
+}
+
 bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b) {
   return SameHostAs(a, reinterpret_cast<const sockaddr*>(&b));
 }
@@ -88,11 +95,24 @@ bool IsLocalAddress(const sockaddr_storage& address) {
   return found;
 }
 
-std::string LocalSocketName(const sockaddr_storage& address) {
+std::string LocalSocketName(const sockaddr_storage& address,
+                            const JobKey* key) {
 #ifdef __linux__
-  return std::string(1, '\0') + "ringlet/" + AddressText(address);
+  std::string name = "ringlet/" + AddressText(address);
+  if (key != nullptr) {
+    uint8_t tag[kKeyTagBytes];
+    KeyTag(*key, name.data(), name.size(), tag);
+    name += '/';
+    for (const uint8_t byte : tag) {
+      for (const int digit : {byte >> 4, byte & 15}) {
+        name += "0123456789abcdef"[digit];
+      }
+    }
+  }
+  return std::string(1, '\0') + name;
 #else
   (void)address;
+  (void)key;
   return "";
 #endif
 }

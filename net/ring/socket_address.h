@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "../../core/base/job_key.h"
 #include "../../core/base/status.h"
 #include "../cluster/cluster.h"
 
@@ -26,6 +27,8 @@ std::string AddressText(const sockaddr_storage& address);
 
 // 127.0.0.0/8 or ::1.
 bool IsLoopbackAddress(const sockaddr_storage& address);
+// What a name stands for others decide, "localhost" aside.
+bool IsLoopback(const Address& host);
 // The same without the port: of one host.
 bool SameHost(const sockaddr_storage& a, const sockaddr_storage& b);
 bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b);
@@ -33,10 +36,12 @@ bool SameAddress(const sockaddr_storage& a, const sockaddr_storage& b);
 bool IsLocalAddress(const sockaddr_storage& address);
 
 // The name, in Linux's abstract space, of the socket by which workers on one
-// host reach the one listening on `address`: "\0ringlet/<address>". Abstract
+// host reach the one listening on `address`: "\0ringlet/<address>", and with a
+// key "\0ringlet/<address>/<tag>", which only those who have it find. Abstract
 // names belong to the network namespace, leave no file behind, and go with
 // their owner. "" on systems without them: TCP is used there.
-std::string LocalSocketName(const sockaddr_storage& address);
+std::string LocalSocketName(const sockaddr_storage& address,
+                            const JobKey* key = nullptr);
 
 }  // namespace ringlet
 

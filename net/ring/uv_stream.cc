@@ -86,6 +86,7 @@ Status UvStream::Begin() {
       stream(),
       [](uv_handle_t* handle, size_t, uv_buf_t* out) {
         UvStream* stream = static_cast<UvStream*>(handle->data);
+        if (stream->accepted_) stream->PeekOnce();
         const Space space = stream->owner_->NextSpace();
         *out = uv_buf_init(reinterpret_cast<char*>(space.data),
                            static_cast<unsigned>(space.bytes));
@@ -109,6 +110,7 @@ Status UvStream::Accept(UvHandles* handles, uv_stream_t* listener,
       !IsOfSameUser(fd)) {
     return Error(Code::kUnavailable, "another user's local socket");
   }
+  made->accepted_ = made->local_;
   RINGLET_RETURN_IF_ERROR(made->Begin());
   *out = std::move(stream);
   return Status();
@@ -166,10 +168,27 @@ int64_t UvStream::Write(const Piece* pieces, int count) {
         reinterpret_cast<char*>(const_cast<uint8_t*>(pieces[i].data)),
         static_cast<unsigned>(pieces[i].bytes));
   }
-  const int written =
-      uv_try_write(stream(), buffers, static_cast<unsigned>(count));
+  const int64_t written =
+      local_ ? WriteLocal(buffers, count)
+             : uv_try_write(stream(), buffers, static_cast<unsigned>(count));
   if (written != UV_EAGAIN) return written;
   return WriteLater(pieces, count);
+}
+
+// May be on any thread that has the loop, so it raises no signal.
+int64_t UvStream::WriteLocal(uv_buf_t* buffers, int count) {
+  const int descriptor = std::exchange(give_, -1);
+  uv_os_fd_t fd = -1;
+  const int error = uv_fileno(AsHandle(&handle_), &fd);
+  if (error != 0) return error;
+  return WriteLocalSocket(fd, reinterpret_cast<iovec*>(buffers), count,
+                          descriptor);
+}
+
+void UvStream::PeekOnce() {
+  accepted_ = false;
+  uv_os_fd_t fd = -1;
+  if (uv_fileno(AsHandle(&handle_), &fd) == 0) came_ = PeekDescriptor(fd);
 }
 
 int64_t UvStream::WriteLater(const Piece* pieces, int count) {
@@ -203,6 +222,10 @@ void UvStream::OnRead(ssize_t bytes) {
                   error == UV_EOF ? Error(Code::kIo, "closed by the other side")
                                   : UvError(error, "cannot read"),
                   Now());
+}
+
+UvStream::~UvStream() {
+  if (came_ >= 0) close(came_);
 }
 
 void UvStream::Close() {
@@ -255,7 +278,7 @@ Status UvListener::Listen() {
 }
 
 void UvListener::Close() {
-  if (!open_ || uv_is_closing(AsHandle(&handle_))) return;
+  if (!open()) return;
   uv_close(AsHandle(&handle_), [](uv_handle_t* handle) {
     UvListener* listener = static_cast<UvListener*>(handle->data);
     listener->open_ = false;

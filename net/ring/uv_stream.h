@@ -11,7 +11,9 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
+#include "../../core/base/check.h"
 #include "byte_stream.h"
 #include "loop.h"
 
@@ -61,6 +63,8 @@ class UvStream final : public ByteStream {
   bool blocked() const override { return blocked_; }
   void StopReading() override { uv_read_stop(stream()); }
   void Close() override;
+  void SendDescriptor(int descriptor) override { give_ = descriptor; }
+  int TakeDescriptor() override { return std::exchange(came_, -1); }
   bool is_local() const override { return local_; }
   const std::string& remote() const override { return remote_; }
   const sockaddr_storage& remote_address() const override {
@@ -69,12 +73,14 @@ class UvStream final : public ByteStream {
 
  private:
   explicit UvStream(UvHandles* handles) : handles_(handles) {}
-  ~UvStream() override = default;
+  ~UvStream() override;
 
   static Status Make(UvHandles* handles, bool local, UvStream** stream,
                      StreamPtr* out);
   Status Begin();
   void OnRead(ssize_t bytes);
+  int64_t WriteLocal(uv_buf_t* buffers, int count);
+  void PeekOnce();
   int64_t WriteLater(const Piece* pieces, int count);
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&handle_); }
 
@@ -91,6 +97,9 @@ class UvStream final : public ByteStream {
   bool closing_ = false;
   bool failed_ = false;   // to write
   bool blocked_ = false;  // write_ is under way
+  bool accepted_ = false;  // local, and nothing was read yet
+  int give_ = -1;          // descriptor that goes with the first byte
+  int came_ = -1;          // that came so
   std::string remote_;
   sockaddr_storage remote_address_ = {};
   uint8_t later_[1024];
@@ -100,7 +109,8 @@ class UvListener {
  public:
   class Owner {
    public:
-    // Answer with UvStream::Accept(handles, listener->stream()).
+    // Answer with UvStream::Accept(handles, listener->stream()), sooner or
+    // later: until then no other is told of.
     virtual void OnConnection(UvListener* listener) = 0;
 
    protected:
@@ -116,7 +126,13 @@ class UvListener {
   Status ListenTcp(const sockaddr* address);
   Status ListenLocal(const std::string& name);
   void Close();  // idempotent
+  bool open() const {
+    return open_ &&
+           uv_is_closing(reinterpret_cast<const uv_handle_t*>(&handle_)) == 0;
+  }
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&handle_); }
+
+  bool waits = false;  // the owner's note: a connection is not yet accepted
 
  private:
   Status Listen();

@@ -38,6 +38,13 @@ std::string OtherText(const Waiting::Other& other,
 
 }  // namespace
 
+std::string WaitedText(int rank, double seconds) {
+  char text[96];
+  std::snprintf(text, sizeof(text), "rank %d has waited %.*f s, and goes on",
+                rank, seconds < 10 ? 1 : 0, seconds);
+  return text;
+}
+
 std::string WaitText(const Waiting& waiting, double seconds,
                      const std::vector<std::string>& addresses) {
   char text[64];

@@ -29,6 +29,8 @@ struct Waiting {
 // Of a longer chain the first and the last.
 std::string WaitText(const Waiting& waiting, double seconds,
                      const std::vector<std::string>& addresses);
+// "rank 0 has waited 7.5 s, and goes on".
+std::string WaitedText(int rank, double seconds);
 
 // When a wait is spoken of: after T, and then at twice the distance each time,
 // at most a minute or T.

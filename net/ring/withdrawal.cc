@@ -81,6 +81,8 @@ std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
   RingOptions telling;  // whatever is wrong with the others
   telling.addresses = options.addresses;
   telling.rank = options.rank;
+  telling.keys = options.keys;
+  telling.insecure = options.insecure;
   if (options.job.size() <= kMaxJobBytes) {
     telling.job = options.job;
   } else {

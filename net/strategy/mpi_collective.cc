@@ -72,17 +72,11 @@ class MpiCollective final : public Collective {
   }
 
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
-    RINGLET_RETURN_IF_ERROR(status_);
-    for (size_t at = 0; at < count && status_.ok(); at += kMost) {
-      const int n = static_cast<int>(std::min(count - at, kMost));
-      Request request = {issued_ + 1, MPI_REQUEST_NULL};
-      status_ = MpiStatus(MPI_Iallreduce(MPI_IN_PLACE, data + at, n, MPI_FLOAT,
-                                         MPI_SUM, comm_, &request.request),
-                          "all-reduce");
-      if (status_.ok()) under_way_.push_back(request);
-    }
-    *ticket = ++issued_;
-    return status_;
+    return StartSum(MPI_FLOAT, data, count, ticket);
+  }
+  Status StartAllReduceInts(int32_t* data, size_t count,
+                            Ticket* ticket) override {
+    return StartSum(MPI_INT32_T, data, count, ticket);
   }
 
   Status Wait(Ticket ticket) override {
@@ -155,6 +149,22 @@ class MpiCollective final : public Collective {
     Ticket ticket;
     MPI_Request request;
   };
+
+  // Of numbers of four bytes.
+  Status StartSum(MPI_Datatype type, void* data, size_t count, Ticket* ticket) {
+    RINGLET_RETURN_IF_ERROR(status_);
+    for (size_t at = 0; at < count && status_.ok(); at += kMost) {
+      const int n = static_cast<int>(std::min(count - at, kMost));
+      Request request = {issued_ + 1, MPI_REQUEST_NULL};
+      status_ = MpiStatus(
+          MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + 4 * at, n,
+                         type, MPI_SUM, comm_, &request.request),
+          "all-reduce");
+      if (status_.ok()) under_way_.push_back(request);
+    }
+    *ticket = ++issued_;
+    return status_;
+  }
 
   // Whether all ranks have come here, within the bound. MPI_Finalize waits for
   // them without one.

@@ -7,12 +7,16 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "../../core/base/clock.h"
+#include "../../core/base/key_file.h"
 #include "../../core/base/message.h"
 #include "../ring/ring_collective.h"
+#include "../ring/socket_address.h"
 #include "../ring/withdrawal.h"
+#include "../wire/wire_dtype.h"
 #include "mpi_collective.h"
 
 namespace ringlet {
@@ -22,7 +26,33 @@ namespace {
 // while the backward pass runs, large enough for the links' full speed.
 constexpr int64_t kDefaultPack = 1 << 20;
 
-Status CheckCommunication(const CommunicationOptions& options) {
+bool IsElastic(const StrategyOptions& options) {
+  return options.min_workers > 0;
+}
+
+Reduction ReductionOf(const StrategyOptions& options) {
+  return IsElastic(options) ? Reduction::kExact : options.reduction;
+}
+
+Status CheckOptions(const StrategyOptions& strategy) {
+  const CommunicationOptions& options = strategy.communication;
+  if (strategy.min_workers < 0) {
+    return InvalidArgument("min_workers must be >= 0, not %d",
+                           strategy.min_workers);
+  }
+  if (IsElastic(strategy) &&
+      options.implementation == CommunicationImplementation::kMpi) {
+    return InvalidArgument(
+        "min_workers with implementation MPI, whose workers are there from the "
+        "start to the end: leave one of them out");
+  }
+  if (ReductionOf(strategy) == Reduction::kExact &&
+      options.wire_dtype != WireDtype::kFloat32) {
+    return InvalidArgument(
+        "wire dtype %s with reduction exact, whose sums are of integers that "
+        "travel as they are: leave one of them out",
+        WireDtypeName(options.wire_dtype));
+  }
   switch (options.implementation) {
     case CommunicationImplementation::kMpi:
       if (options.wire_dtype == WireDtype::kFloat32) break;
@@ -95,13 +125,34 @@ Status OpenRingPatiently(const RingOptions& options,
   }
 }
 
+Status KeysOf(const ClusterConfig& cluster, const StrategyOptions& options,
+              JobKeysPtr* keys) {
+  RINGLET_RETURN_IF_ERROR(FindKeys(options.key_file, keys));
+#ifdef RINGLET_SECURE
+  // On another host another launcher would have another key.
+  if (*keys == nullptr && std::all_of(cluster.addresses.begin(),
+                                      cluster.addresses.end(), IsLoopback)) {
+    *keys = LauncherKeys();
+  }
+#endif
+  return Status();
+}
+
+bool IsInsecure(const StrategyOptions& options) {
+  const char* const said = std::getenv("RINGLET_INSECURE");
+  return options.insecure || (said != nullptr && std::string(said) == "1");
+}
+
 RingOptions OptionsOf(const ClusterConfig& cluster,
-                      const StrategyOptions& options) {
+                      const StrategyOptions& options, JobKeysPtr keys) {
   RingOptions ring;
+  ring.keys = std::move(keys);
+  ring.insecure = IsInsecure(options);
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
   }
   ring.rank = cluster.rank;
+  ring.min_workers = options.min_workers;
   ring.job = options.job;
   ring.timeout_seconds = options.timeout_seconds;
   ring.start_timeout_seconds = options.start_timeout_seconds;
@@ -150,10 +201,12 @@ Status CommunicationImplementationFromName(const std::string& name,
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
     const StrategyOptions& options, const Environment& environment) {
   MultiWorkerMirroredStrategy strategy;
+  strategy.reduction_ = ReductionOf(options);
+  strategy.replicas_ = options.replicas;
   const CommunicationOptions& communication = options.communication;
   if (communication.implementation == CommunicationImplementation::kMpi &&
       environment.Get("TF_CONFIG") == nullptr) {
-    strategy.status_ = CheckCommunication(communication);
+    strategy.status_ = CheckOptions(options);
     if (!strategy.status_.ok()) return strategy;
     strategy.status_ = OpenMpi(options, &strategy.collective_);
     if (!strategy.status_.ok()) return strategy;
@@ -169,8 +222,13 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
 MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
     const ClusterConfig& cluster, const StrategyOptions& options) {
   MultiWorkerMirroredStrategy strategy;
+  strategy.reduction_ = ReductionOf(options);
+  strategy.replicas_ = options.replicas;
+  if (IsElastic(options) && options.replicas == 0) {
+    strategy.replicas_ = cluster.world_size;
+  }
   strategy.cluster_ = cluster;
-  strategy.status_ = CheckCommunication(options.communication);
+  strategy.status_ = CheckOptions(options);
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
   if (!strategy.status_.ok()) {
@@ -192,9 +250,13 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
         cluster.world_size);
     return strategy;
   }
+  JobKeysPtr keys;
+  strategy.status_ = KeysOf(cluster, options, &keys);
+  if (!strategy.status_.ok()) return strategy;  // nobody would listen to it
   std::unique_ptr<Withdrawal> withdrawal;
-  strategy.status_ = OpenRingPatiently(OptionsOf(cluster, options),
-                                       &strategy.collective_, &withdrawal);
+  strategy.status_ =
+      OpenRingPatiently(OptionsOf(cluster, options, std::move(keys)),
+                        &strategy.collective_, &withdrawal);
   strategy.withdrawal_ = std::move(withdrawal);
   return strategy;
 }
@@ -208,8 +270,11 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::Withdrawn(
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
   // mpirun ends all for one; an evaluator is no rank of the job.
-  if (IsPermanent(why) && !mpi && cluster.world_size > 1) {
-    strategy.withdrawal_ = Withdrawal::Begin(OptionsOf(cluster, options), why);
+  JobKeysPtr keys;
+  if (IsPermanent(why) && !mpi && cluster.world_size > 1 &&
+      KeysOf(cluster, options, &keys).ok()) {
+    strategy.withdrawal_ =
+        Withdrawal::Begin(OptionsOf(cluster, options, std::move(keys)), why);
   }
   return strategy;
 }

@@ -1,4 +1,5 @@
-// MultiWorkerMirroredStrategy: this process as a worker of a job.
+// MultiWorkerMirroredStrategy: this process as a worker of a job;
+// MirroredStrategy: all replicas of a job in this process.
 //
 // Public. What TensorFlow's strategy of that name is: every worker has the
 // whole model, takes its part of each batch, and all apply the sum of the
@@ -8,7 +9,7 @@
 //
 //   auto strategy = MultiWorkerMirroredStrategy::FromEnvironment();
 //   model.Compile(SGD(0.001f), loss, {Accuracy()}, strategy);
-//   model.Fit(data.Batch(64 * strategy.num_workers()), options);
+//   model.Fit(data.Batch(64 * strategy.num_replicas_in_sync()), options);
 
 #ifndef RINGLET_NET_STRATEGY_STRATEGY_H_
 #define RINGLET_NET_STRATEGY_STRATEGY_H_
@@ -20,7 +21,6 @@
 #include "../../core/base/status.h"
 #include "../../core/model/model.h"
 #include "../cluster/cluster.h"
-#include "../wire/wire_dtype.h"
 
 namespace ringlet {
 
@@ -40,14 +40,21 @@ struct CommunicationOptions {
       CommunicationImplementation::kAuto;
   // Gradients are summed in pieces of about this size; 0: chosen for you.
   int64_t bytes_per_pack = 0;
-  // What gradients are while they travel (net/wire/wire_dtype.h). Half the
+  // What gradients are while they travel (core/base/collective.h). Half the
   // bytes, where the network is the limit; training then follows the float32
   // run closely, not to the bit. Not with kTree or kMpi.
   WireDtype wire_dtype = WireDtype::kFloat32;
 };
 
 struct StrategyOptions {
+  // Replicas that each step is divided among; 0: as many as workers. A worker
+  // computes one or more of them. Examples, random numbers, statistics and
+  // metrics follow from their number, whoever computes them, so a run keeps it
+  // and may go on with any number of workers up to it.
+  int replicas = 0;
   CommunicationOptions communication;
+  // How gradients are summed (core/model/model.h).
+  Reduction reduction = Reduction::kRing;
   // A worker that is silent for longer is lost. Seconds.
   double timeout_seconds = 5;
   // How long the workers wait for each other at the start.
@@ -56,8 +63,25 @@ struct StrategyOptions {
   // gives up with kDeadlineExceeded and all end; 0: for ever. What it waits for
   // is told on stderr from timeout_seconds on. Not over MPI.
   double patience_seconds = 3600;
+  // 0: a job needs all its workers; one that is lost is waited for. Else it is
+  // elastic: Fit goes on with those that are there, as long as they are so
+  // many, and one that comes back or comes late is let in between two steps.
+  // Sums are exact then, and the replicas, where `replicas` is 0, as many as
+  // the workers of the list, so that the trained bits are those of a run in
+  // which nobody was lost. Of up to 16 workers; not over MPI, and not in a
+  // training loop of one's own.
+  int min_workers = 0;
   // Workers of another job are refused.
   std::string job = "ringlet";
+  // The file of the job's key, as `ringlet keygen` makes one: a worker without
+  // it can neither join the job, nor read or stop it. "": RINGLET_KEY_FILE, or
+  // ringlet.key among systemd's credentials, or what `ringlet launch` made. A
+  // job without a key is refused where an address is not a loopback one. See
+  // docs/security.md. Not over MPI.
+  std::string key_file;
+  // Such a job is taken, and whoever reaches a worker may join, read and stop
+  // it. RINGLET_INSECURE=1 says so too.
+  bool insecure = false;
 };
 
 class Withdrawal;
@@ -91,6 +115,10 @@ class MultiWorkerMirroredStrategy {
 
   const Status& status() const { return status_; }
   int num_workers() const { return cluster_.world_size; }
+  // As TensorFlow has it: what a step's batch is divided among.
+  int num_replicas_in_sync() const {
+    return replicas_ == 0 ? num_workers() : replicas_;
+  }
   int rank() const { return cluster_.rank; }
   // The one that prints, and writes files that all share.
   bool is_chief() const { return cluster_.is_chief; }
@@ -103,14 +131,38 @@ class MultiWorkerMirroredStrategy {
   operator CompileOptions() const {  // NOLINT: implicit
     CompileOptions options(collective_.get());
     options.status = status_;
+    options.reduction = reduction_;
+    options.replicas = replicas_;
     return options;
   }
 
  private:
   Status status_;
+  Reduction reduction_ = Reduction::kRing;
+  int replicas_ = 0;  // as StrategyOptions
   ClusterConfig cluster_;
   std::unique_ptr<Collective> collective_;
   std::shared_ptr<Withdrawal> withdrawal_;  // after an error, or null
+};
+
+// As TensorFlow's: replicas in one process, which computes them one after
+// another. What they train is what as many workers would.
+class MirroredStrategy {
+ public:
+  explicit MirroredStrategy(int replicas) : replicas_(replicas) {}
+  int num_replicas_in_sync() const { return replicas_; }
+  operator CompileOptions() const {  // NOLINT: implicit
+    CompileOptions options;
+    options.replicas = replicas_;
+    if (replicas_ < 1) {
+      options.status = InvalidArgument(
+          "MirroredStrategy: %d replicas; there is at least one", replicas_);
+    }
+    return options;
+  }
+
+ private:
+  int replicas_;
 };
 
 // Where a worker that is not the chief writes a file that every worker of a

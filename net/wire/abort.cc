@@ -19,12 +19,16 @@ uint16_t OnWire(int rank) {
 }  // namespace
 
 std::vector<uint8_t> EncodeAbort(const Status& why, int origin) {
-  const size_t text = std::min(std::strlen(why.message()), kTextBytes);
+  return EncodeAbort({why.code(), why.rank(), origin, why.message()});
+}
+
+std::vector<uint8_t> EncodeAbort(const AbortNotice& notice) {
+  const size_t text = std::min(notice.text.size(), kTextBytes);
   std::vector<uint8_t> payload(kFixedBytes + text);
-  payload[0] = static_cast<uint8_t>(why.code());
-  StoreLittle(OnWire(why.rank()), &payload[2]);
-  StoreLittle(OnWire(origin), &payload[4]);
-  std::memcpy(payload.data() + kFixedBytes, why.message(), text);
+  payload[0] = static_cast<uint8_t>(notice.code);
+  StoreLittle(OnWire(notice.rank), &payload[2]);
+  StoreLittle(OnWire(notice.origin), &payload[4]);
+  std::memcpy(payload.data() + kFixedBytes, notice.text.data(), text);
   return payload;
 }
 

@@ -23,6 +23,7 @@ struct AbortNotice {
 
 // `text` is cut at kTextBytes.
 std::vector<uint8_t> EncodeAbort(const Status& why, int origin);
+std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
 // Ranks that the ring does not have become `sender`. False where it is too
 // short.
 bool DecodeAbort(const uint8_t* payload, size_t bytes, int size, int sender,

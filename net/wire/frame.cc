@@ -22,6 +22,12 @@ const char* FrameTypeName(FrameType type) {
       return "ready";
     case FrameType::kWithdraw:
       return "withdraw";
+    case FrameType::kMet:
+      return "met";
+    case FrameType::kShared:
+      return "shared";
+    case FrameType::kView:
+      return "view";
     case FrameType::kAllReduce:
       return "all-reduce";
     case FrameType::kBroadcast:
@@ -30,6 +36,8 @@ const char* FrameTypeName(FrameType type) {
       return "all-gather";
     case FrameType::kBarrier:
       return "barrier";
+    case FrameType::kAllReduceInts:
+      return "all-reduce of integers";
   }
   return "unknown";
 }
@@ -37,7 +45,7 @@ const char* FrameTypeName(FrameType type) {
 namespace {
 
 bool IsKnown(uint8_t type) {
-  return (type >= 1 && type <= 8) || (type >= 16 && type <= 19);
+  return (type >= 1 && type <= 11) || IsData(uint32_t{type});
 }
 
 // Whether a frame of this type may carry a root in its flags.
@@ -54,14 +62,19 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kReject:
     case FrameType::kAbort:
     case FrameType::kWithdraw:
+    case FrameType::kMet:
       return 512;
+    case FrameType::kView:
+      return 8;
     case FrameType::kHeartbeat:
-      return 4;
+      return 40;
     case FrameType::kReady:
+    case FrameType::kShared:
     case FrameType::kGoodbye:
     case FrameType::kBarrier:
       return 0;
     case FrameType::kAllReduce:
+    case FrameType::kAllReduceInts:
     case FrameType::kBroadcast:
     case FrameType::kAllGather:
       return kSegmentBytes;
@@ -87,6 +100,9 @@ void EncodeHeader(const FrameHeader& header, uint8_t* out) {
 }
 
 Status DecodeHeader(const uint8_t* in, FrameHeader* header) {
+  if (LoadLittle<uint32_t>(in) == kSealedMagic) {
+    return Error(Code::kUnavailable, "it has a key, and this worker has none");
+  }
   if (LoadLittle<uint32_t>(in) != kWireMagic) {
     return Corruption("not a ringlet frame (it starts %02x %02x %02x %02x)",
                       in[0], in[1], in[2], in[3]);

@@ -18,8 +18,9 @@
 //   40      2   source rank
 //   42      2   destination rank
 //   44      4   chunk: counts the frames of one operation from source to
-//               destination; in kReady the operation's type; 0 elsewhere
-//   48      4   CRC32C of the payload
+//               destination; in kReady the operation's type; in kHello and
+//               kWelcome the kFeatures that the sender has; 0 elsewhere
+//   48      4   CRC32C of the payload; 0 in shared memory
 //   52      4   CRC32C of bytes 0..51
 //
 // Magic and version keep their place in every future version.
@@ -36,6 +37,7 @@
 namespace ringlet {
 
 constexpr uint32_t kWireMagic = 0x544C4752;  // "RGLT"
+constexpr uint32_t kSealedMagic = 0x534C4752;  // "RGLS", where a key is needed
 constexpr uint8_t kWireVersion = 1;
 constexpr size_t kFrameHeaderBytes = 56;
 // The most a bulk frame carries.
@@ -53,14 +55,25 @@ enum class FrameType : uint8_t {
   kAbort = 6,      // the job cannot go on: code, rank and text
   kReady = 7,      // the sender has a place for the operation's data
   kWithdraw = 8,   // instead of kHello: the sender cannot take part, and why
+  kMet = 9,        // large rings: how many ranks the sender knows to have met
+  kShared = 10,    // what follows is in the memory that both sides share
+  kView = 11,      // elastic rings: who is to take part
   kAllReduce = 16,
   kBroadcast = 17,
   kAllGather = 18,
   kBarrier = 19,
+  kAllReduceInts = 20,
 };
 
-// True for the four operations.
-inline bool IsData(FrameType type) { return type >= FrameType::kAllReduce; }
+// What the sender can do, in a kHello; what both do from now on, in the
+// kWelcome. Unknown bits are not examined.
+constexpr uint32_t kFeatureShares = 1;  // it shares memory: net/ring
+
+// Of a byte from elsewhere: whether it is an operation's type.
+inline bool IsData(uint32_t type) { return type >= 16 && type <= 20; }
+inline bool IsData(FrameType type) {
+  return IsData(static_cast<uint32_t>(type));
+}
 // "all-reduce" and so on; static storage.
 const char* FrameTypeName(FrameType type);
 uint32_t MaxPayload(FrameType type);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../../core/base/byte_order.h"
+#include "../../core/base/check.h"
 #include "../../core/base/crc32c.h"
 
 namespace ringlet {
@@ -58,6 +59,33 @@ Status FrameReader::Read(size_t bytes) {
   return Parse();
 }
 
+Status FrameReader::Read(const uint8_t* data, size_t bytes) {
+  while (bytes > 0) {
+    size_t take = 0;
+    if (in_payload_ && begin_ == end_) {
+      take = std::min<size_t>(bytes, header_.payload_bytes - received_);
+      take -= take % number_bytes();
+      RINGLET_RETURN_IF_ERROR(Take(data, take));
+      if (received_ == header_.payload_bytes) {
+        RINGLET_RETURN_IF_ERROR(EndFrame());
+      }
+    }
+    if (take == 0) {  // a header, or a number of which a part came before
+      std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+      const size_t whole = in_payload_ ? number_bytes() : kFrameHeaderBytes;
+      take = std::min(bytes, whole - end_);
+      std::memcpy(buffer_.get() + end_, data, take);
+      end_ += take;
+      RINGLET_RETURN_IF_ERROR(Parse());
+    }
+    data += take;
+    bytes -= take;
+  }
+  return Status();
+}
+
 Status FrameReader::Parse() {
   for (;;) {
     const size_t have = end_ - begin_;
@@ -92,7 +120,7 @@ Status FrameReader::Parse() {
 }
 
 Status FrameReader::Take(const uint8_t* data, size_t bytes) {
-  crc_ = Crc32c(data, bytes, crc_);
+  if (checked_) crc_ = Crc32c(data, bytes, crc_);
   const size_t count = bytes / WireBytes(landing_.dtype);
   uint8_t* to =
       landing_.data + received_ / WireBytes(landing_.dtype) * sizeof(float);
@@ -108,6 +136,10 @@ Status FrameReader::Take(const uint8_t* data, size_t bytes) {
       }
       break;
     case Landing::kAdd:
+      if (landing_.integers) {
+        AddIntegers(data, count, to);
+        break;
+      }
       AddPacked(landing_.dtype, data, count, to);
       break;
     case Landing::kSkip:

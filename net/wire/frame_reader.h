@@ -24,12 +24,13 @@ struct Landing {
   enum Mode : uint8_t {
     kKeep,  // small: kept and handed to OnFrame
     kLand,  // to data[0..payload_bytes)
-    kAdd,   // added, as floats, to those at data
+    kAdd,   // added, as numbers, to those at data
     kSkip,  // nowhere
   };
   Mode mode = kSkip;
   // Of the payload where it is other than at `data`: floats are there.
   WireDtype dtype = WireDtype::kFloat32;
+  bool integers = false;  // of kAdd: int32, and not floats
   uint8_t* data = nullptr;
 };
 
@@ -60,6 +61,16 @@ class FrameReader {
   Space NextSpace();
   // `bytes` have arrived in NextSpace().
   Status Read(size_t bytes);
+  // These have arrived in memory that others may be changing: what is decided
+  // by them is copied first, numbers are added from there. Not mixed with the
+  // above but at the end of a frame.
+  Status Read(const uint8_t* data, size_t bytes);
+  // At the end of a frame: forgets what has arrived after it. From now on
+  // payloads have no checksum.
+  void TakeUnchecked() {
+    begin_ = end_ = 0;
+    checked_ = false;
+  }
 
   // The payload under way no longer lands in its owner's memory, which may be
   // freed. One that is kept still goes to OnFrame.
@@ -90,6 +101,7 @@ class FrameReader {
   Sink* const sink_;
   FrameHeader header_;
   Landing landing_;
+  bool checked_ = true;  // payloads, by their checksums
   bool in_payload_ = false;
   uint32_t received_ = 0;  // bytes of the payload
   uint32_t crc_ = 0;

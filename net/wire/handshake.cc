@@ -37,6 +37,8 @@ std::vector<uint8_t> EncodeIdentity(const Identity& identity) {
   StoreLittle(identity.cluster_hash, &out[16]);
   StoreLittle(identity.timeout_ms, &out[24]);
   out[28] = identity.dtype;
+  out[29] = identity.links;
+  out[30] = identity.min_workers;
   StoreLittle(identity.bytes_per_pack, &out[32]);
   std::memcpy(out.data() + kFixedBytes, identity.job.data(), job_bytes);
   return out;
@@ -52,7 +54,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
     return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
                       job_bytes);
   }
-  if ((LoadLittle<uint32_t>(payload + 28) & ~uint32_t{0xff}) != 0) {
+  if (payload[29] > 1 || payload[30] > 16 || payload[31] != 0) {
     return Corruption("a handshake whose reserved bytes are not zero");
   }
   out->byte_order = payload[0];
@@ -63,6 +65,8 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
   out->cluster_hash = LoadLittle<uint64_t>(payload + 16);
   out->timeout_ms = LoadLittle<uint32_t>(payload + 24);
   out->dtype = payload[28];
+  out->links = payload[29];
+  out->min_workers = payload[30];
   out->bytes_per_pack = LoadLittle<uint64_t>(payload + 32);
   out->job.assign(reinterpret_cast<const char*>(payload) + kFixedBytes,
                   job_bytes);
@@ -143,6 +147,19 @@ Status CheckPeer(const Identity& self, const Identity& peer,
                  int expected_rank) {
   RINGLET_RETURN_IF_ERROR(CheckJob(self, peer));
   RINGLET_RETURN_IF_ERROR(CheckList(self, peer));
+  if (peer.links != self.links) {
+    return InvalidArgument(
+        "rank %d links %s of %d workers, rank %d %s: give every worker the "
+        "same version of ringlet",
+        peer.rank, peer.links == 0 ? "every pair" : "some pairs", self.size,
+        self.rank, self.links == 0 ? "every pair" : "some");
+  }
+  if (peer.min_workers != self.min_workers) {
+    return InvalidArgument(
+        "rank %d was given min_workers %d, rank %d %d (0: all workers are "
+        "waited for): give every worker the same",
+        peer.rank, peer.min_workers, self.rank, self.min_workers);
+  }
   if (expected_rank >= 0 && peer.rank != expected_rank) {
     return InvalidArgument("rank %d answers where rank %d should be", peer.rank,
                            expected_rank);

@@ -14,7 +14,9 @@
 //   16      8    cluster hash: of all addresses in rank order
 //   24      4    timeout in milliseconds
 //   28      1    dtype of long all-reduces, WireDtype
-//   29      3    reserved, 0
+//   29      1    links: 0 of every pair, 1 some (net/ring/topology.h)
+//   30      1    min_workers of an elastic ring; 0: all workers take part
+//   31      1    reserved, 0
 //   32      8    bytes_per_pack
 //   40           the job's name
 //
@@ -55,6 +57,8 @@ struct Identity {
   uint64_t bytes_per_pack = 0;
   uint8_t implementation = 0;
   uint8_t dtype = 0;
+  uint8_t links = 0;
+  uint8_t min_workers = 0;
   uint8_t byte_order = 1;  // of what it sends: always little-endian
 };
 
@@ -90,7 +94,7 @@ enum class LinkPhase : uint8_t {
   kConnecting,    // no byte may come
   kAwaitWelcome,  // kHello or kWithdraw was sent
   kAwaitHello,    // accepted, nothing is known of the other side
-  kUp,            // member: heartbeats, operations, goodbye, abort
+  kUp,            // member: all but the types of the handshake
   kLeft,          // said goodbye: no byte may come
   kClosed,
 };

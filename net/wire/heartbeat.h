@@ -26,11 +26,24 @@ struct Activity {
   }
 };
 
+// Of a large ring, where a rank does not hear all others: the end of the chain
+// of those who wait for one another, as its sender knows it.
+struct ChainEnd {
+  int rank = -1;  // -1: the sender waits for nobody
+  Activity activity;
+  uint32_t same_ms = 0;   // for how long it has said that
+  uint32_t still_ms = 0;  // since something moved along the chain, and
+  uint32_t seen_ms = 0;   // since the oldest of the words that say so
+};
+
 constexpr size_t kHeartbeatBytes = 4;
+constexpr size_t kChainEndBytes = 36;  // more, where there is an end
+// `payload` has room for both.
 void EncodeHeartbeat(const Activity& activity, FrameHeader* header,
-                     uint8_t* payload);
+                     uint8_t* payload, const ChainEnd& end = ChainEnd());
+// Without `end` a heartbeat that has one is an error.
 Status DecodeHeartbeat(const FrameHeader& header, const uint8_t* payload,
-                       int size, Activity* out);
+                       int size, Activity* out, ChainEnd* end = nullptr);
 
 }  // namespace ringlet
 

@@ -102,4 +102,11 @@ void AddPacked(WireDtype dtype, const uint8_t* from, size_t count,
   }
 }
 
+void AddIntegers(const uint8_t* from, size_t count, uint8_t* integers) {
+  for (size_t i = 0; i < count; ++i) {
+    StoreAt(LoadAt<uint32_t>(integers, i) + LoadAt<uint32_t>(from, i), integers,
+            i);
+  }
+}
+
 }  // namespace ringlet

@@ -1,4 +1,4 @@
-// Packing: floats as they travel.
+// Packing: numbers as they travel.
 //
 // Internal to net/. See wire_dtype.h. None of the memory need be aligned; the
 // numbers are little-endian, on every processor.
@@ -25,6 +25,8 @@ void UnpackFloats(WireDtype dtype, const uint8_t* from, size_t count,
 // floats[i] += from[i].
 void AddPacked(WireDtype dtype, const uint8_t* from, size_t count,
                uint8_t* floats);
+// The same of int32; a sum that does not fit wraps.
+void AddIntegers(const uint8_t* from, size_t count, uint8_t* integers);
 
 }  // namespace ringlet
 

@@ -1,7 +1,7 @@
 // Fuzz entry: any bytes as a CSV file, with and without a header.
 
 #include "fuzz_file.h"
-#include "io/data/csv.h"
+#include "io/data/readers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ringlet::FuzzFile file(data, size);

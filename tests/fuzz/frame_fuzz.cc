@@ -17,6 +17,8 @@
 #include "net/wire/frame.h"
 #include "net/wire/frame_reader.h"
 #include "net/wire/handshake.h"
+#include "net/wire/met.h"
+#include "net/wire/view.h"
 
 namespace {
 
@@ -34,11 +36,12 @@ class Receiver final : public FrameReader::Sink {
  public:
   explicit Receiver(WireDtype dtype)
       : schedule_(1, 3, Algorithm::kAuto, dtype, &wire_) {
-    const uint64_t sizes[] = {40, 100000, 0, 9000, 70001, 12};
-    const FrameType types[] = {FrameType::kAllReduce, FrameType::kAllReduce,
-                               FrameType::kBarrier,   FrameType::kAllGather,
-                               FrameType::kBroadcast, FrameType::kAllGather};
-    for (int i = 0; i < 6; ++i) {
+    const uint64_t sizes[] = {40, 100000, 80000, 0, 9000, 70001, 12};
+    const FrameType types[] = {FrameType::kAllReduce,     FrameType::kAllReduce,
+                               FrameType::kAllReduceInts, FrameType::kBarrier,
+                               FrameType::kAllGather,     FrameType::kBroadcast,
+                               FrameType::kAllGather};
+    for (int i = 0; i < 7; ++i) {
       const bool gathers = types[i] == FrameType::kAllGather;
       vectors_.emplace_back(sizes[i] * (gathers ? 3 : 1));
       schedule_.Start({types[i], vectors_.back().data(), sizes[i], 0});
@@ -67,7 +70,22 @@ class Receiver final : public FrameReader::Sink {
     }
     if (header.type == FrameType::kHeartbeat) {
       Activity activity;
-      return DecodeHeartbeat(header, payload, 3, &activity);
+      ChainEnd end;
+      return DecodeHeartbeat(header, payload, 3, &activity, &end);
+    }
+    if (header.type == FrameType::kMet) {
+      Met met;
+      RINGLET_RETURN_IF_ERROR(DecodeMet(payload, bytes, 3, 1, &met));
+      RINGLET_CHECK(EncodeMet(met).size() <= bytes);
+      return Status();
+    }
+    if (header.type == FrameType::kView) {
+      ViewFrame view;
+      uint8_t again[kViewBytes];
+      RINGLET_RETURN_IF_ERROR(DecodeView(payload, bytes, 3, 1, &view));
+      EncodeView(view, again);
+      RINGLET_CHECK(std::memcmp(again, payload, kViewBytes) == 0);
+      return Status();
     }
     Identity identity;
     RINGLET_RETURN_IF_ERROR(DecodeIdentity(payload, bytes, &identity));
@@ -126,7 +144,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FrameReader reader(&receiver);
   Status status;
   if (data[0] % 2 == 0) {
-    status = Feed(&reader, data + 1, size - 1);
+    status = data[0] % 4 == 0 ? Feed(&reader, data + 1, size - 1)
+                              : reader.Read(data + 1, size - 1);
   } else {
     for (size_t at = 1; at + 16 <= size && status.ok(); at += 16) {
       const std::vector<uint8_t> frame = FrameFrom(data + at);

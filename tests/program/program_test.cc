@@ -52,6 +52,7 @@ TEST_F(ProgramTest, WrongFlagsAreRefusedByNameWithTheNearestKnown) {
       {{"launch", "--", "ls"}, {"-n is missing"}},
       {{"launch", "-n", "2", "--"}, {"COMMAND is missing"}},
       {{"launch", "-n", "0", "--", "ls"}, {"wrong number for -n: 0"}},
+      {{"keygen", "x"}, {"'x' is one argument too many; it takes none"}},
   };
   for (const auto& [arguments, says] : cases) ExpectError(arguments, 2, says);
 }
@@ -206,9 +207,17 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        2,
        {"compile.loss: is null; must be a name or an object"}},
       {"\"epochs\": 2",
-       "\"epochs\": 2, \"class_weight\": {\"0\": 2}",
+       "\"epochs\": 2, \"class_weight\": {\"zero\": 2}",
        2,
-       {"fit: Keras has the argument of fit 'class_weight'"}},
+       {"fit.class_weight", "a class's number and its weight"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"class_weight\": {\"0\": 2, \"00\": 3}",
+       2,
+       {"fit.class_weight", "names class 0 twice"}},
+      {"\"epochs\": 2",
+       "\"epochs\": 2, \"sample_weight\": \"w.npy\"",
+       2,
+       {"fit.sample_weight", "data.train"}},
       {"\"callbacks\": []",
        "\"strategy\": {\"timeout\": 0}",
        2,
@@ -402,10 +411,11 @@ TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
             "error: unknown command 'evaluat'; the nearest known is 'evaluate' "
             "(see 'ringlet --help')\n");
   EXPECT_EQ(Run({"test"}), 2);
-  EXPECT_EQ(err_,
-            "error: unknown command 'test'; known are 'train', 'evaluate', "
-            "'predict', 'launch', 'plan', 'summary', 'inspect', 'diff', "
-            "'export' (see 'ringlet --help')\n");
+  EXPECT_EQ(
+      err_,
+      "error: unknown command 'test'; known are 'train', 'evaluate', "
+      "'predict', 'launch', 'keygen', 'plan', 'verify', 'summary', 'inspect', "
+      "'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--verbose", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--verbose'; known are '--help', '--json' "
@@ -449,6 +459,46 @@ TEST_F(ProgramTest, WeightsThatDifferNameFlagsThatAreThere) {
     ExpectError({"train", "run.json", flag}, 2,
                 {flag + std::string(": there is no --init")});
   }
+}
+
+TEST_F(ProgramTest, ABodyIsFrozenAndGetsANewHead) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "m"}), 0);
+  WriteRun(
+      R"({"class_name": "Flatten"},
+    {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}},
+    {"class_name": "Dense", "config": {"units": 10}}])",
+      R"({"class_name": "Sequential", "config": {"name": "body",
+     "trainable": false, "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 28, 28]}},
+      {"class_name": "Flatten"},
+      {"class_name": "Dense", "config": {"units": 8, "activation": "relu"}}]}},
+    {"class_name": "Dense", "config": {"units": 10, "name": "head"}}])");
+  ASSERT_EQ(Run({"summary", "run.json"}), 0) << err_;
+  EXPECT_NE(out_.find("body (Sequential)"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("Trainable params: 90 "), std::string::npos) << out_;
+  EXPECT_NE(out_.find("Non-trainable params: 6,280 "), std::string::npos);
+  ASSERT_EQ(
+      Run({"train", "run.json", "--init", "m", "--by-name", "--save", "n"}), 0)
+      << err_;
+  for (const char* line :
+       {"m: passed over: head/kernel: missing in the file",
+        "m: passed over: dense_1/bias: in the file only",
+        "m: 2 of 4 weights are taken, 2 missing in the file, 2 in the file "
+        "only"}) {
+    EXPECT_NE(err_.find(std::string("warning: ") + line + "\n"),
+              std::string::npos)
+        << err_;
+  }
+  // The body is as it was, and is taken out again by the model it came from.
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--init", "n", "--by-name", "--epochs",
+                 "0", "--save", "o"}),
+            0)
+      << err_;
+  ASSERT_EQ(Run({"diff", "m", "o"}), 1) << out_ << err_;
+  EXPECT_EQ(out_.find("'model/dense/"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("'model/dense_1/"), std::string::npos) << out_;
 }
 
 TEST_F(ProgramTest, FilesOfOtherProgramsAreSaidToBeWhatTheyAre) {
@@ -539,7 +589,8 @@ numpy.savez("short.npz", *weights[:3])
             "error: --init: short.npz: holds 3 arrays without names (arr_0 and "
             "so on), but the model has 4 weights; write numpy.savez(file, "
             "*model.get_weights()), or arrays with names, as "
-            "\"dense/kernel\"\n");
+            "\"dense/kernel\"; by_name (--by-name) takes as many as there "
+            "are, from the first\n");
   // Looked at and compared as safetensors are.
   ASSERT_EQ(Run({"inspect", "list.npz"}), 0) << err_;
   EXPECT_NE(out_.find(" bytes, npz, 4 tensors, verified\n"), std::string::npos)
@@ -702,9 +753,26 @@ TEST_F(ProgramTest, HelpIsThereForAll) {
   }
   ASSERT_EQ(Run({"--version"}), 0);
   EXPECT_EQ(out_.compare(0, 8, "ringlet "), 0);
+  ASSERT_EQ(Run({"--version", "--verbose"}), 0);
+  EXPECT_NE(out_.find("RINGLET_KERNELS"), std::string::npos) << out_;
 }
 
-TEST_F(ProgramTest, TheUmaskSaysWhoMayReadWhatIsWritten) {
+TEST_F(ProgramTest, KernelsAreForcedByNameAndWrongNamesRefused) {
+  WriteRun("\"callbacks\": []", "\"callbacks\": []");
+  setenv("RINGLET_KERNELS", "generic", 1);
+  EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_NE(out_.find("matrix products: generic"), std::string::npos) << out_;
+  setenv("RINGLET_KERNELS", "i387", 1);
+  EXPECT_EQ(Run({"--version"}), 2);
+  EXPECT_EQ(Run({"train", "run.json"}), 2);
+  EXPECT_NE(err_.find("RINGLET_KERNELS is \"i387\""), std::string::npos)
+      << err_;
+  EXPECT_NE(err_.find("generic"), std::string::npos) << err_;
+  unsetenv("RINGLET_KERNELS");
+}
+
+// What a run has learned is its owner's; of the rest the umask says whose.
+TEST_F(ProgramTest, ModelsAndBackupsAreTheirOwnersAlone) {
   WriteRun("\"callbacks\": []", R"("callbacks": [
     {"class_name": "TensorBoard", "config": {"log_dir": "logs"}},
     {"class_name": "CSVLogger", "config": {"filename": "log.csv"}},
@@ -718,15 +786,20 @@ TEST_F(ProgramTest, TheUmaskSaysWhoMayReadWhatIsWritten) {
   EXPECT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.npy"}), 0);
   EXPECT_EQ(Run({"predict", "m", "--data", "run.json", "-o", "p.csv"}), 0);
   umask(before);
-  int count = 0;
+  int count = 0, owned = 0;
   for (const std::string& name : Files()) {
     struct stat info;
     ASSERT_EQ(stat(name.c_str(), &info), 0);
     if (!S_ISREG(info.st_mode) || name == folder_ / "run.json") continue;
-    EXPECT_EQ(info.st_mode & 0777, 0640u) << name;
+    const std::string file = name.substr(name.rfind('/') + 1);
+    const bool learned =
+        file == "m" || file == "c.safetensors" || file.find("backup-") == 0;
+    EXPECT_EQ(info.st_mode & 0777, learned ? 0600u : 0640u) << name;
     ++count;
+    owned += learned;
   }
   EXPECT_GE(count, 10);
+  EXPECT_EQ(owned, 3);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "core/model/model.h"
-#include "io/data/npy.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {
@@ -301,26 +301,72 @@ TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
   EXPECT_NE(ReadWhole(folder_ / "off.csv"), ReadWhole(folder_ / "two.csv"));
 }
 
-// The workers among the launcher's children, in the order of their ranks.
-std::vector<pid_t> WorkersOf(pid_t launcher) {
-  const std::string id = std::to_string(launcher);
-  std::istringstream children(
-      ReadWhole("/proc/" + id + "/task/" + id + "/children"));
-  std::vector<pid_t> workers;
-  for (pid_t child; children >> child;) {
-    const std::string line =
-        ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
-    if (line.find("train") != std::string::npos &&
-        line.find("launch") == std::string::npos) {
-      workers.push_back(child);
-    }
+// Four replicas, with sums that no order changes: one file, whoever computes
+// them, and whoever goes on.
+TEST_F(ProgramTest, ReplicasHaveOneResultOnAnyNumberOfWorkers) {
+  WriteRun(
+      "\"callbacks\": []",
+      R"("strategy": {"timeout": 20, "replicas": 4, "reduction": "exact"})");
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  for (int workers = 1; workers <= 4; ++workers) {
+    const std::string name = "of" + std::to_string(workers);
+    SCOPED_TRACE(name);
+    ASSERT_EQ(
+        Run({"launch", "-n", std::to_string(workers), "--", program, "train",
+             "run.json", "--save", name, "--log-steps", name + ".csv"}),
+        0)
+        << err_;
+    EXPECT_EQ(Run({"diff", "of1", name}), 0) << out_;
+    EXPECT_TRUE(ReadWhole(folder_ / "of1.csv") ==
+                ReadWhole(folder_ / (name + ".csv")));
   }
-  return workers;
+  EXPECT_EQ(Run({"launch", "-n", "5", "--", program, "train", "run.json"}), 2);
+  EXPECT_NE(err_.find("strategy.replicas: is 4"), std::string::npos) << err_;
 }
 
-TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
+// What the run began with is in its backup: fewer workers go on with as many
+// replicas.
+TEST_F(ProgramTest, FewerWorkersGoOnWithTheReplicasOfTheBackup) {
   WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
-           R"("steps_per_epoch": 400}, "strategy": {"timeout": 20},
+           R"("steps_per_epoch": 200},
+  "strategy": {"timeout": 20, "reduction": "exact"},
+  "callbacks": [{"class_name": "BackupAndRestore",
+                 "config": {"backup_dir": "backup", "save_freq": 30}}])");
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  const auto job = [&](int workers, const std::string& name) {
+    return Strings{"launch",      "-n",         std::to_string(workers),
+                   "--",          program,      "train",
+                   "run.json",    "--save",     name,
+                   "--log-steps", name + ".csv"};
+  };
+  ASSERT_EQ(Run(job(3, "whole")), 0) << err_;
+  Start(job(3, "cut"));
+  for (int i = 0; i < 3000; ++i) {
+    if (Lines(ReadWhole(folder_ / "cut.csv")).size() > 100) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(child_, SIGTERM);
+  EXPECT_EQ(Wait(), 75) << err_;
+  ASSERT_EQ(Run(job(1, "cut")), 0) << err_;
+  EXPECT_EQ(err_.find("warning"), std::string::npos) << err_;
+  EXPECT_EQ(Run({"diff", "whole", "cut"}), 0) << out_;
+  EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
+              ReadWhole(folder_ / "cut.csv"));
+}
+
+class LostWorkerTest : public ProgramTest,
+                       public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Strategies, LostWorkerTest,
+                         testing::Values("", ", \"replicas\": 5"));
+
+TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
+  WriteRun(
+      "\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+      std::string(R"("steps_per_epoch": 400}, "strategy": {"timeout": 20)") +
+          GetParam() + R"(},
   "callbacks": [{"class_name": "BackupAndRestore",
                  "config": {"backup_dir": "backup", "save_freq": 30}}])");
   const std::string program =
@@ -353,6 +399,54 @@ TEST_F(ProgramTest, AJobThatLosesAWorkerEndsWithTheBitsOfOneThatDidNot) {
     EXPECT_TRUE(ReadWhole(folder_ / "whole.csv") ==
                 ReadWhole(folder_ / (name + ".csv")));
   }
+}
+
+// With the key that the same RUN.json names: without it nobody would listen,
+// and on its way all could read it.
+TEST_F(ProgramTest, AWrongRunIsToldToWorkersWithAKey) {
+#ifndef RINGLET_SECURE
+  GTEST_SKIP() << "a build without libsodium";
+#endif
+  ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
+  WriteRun("\"callbacks\": []",
+           R"("strategy": {"key_file": "job.key", "start_timeout": 30})");
+  WriteWhole(folder_ / "wrong.json",
+             Replaced(ReadWhole(folder_ / "run.json"), "\"epochs\": 2",
+                      "\"epochs\": \"two\""));
+  const std::string program = Program("tools/ringlet/ringlet");
+  EXPECT_EQ(
+      Run({"launch", "-n", "2", "--grace", "60", "--", "sh", "-c",
+           "unset RINGLET_LAUNCHER_KEY; "
+           "case $TF_CONFIG in *'\"index\": 1'*) run=wrong;; *) run=run;; "
+           "esac; exec " +
+               program + " train $run.json --no-save"}),
+      2);
+  EXPECT_NE(err_.find("[0] error: rank 1 ("), std::string::npos) << err_;
+  EXPECT_NE(err_.find(") cannot take part: wrong.json: fit.epochs"),
+            std::string::npos)
+      << err_;
+}
+
+// Who has no key tells nobody: it says why and ends, and is missing.
+TEST_F(ProgramTest, AWorkerWithoutItsKeyFileEndsAtOnceAndIsMissing) {
+#ifndef RINGLET_SECURE
+  GTEST_SKIP() << "a build without libsodium";
+#endif
+  ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
+  WriteRun("\"callbacks\": []", "\"strategy\": {\"start_timeout\": 2}");
+  EXPECT_EQ(
+      Run({"launch", "-n", "2", "--grace", "60", "--", "sh", "-c",
+           "case $TF_CONFIG in *'\"index\": 1'*) key=none;; *) key=job;; "
+           "esac; RINGLET_KEY_FILE=$key.key exec " +
+               Program("tools/ringlet/ringlet") + " train run.json --no-save"}),
+      2);
+  const size_t ends = err_.find(
+      "[1] error: RINGLET_KEY_FILE: key file none.key (copy the job's key "
+      "there; ringlet keygen makes one): No such file or directory");
+  const size_t missing = err_.find("; missing are rank 1 (");
+  EXPECT_NE(ends, std::string::npos) << err_;
+  EXPECT_NE(missing, std::string::npos) << err_;
+  EXPECT_LT(ends, missing) << err_;
 }
 
 TEST_F(ProgramTest, AnAddressOfAnotherIsAnErrorThatNamesIt) {

@@ -13,8 +13,7 @@
 #include "../support/python.h"
 #include "../support/temp_folder.h"
 #include "core/model/model.h"
-#include "io/data/idx.h"
-#include "io/data/npy.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {
@@ -160,6 +159,88 @@ TEST_F(ProgramTest, ASavedModelGoesOnWithTheBitsOfOneRun) {
   ASSERT_EQ(Run({"train", "run.json", "--epochs", "1", "--save", "more"}), 0)
       << err_;
   EXPECT_EQ(Run({"diff", "two", "more"}), 0) << out_;
+}
+
+// Every command reads what was sealed, with the key; none does without it.
+TEST_F(ProgramTest, ASealedModelIsUsedWithItsKeyAlone) {
+  ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "plain"}), 0) << err_;
+#ifndef RINGLET_SECURE
+  GTEST_SKIP() << "a build without libsodium";
+#endif
+  ExpectError({"train", "run.json", "--sealed", "--save", "m"}, 2,
+              {"ringlet keygen"});
+  environment_ = {{"RINGLET_KEY_FILE", "job.key"}};
+  ASSERT_EQ(Run({"train", "run.json", "--sealed", "--save", "m"}), 0) << err_;
+  EXPECT_EQ(ReadWhole(folder_ / "m").substr(0, 8), "RINGSEAL");
+  EXPECT_EQ(Run({"diff", "plain", "m"}), 0) << out_ << err_;
+  WriteWhole(folder_ / "more.json", Replaced(ReadWhole(folder_ / "run.json"),
+                                             "\"epochs\": 2", "\"epochs\": 3"));
+  std::string saved = ReadWhole(folder_ / "run.json");
+  const size_t model = saved.find("{\"class_name\": \"Sequential\"");
+  saved.replace(model, saved.find(",\n  \"compile\"") - model, "\"m\"");
+  WriteWhole(folder_ / "saved.json", saved);
+  const std::vector<Strings> uses = {
+      {"summary", "saved.json"},
+      {"plan", "saved.json"},
+      {"verify", "saved.json"},
+      {"inspect", "m"},
+      {"summary", "m"},
+      {"evaluate", "m", "--data", "run.json"},
+      {"predict", "m", "--data", "run.json", "--out", "y.npy"},
+      {"export", "m", "--out", "m.onnx"},
+      {"export", "m", "--out", "m.npz"},
+      {"train", "more.json", "--init", "m", "--no-save"}};
+  for (const Strings& use : uses) EXPECT_EQ(Run(use), 0) << use[0] << err_;
+  ASSERT_EQ(Run({"inspect", "m"}), 0);
+  EXPECT_NE(out_.find("bytes, sealed, "), std::string::npos) << out_;
+  ASSERT_EQ(Run({"inspect", "m", "--json"}), 0);
+  EXPECT_NE(out_.find("\"sealed\":true"), std::string::npos) << out_;
+  ASSERT_EQ(Run({"inspect", "plain"}), 0);
+  EXPECT_EQ(out_.find("sealed"), std::string::npos) << out_;
+  environment_.clear();
+  for (const Strings& use : uses) {
+    SCOPED_TRACE(use[0]);
+    EXPECT_EQ(Run(use), 2);
+    EXPECT_NE(err_.find("is sealed"), std::string::npos) << err_;
+    EXPECT_NE(err_.find("RINGLET_KEY_FILE"), std::string::npos) << err_;
+  }
+}
+
+// A run goes on from its sealed backup, and without the key, or with another
+// one, neither from zero nor by setting the backup aside.
+TEST_F(ProgramTest, ARunGoesOnFromItsSealedBackup) {
+#ifndef RINGLET_SECURE
+  GTEST_SKIP() << "a build without libsodium";
+#endif
+  ASSERT_EQ(Run({"keygen", "--out", "job.key"}), 0) << err_;
+  ASSERT_EQ(Run({"keygen", "--out", "other.key"}), 0) << err_;
+  WriteRun("\"callbacks\": []", R"("strategy": {"key_file": "job.key"},
+    "callbacks": [{"class_name": "BackupAndRestore", "config": {"sealed": true,
+      "backup_dir": "backup", "delete_checkpoint": false}}])");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "two"}), 0) << err_;
+  EXPECT_NE(out_.find("to use it: RINGLET_KEY_FILE=job.key ringlet evaluate "),
+            std::string::npos)
+      << out_;
+  const std::string backup = "backup/backup-2.safetensors";
+  EXPECT_EQ(ReadWhole(folder_ / backup).substr(0, 8), "RINGSEAL");
+  EXPECT_EQ(ReadWhole(folder_ / "two").substr(0, 8), "RINGSEAL");
+  const Strings on = {"train", "run.json", "--epochs", "3", "--save", "three"};
+  const std::string run = ReadWhole(folder_ / "run.json");
+  WriteWhole(folder_ / "run.json", Replaced(run, "job.key", "other.key"));
+  EXPECT_EQ(Run(on), 2);
+  EXPECT_NE(err_.find("another key"), std::string::npos) << err_;
+  WriteWhole(folder_ / "run.json",
+             Replaced(Replaced(run, "\"key_file\": \"job.key\"", ""),
+                      "\"sealed\": true,", ""));
+  EXPECT_EQ(Run(on), 2);
+  EXPECT_NE(err_.find("is sealed"), std::string::npos) << err_;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / backup));
+  WriteWhole(folder_ / "run.json", run);
+  ASSERT_EQ(Run(on), 0) << err_;
+  EXPECT_NE(out_.find("Epoch 3/3"), std::string::npos) << out_;
+  EXPECT_EQ(out_.find("Epoch 2/3"), std::string::npos) << out_;
 }
 
 TEST_F(ProgramTest, FilesAreInspectedComparedAndExported) {

@@ -16,6 +16,7 @@
 #include "../support/free_ports.h"
 #include "../support/temp_folder.h"
 #include "../support/tiny_model.h"
+#include "core/base/thread.h"
 #include "net/ring/ring_collective.h"
 #include "ringlet.h"
 

@@ -185,12 +185,24 @@ def hashed(seed, shape, limit):
 def avg_pool(x):
     return F.avg_pool2d(x.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
 
+def batch_norm(h, ps, path, momentum, epsilon=1e-3):
+    """Over the last axis, as Keras: the moving variance takes the biased one; while gradients are computed, of the batch."""
+    mean, variance = ps[path + "/moving_mean"], ps[path + "/moving_variance"]
+    of_batch = torch.is_grad_enabled()
+    y = F.batch_norm(h.movedim(-1, 1), None if of_batch else mean, None if of_batch else variance, ps[path + "/gamma"],
+                     ps[path + "/beta"], training=of_batch, eps=epsilon).movedim(1, -1)
+    if of_batch:
+        rows = h.detach().flatten(0, -2)
+        mean.mul_(momentum).add_((1 - momentum) * rows.mean(0))
+        variance.mul_(momentum).add_((1 - momentum) * rows.var(0, unbiased=False))
+    return y
+
 def fit_case(name, layers, opt, batch, examples, epochs, validation_batch):
     """layers: (Keras class, its config) from the Reshape to (28, 28, 1) on; Conv2D with stride 1."""
     ps, init, run, counts, shape = {}, {}, [], {}, (28, 28, 1)
     for kind, config in layers:
         n = counts[kind] = counts.get(kind, -1) + 1
-        path = kind.lower() + (f"_{n}" if n else "")
+        path = ("batch_normalization" if kind == "BatchNormalization" else kind.lower()) + (f"_{n}" if n else "")
         act = ACT[config.get("activation", "linear")]
         if kind in ("Conv2D", "Dense"):
             if kind == "Dense":
@@ -208,12 +220,20 @@ def fit_case(name, layers, opt, batch, examples, epochs, validation_batch):
                 init[f"{path}/{part}"] = [len(init) + 1, most]
                 ps[f"{path}/{part}"] = hashed(len(init), dims, most)
             run.append(lambda h, apply=apply, act=act, path=path: act(apply(h, ps[path + "/kernel"], ps[path + "/bias"])))
+        elif kind == "BatchNormalization":
+            out = shape
+            for part, most, base in (("gamma", .1, 1), ("beta", .05, 0), ("moving_mean", .05, 0), ("moving_variance", .1, 1)):
+                init[f"{path}/{part}"] = [len(init) + 1, most, base]
+                ps[f"{path}/{part}"] = base + hashed(len(init), shape[-1:], most)
+            run.append(lambda h, path=path, momentum=config["momentum"]: batch_norm(h, ps, path, momentum))
+        elif kind == "Activation":
+            out = shape; run.append(act)
         elif kind == "AveragePooling2D":
             out = (shape[0] // 2, shape[1] // 2, shape[2]); run.append(avg_pool)
         else:
             out = (int(np.prod(shape)),); run.append(lambda h: h.flatten(1))
         shape = out
-    [p.requires_grad_() for p in ps.values()]
+    trained = {k: p.requires_grad_() for k, p in ps.items() if "/moving_" not in k}
     def forward(x):
         for f in run: x = f(x)
         return x
@@ -222,7 +242,7 @@ def fit_case(name, layers, opt, batch, examples, epochs, validation_batch):
     for _ in range(epochs):
         for i in range(0, examples, batch):
             out = forward(x[i:i + batch, ..., None])
-            loss = F.cross_entropy(out, y[i:i + batch]); loss.backward(); opt.step(ps)
+            loss = F.cross_entropy(out, y[i:i + batch]); loss.backward(); opt.step(trained)
             losses.append(loss.item()); accs.append(right(out, y[i:i + batch]).mean().item())
     x, y = images("t10k", 400)
     with torch.no_grad():
@@ -248,3 +268,8 @@ fit_case("fit_cnn_128", [conv_layer(4, 3, "valid", "relu"), flatten, dense_layer
 fit_case("fit_lenet_5", [conv_layer(6, 5, "same", "tanh"), pool, conv_layer(16, 5, "valid", "tanh"), pool, flatten,
                          dense_layer(120, "tanh"), dense_layer(84, "tanh"), dense_layer(10, "linear")],
          Optimizer("RMSprop", .001), 100, 330, 2, 400)
+# Not relu: what flips at its kink leads float32 of PyTorch itself 1e-4 away within a few steps.
+norm, tanh = ("BatchNormalization", {"momentum": .9}), ("Activation", {"activation": "tanh"})
+fit_case("fit_batch_norm", [conv_layer(8, 3, "same", "linear"), norm, tanh, conv_layer(8, 3, "same", "linear"), norm, tanh,
+                            pool, flatten, dense_layer(16, "linear"), norm, tanh, dense_layer(10, "linear")],
+         Optimizer("SGD", .01, momentum=.9), 64, 350, 17, 100)

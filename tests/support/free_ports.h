@@ -45,6 +45,23 @@ inline std::vector<std::string> FreeAddresses(int count) {
   return addresses;
 }
 
+// Until somebody accepts connections there; false after 60 s.
+inline bool AwaitListener(const std::string& address) {
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(
+      static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+  for (int i = 0; i < 6000; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    const int error = connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to));
+    close(fd);
+    if (error == 0) return true;
+    usleep(10000);
+  }
+  return false;
+}
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TESTS_SUPPORT_FREE_PORTS_H_

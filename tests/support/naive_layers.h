@@ -10,41 +10,36 @@
 #include <vector>
 
 #include "core/layers/layers.h"
+#include "naive_activations.h"
 
 namespace ringlet {
 namespace naive {
 
 using Floats = std::vector<float>;
 
-inline double Activate(Activation a, double z) {
-  switch (a) {
-    case kRelu:
-      return z > 0 ? z : 0;
-    case kSigmoid:
-      return 1 / (1 + std::exp(-z));
-    case kTanh:
-      return std::tanh(z);
-    default:
-      return z;
-  }
-}
-
 struct Geometry {
   int64_t out, before;
 };
-// TensorFlow's rule for one axis.
+// TensorFlow's rule for one axis. `window`: from its first pixel to its last.
 inline Geometry Axis(int64_t in, int64_t window, int64_t stride,
                      PaddingMode padding) {
   if (padding == kValid) return {(in - window) / stride + 1, 0};
   const int64_t out = (in + stride - 1) / stride;
+  if (padding == kCausal) return {out, window - 1};
   return {out, std::max<int64_t>((out - 1) * stride + window - in, 0) / 2};
 }
+inline Geometry AxisOf(const Layer& l, int axis, int64_t in) {
+  return Axis(in, (l.window[axis] - 1) * l.dilation[axis] + 1, l.strides[axis],
+              l.padding);
+}
 
+// A depthwise convolution is one of as many groups as channels.
 inline Floats Conv2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
-                            const Floats& x, const Floats& w, const Floats& b) {
+                            const Floats& x, const Floats& w, const Floats& b,
+                            int64_t groups = 1) {
   const int64_t H = x_shape[0], W = x_shape[1], C = x_shape[2], F = l.units;
-  const Geometry gy = Axis(H, l.window[0], l.strides[0], l.padding);
-  const Geometry gx = Axis(W, l.window[1], l.strides[1], l.padding);
+  const int64_t G = C / groups;  // channels of a group
+  const Geometry gy = AxisOf(l, 0, H), gx = AxisOf(l, 1, W);
   Floats y;
   for (int64_t n = 0; n < batch; ++n) {
     for (int64_t oy = 0; oy < gy.out; ++oy) {
@@ -53,12 +48,15 @@ inline Floats Conv2DForward(const Layer& l, const Shape& x_shape, int64_t batch,
           double z = b.empty() ? 0 : b[f];
           for (int64_t ky = 0; ky < l.window[0]; ++ky) {
             for (int64_t kx = 0; kx < l.window[1]; ++kx) {
-              const int64_t iy = oy * l.strides[0] + ky - gy.before;
-              const int64_t ix = ox * l.strides[1] + kx - gx.before;
+              const int64_t iy =
+                  oy * l.strides[0] + ky * l.dilation[0] - gy.before;
+              const int64_t ix =
+                  ox * l.strides[1] + kx * l.dilation[1] - gx.before;
               if (iy < 0 || iy >= H || ix < 0 || ix >= W) continue;
-              for (int64_t c = 0; c < C; ++c) {
-                z += double{x[((n * H + iy) * W + ix) * C + c]} *
-                     w[((ky * l.window[1] + kx) * C + c) * F + f];
+              const int64_t first = f / (F / groups) * G;
+              for (int64_t c = 0; c < G; ++c) {
+                z += double{x[((n * H + iy) * W + ix) * C + first + c]} *
+                     w[((ky * l.window[1] + kx) * G + c) * F + f];
               }
             }
           }

@@ -74,7 +74,8 @@ class GuardedFloats {
 struct OpRun {
   Floats y;
   std::vector<Floats> dx;
-  std::vector<Floats> d_weights;
+  std::vector<Floats> d_weights;      // of state: what nobody wrote
+  std::vector<Floats> state_changes;  // of other weights: zeros
   std::vector<int64_t> ready;  // what the sink was told
   Floats taken;                // and given, in the order of the weights
 };
@@ -90,6 +91,7 @@ class OpRunner : private GradientSink {
   int64_t counter = 5;
   bool training = true;
   bool sink_takes = false;
+  bool wants_dx = true;
 
   std::vector<Floats> RandomWeights(uint64_t seed) const {
     std::vector<Floats> weights;
@@ -121,21 +123,35 @@ class OpRunner : private GradientSink {
     call.training = training;
     call.seed = 3;
     call.counter = static_cast<uint64_t>(counter);
+    GuardedFloats saved(op_->saved_floats(planned));
+    call.saved = saved.data();
+    std::vector<Floats> zeros;
+    for (const Floats& w : weights) zeros.emplace_back(w.size(), 0.0f);
+    Buffers changes(zeros);
+    call.state_changes = changes.pointers.data();
+    KeepTo(/*trained=*/false, &changes.pointers);
+    KeepTo(/*trained=*/true, &dws.pointers);
     call.pool = &pool;
     Status failed;
     call.status = &failed;
     op_->Forward(call);
     EXPECT_TRUE(failed.ok()) << failed.message();
     scratch.ExpectUntouched(op_->forward_scratch(batch, threads), "scratch");
+    saved.ExpectUntouched(op_->saved_floats(batch), "saved");
+    changes.ExpectUntouched(Sizes(weights), "state changes");
     y.ExpectUntouched(OutputFloats(batch), "y");
     ws.ExpectUntouched(Sizes(weights), "weights");
     OpRun run;
     run.y = FirstOf(y, OutputFloats(batch));
+    for (const GuardedFloats& d : changes.buffers) {
+      run.state_changes.push_back(d.values());
+    }
     if (dy.empty()) return run;
     GuardedFloats backward(op_->backward_scratch(planned, threads));
     GuardedFloats gradient(dy);
     call.scratch = backward.data();
     call.dy = gradient.data();
+    if (!wants_dx) std::fill_n(dxs.pointers.begin(), x.size(), nullptr);
     call.dx = dxs.pointers.data();
     call.d_weights = dws.pointers.data();
     call.gradient_offset = 1000;
@@ -185,6 +201,12 @@ class OpRunner : private GradientSink {
     std::vector<float*> pointers;
   };
 
+  // Null for the weights that are of the other kind.
+  void KeepTo(bool trained, std::vector<float*>* pointers) const {
+    for (size_t i = 0; i < pointers->size(); ++i) {
+      if (op_->weights()[i].trainable != trained) (*pointers)[i] = nullptr;
+    }
+  }
   static std::vector<size_t> Sizes(const std::vector<Floats>& values) {
     std::vector<size_t> sizes;
     for (const Floats& v : values) sizes.push_back(v.size());

@@ -59,6 +59,23 @@ const char kRun[] = R"({
   "callbacks": []
 })";
 
+// The workers among the launcher's children, in the order of their ranks.
+inline std::vector<pid_t> WorkersOf(pid_t launcher) {
+  const std::string id = std::to_string(launcher);
+  std::istringstream children(
+      ReadWhole("/proc/" + id + "/task/" + id + "/children"));
+  std::vector<pid_t> workers;
+  for (pid_t child; children >> child;) {
+    const std::string line =
+        ReadWhole("/proc/" + std::to_string(child) + "/cmdline");
+    if (line.find("train") != std::string::npos &&
+        line.find("launch") == std::string::npos) {
+      workers.push_back(child);
+    }
+  }
+  return workers;
+}
+
 class ProgramTest : public testing::Test {
  protected:
   ~ProgramTest() override {
@@ -67,9 +84,9 @@ class ProgramTest : public testing::Test {
     waitpid(child_, nullptr, 0);
   }
 
-  void Start(const Strings& arguments) {
-    Strings all = {EnvironmentOr("RINGLET_BUILD", "build") +
-                   "/tools/ringlet/ringlet"};
+  void Start(const Strings& arguments,
+             const std::string& program = "tools/ringlet/ringlet") {
+    Strings all = {Program(program)};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& text : all) argv.push_back(text.data());
@@ -104,6 +121,10 @@ class ProgramTest : public testing::Test {
   int Run(const Strings& arguments) {
     Start(arguments);
     return Wait();
+  }
+
+  static std::string Program(const std::string& name) {
+    return EnvironmentOr("RINGLET_BUILD", "build") + "/" + name;
   }
 
   // kRun with one change, as run.json of the folder.

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -80,17 +81,23 @@ class ThreadCollective final : public Collective {
   int size() const override { return job_->size(); }
   size_t bucket_bytes() const override { return 4096; }
 
+  // Sums are made when they are waited for, or something else is asked.
   Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
-    *ticket = 0;
-    return Meet(data, 4 * count, [count](const std::vector<void*>& spans) {
-      for (size_t i = 0; i < count; ++i) {
-        float sum = 0;
-        for (void* span : spans) sum += static_cast<float*>(span)[i];
-        for (void* span : spans) static_cast<float*>(span)[i] = sum;
-      }
-    });
+    return Start<float>(data, count, 0, ticket);
   }
-  Status Wait(Ticket) override { return Status(); }
+  Status StartAllReduceInts(int32_t* data, size_t count,
+                            Ticket* ticket) override {
+    return Start<int32_t>(data, count, 3, ticket);
+  }
+  Status Wait(Ticket ticket) override {
+    while (done_ < ticket) {
+      const Status status = started_.front()();
+      started_.pop_front();
+      ++done_;
+      if (!status.ok()) end_ = status;
+    }
+    return end_;
+  }
   Status Broadcast(void* data, size_t bytes, int root) override {
     return Meet(data, 4 * bytes + 1, [&](const std::vector<void*>& spans) {
       for (void* span : spans) {
@@ -111,15 +118,35 @@ class ThreadCollective final : public Collective {
     });
   }
   Status Barrier() override {
-    return Meet(nullptr, 3, [](const std::vector<void*>&) {});
+    return Meet(nullptr, UINT64_MAX, [](const std::vector<void*>&) {});
   }
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
   int64_t calls() const { return calls_; }  // of this rank
 
  private:
+  template <typename T>
+  Status Start(T* data, size_t count, uint64_t what, Ticket* ticket) {
+    *ticket = done_ + started_.size() + 1;
+    started_.push_back([this, data, count, what] {
+      ++calls_;
+      return job_->Meet(rank_, data, 4 * count + what,
+                        [count](const std::vector<void*>& spans) {
+                          for (size_t i = 0; i < count; ++i) {
+                            T sum = 0;
+                            for (void* span : spans)
+                              sum += static_cast<T*>(span)[i];
+                            for (void* span : spans)
+                              static_cast<T*>(span)[i] = sum;
+                          }
+                        });
+    });
+    return end_;
+  }
+
   template <typename Combine>
   Status Meet(void* span, uint64_t what, const Combine& combine) {
+    RINGLET_RETURN_IF_ERROR(Wait(done_ + started_.size()));
     ++calls_;
     return job_->Meet(rank_, span, what, combine);
   }
@@ -127,6 +154,9 @@ class ThreadCollective final : public Collective {
   ThreadJob* const job_;
   const int rank_;
   int64_t calls_ = 0;
+  std::deque<std::function<Status()>> started_;  // the oldest first
+  Ticket done_ = 0;
+  Status end_;  // of the first that failed
 };
 
 // Runs `body` as every rank of a job, each on a thread.

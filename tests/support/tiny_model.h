@@ -48,7 +48,10 @@ inline std::unique_ptr<Sequential> TinyModel(
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
   model->Add(Dense(16, kRelu));
-  if (dropout > 0) model->Add(Dropout(dropout));
+  if (dropout > 0) {  // what depends on the step, and what has state
+    model->Add(Dropout(dropout));
+    model->Add(BatchNormalization(0.9f));
+  }
   model->Add(Dense(3));
   model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);

@@ -68,7 +68,6 @@ std::string Description() {
       {"loss", DescribeLosses()},
       {"metric", DescribeMetrics()},
       {"callback", DescribeCallbacks()},
-      {"argument of fit", {}},
   };
   JsonWriter w;
   w.BeginObject().Key("families").BeginArray();

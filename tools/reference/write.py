@@ -20,15 +20,16 @@ FAMILIES = {
     "model": ("Models", "", [], """\
 What `model.to_json()` writes, of Keras 2 and 3. In C++ `Sequential` and
 `Functional` (core/model/model.h)."""),
-    "layer": ("Layers", "Layer", ["core/layers/layers.h", "core/layers/custom_layer.h"], """\
+    "layer": ("Layers", "Layer", ["core/layers/layers.h", "core/layers/layer.h",
+                                  "core/layers/custom_layer.h"], """\
 A class with a config."""),
-    "activation": ("Activations", "Activation", ["core/layers/layers.h"], """\
+    "activation": ("Activations", "Activation", ["core/layers/layer.h"], """\
 Names; in C++ enumerators. Softmax is over the last axis."""),
     "initializer": ("Initializers", "Initializer", ["core/layers/initializers.h"],
                     """\
 A name, or a class with a config. The random numbers are ringlet's own; the
 seed is the model's."""),
-    "regularizer": ("Regularizers", "Regularizer", ["core/layers/regularizers.h"],
+    "regularizer": ("Regularizers", "Regularizer", ["core/layers/initializers.h"],
                     """\
 A name, or a class with a config. The name `"l1_l2"` alone stands for 0.01 and
 0.01."""),
@@ -36,30 +37,30 @@ A name, or a class with a config. The name `"l1_l2"` alone stands for 0.01 and
     "optimizer": ("Optimizers", "Optimizer", ["core/model/optimizers.h"], """\
 A name, or a class with a config. Of the three clips one may be set."""),
     "learning rate schedule": (
-        "Schedules", "LearningRate", ["core/model/schedules.h"],
+        "Schedules", "LearningRate", ["core/model/optimizers.h"],
         "Classes with a config, as an optimizer's `learning_rate`."),
-    "loss": ("Losses", "Loss", ["core/model/losses.h", "core/model/custom_loss.h"],
+    "loss": ("Losses", "Loss", ["core/model/losses.h"],
              "A name, or a class with a config."),
-    "metric": ("Metrics", "Metric", ["core/model/metrics.h", "core/model/custom_metric.h"], """\
+    "metric": ("Metrics", "Metric", ["core/model/metrics.h"], """\
 A name, or a class with a config. `"accuracy"`, of any case and without a
 config, is the one of the three accuracies that fits the model."""),
     "callback": ("Callbacks", "std::shared_ptr<Callback>",
-                 ["core/fit/callbacks.h", "io/events/csv_logger.h",
-                  "io/checkpoint/backup_and_restore.h",
-                  "io/checkpoint/model_checkpoint.h", "io/events/tensorboard.h"], """\
+                 ["core/fit/callback.h", "io/events/loggers.h",
+                  "io/checkpoint/saving_callbacks.h"], """\
 A name, or a class with a config. Relative paths are relative to the folder of
 RUN.json. The options of C++ have the fields' names."""),
 }
 
-SOURCES = ["io/data/idx.h", "io/data/npy.h", "io/data/csv.h"]
+SOURCES = ["io/data/readers.h"]
 PARTS = {
     "compile": "May be left out for a saved model, which then goes on as it "
                "was compiled.",
     "data.train": """\
 One of three forms: `images` and `labels` (IDX), `x` and `y` (NPY), or `csv`
-with `label`, `header` and `separator`; all may be .gz. What is required is so
-within its form. x becomes x * `scale` + `offset`. In C++ as below (io/data/idx.h,
-io/data/npy.h, io/data/csv.h), or a `Source` of one's own (core/data/source.h); a `Dataset`'s
+with `label`, `header` and `separator`; all may be .gz. `sample_weight` is what
+each example counts in the loss and in `weighted_metrics`. What is required is so
+within its form. x becomes x * `scale` + `offset`. In C++ as below
+(io/data/readers.h), or a `Source` of one's own (core/data/source.h); a `Dataset`'s
 members (core/data/dataset.h) are tf.data's.""",
     "fit": "In C++ `FitOptions` (core/fit/fit.h).",
     "strategy": """\
@@ -183,14 +184,21 @@ def members_text(kind, headers):
     return "\n" + wrapped(names) + "\n"
 
 
+def constant(name):
+    """"kHardSigmoid" of "hard_sigmoid"."""
+    return "k" + "".join(part.capitalize() for part in name.split("_"))
+
+
 def check_factories(classes, found, family):
-    """Each class has one, by its name or nearly."""
+    """Each class has one, by its name or nearly, or MetricOf takes its kind."""
     known = {name for name, _ in found}
+    kinds = (SOURCE / "core/model/metrics.h").read_text()
     for info in classes:
         name = info["names"][0].split(">")[-1]
         likely = {name, name + "Layer", name + "Metric",
-                  name.replace("Layer", ""), "k" + name.capitalize()}
-        if not known & likely:
+                  name.replace("Layer", ""), constant(name)}
+        of_kind = family == "metric" and f" k{name},\n" in kinds
+        if not known & likely and not of_kind:
             sys.exit(f"the {family} {name} has no factory in the headers")
 
 
@@ -223,7 +231,7 @@ def family_text(family):
         check_factories(classes, found, family["family"])
         if kind == "Activation":
             text += "\n" + table(("name", "C++"), [
-                (code(c["names"][0]), code("k" + c["names"][0].capitalize()))
+                (code(c["names"][0]), code(constant(c["names"][0])))
                 for c in classes])
         else:
             text += f"\nC++ ({', '.join(headers)}):\n\n```cpp\n"
@@ -252,7 +260,7 @@ def meaning(part, name):
     return at.get("description", "").replace("|", "\\|")
 
 
-def run_text(fields, keras):
+def run_text(fields):
     text = """## RUN.json
 
 `model` is a configuration (see Models), or the path of a .json file with it or
@@ -273,10 +281,6 @@ for editors.
             text += "\n```cpp\n" + "".join(
                 d + "\n" for _, d in declarations("Dataset", SOURCES)) + "```\n"
             text += members_text("Dataset", ["core/data/dataset.h"])
-        lacking = keras.get("argument of " + part)
-        if lacking:
-            text += "\nKeras 3 has, ringlet has not: "
-            text += ", ".join(map(code, lacking)) + ".\n"
     other = {f["path"] for f in fields} - {"data", "data.validation", *PARTS}
     if other:
         sys.exit(f"parts of a RUN.json that are not told of: {other}")
@@ -317,7 +321,6 @@ def main():
     build = pathlib.Path(sys.argv[1])
     told = json.loads(subprocess.run([build / "tools/reference/describe"],
                                      check=True, stdout=subprocess.PIPE).stdout)
-    keras = {f["family"]: f["keras"] for f in told["families"]}
     titles = [FAMILIES[f["family"]][0] for f in told["families"]
               if f["family"] in FAMILIES] + ["RUN.json", "Commands"]
     index = ",\n".join(
@@ -338,7 +341,7 @@ too). "a number" is finite, and within float32 where a model keeps it.
     for family in told["families"]:
         if family["family"] in FAMILIES:
             text += "\n" + family_text(family)
-    text += "\n" + run_text(told["run"], keras)
+    text += "\n" + run_text(told["run"])
     text += "\n" + flags_text(build / "tools/ringlet/ringlet")
     print(text, end="")
 

@@ -1,13 +1,17 @@
+// A row of kMakers for each class of callback, and a function that reads its
+// fields and makes it. DescribeCallbacks calls the same functions on fields
+// that have no values, for docs/reference.md: a maker must bear defaults and an
+// empty path, and do nothing before the fit but keep them.
+
 #include "callback_config.h"
 
 #include <cmath>
 #include <limits>
 
-#include "core/fit/callbacks.h"
-#include "io/checkpoint/backup_and_restore.h"
-#include "io/checkpoint/model_checkpoint.h"
-#include "io/events/csv_logger.h"
-#include "io/events/tensorboard.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/saving_callbacks.h"
+#include "io/events/loggers.h"
+#include "io/files/sealed_files.h"
 #include "io/keras/keras_json.h"
 #include "run_config.h"
 
@@ -31,10 +35,25 @@ void ReadVerbose(FieldReader* fields, int* verbose) {
   *verbose = static_cast<int>(number);
 }
 
-void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
+// Where a callback's files are.
+struct Place {
+  const std::string& folder;
+  RunConfig* config;
+};
+
+void ReadPath(FieldReader* fields, const char* key, const Place& place,
               std::string* path) {
   fields->Text(key, "a path", path);
-  if (!path->empty()) *path = PathIn(folder, *path);
+  if (!path->empty()) *path = PathIn(place.folder, *path);
+}
+
+// Of a callback that saves.
+FileSystem* ReadSealed(FieldReader* fields, const Place& place) {
+  bool sealed = false;
+  fields->Bool("sealed", &sealed);
+  sealed |= place.config->seal_all;
+  place.config->sealed |= sealed;
+  return sealed ? place.config->sealed_disk.get() : place.config->disk.get();
 }
 
 // "epoch", or a number of batches; `batch` is "\"batch\", " where that is 1.
@@ -51,7 +70,7 @@ void ReadFrequency(FieldReader* fields, const char* key, const char* batch,
   }
 }
 
-Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
+Made ReadEarlyStopping(FieldReader* fields, const Place&) {
   EarlyStoppingOptions o;
   fields->String("monitor", &o.monitor);
   fields->Double("min_delta", kAny, &o.min_delta);
@@ -67,7 +86,7 @@ Made ReadEarlyStopping(FieldReader* fields, const std::string&) {
   return EarlyStopping(o);
 }
 
-Made ReadReduceLROnPlateau(FieldReader* fields, const std::string&) {
+Made ReadReduceLROnPlateau(FieldReader* fields, const Place&) {
   ReduceLROnPlateauOptions o;
   fields->String("monitor", &o.monitor);
   fields->Double("factor", kShareBelow1, &o.factor);
@@ -80,38 +99,39 @@ Made ReadReduceLROnPlateau(FieldReader* fields, const std::string&) {
   return ReduceLROnPlateau(o);
 }
 
-Made ReadCSVLogger(FieldReader* fields, const std::string& folder) {
+Made ReadCSVLogger(FieldReader* fields, const Place& place) {
   std::string filename;
   char separator = ',';
   bool append = false;
   fields->Require("filename");
-  ReadPath(fields, "filename", folder, &filename);
+  ReadPath(fields, "filename", place, &filename);
   fields->Character("separator", &separator);
   fields->Bool("append", &append);
   return CSVLogger(filename, separator, append);
 }
 
-Made ReadTerminateOnNaN(FieldReader* fields, const std::string&) {
+Made ReadTerminateOnNaN(FieldReader* fields, const Place&) {
   bool raise_error = false;
   fields->Bool("raise_error", &raise_error);
   return TerminateOnNaN(raise_error);
 }
 
-Made ReadBackupAndRestore(FieldReader* fields, const std::string& folder) {
+Made ReadBackupAndRestore(FieldReader* fields, const Place& place) {
   BackupAndRestoreOptions o;
   std::string backup_dir;
   fields->Require("backup_dir");
-  ReadPath(fields, "backup_dir", folder, &backup_dir);
+  ReadPath(fields, "backup_dir", place, &backup_dir);
   ReadFrequency(fields, "save_freq", "", &o.save_freq);
   fields->Bool("double_checkpoint", &o.double_checkpoint);
   fields->Bool("delete_checkpoint", &o.delete_checkpoint);
   fields->Bool("save_before_preemption", &o.save_before_preemption);
+  o.files = ReadSealed(fields, place);
   return BackupAndRestore(backup_dir, o);
 }
 
-Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
+Made ReadTensorBoard(FieldReader* fields, const Place& place) {
   TensorBoardOptions o;
-  ReadPath(fields, "log_dir", folder, &o.log_dir);
+  ReadPath(fields, "log_dir", place, &o.log_dir);
   fields->Int("histogram_freq", 0, kMostCount, &o.histogram_freq);
   fields->Bool("write_steps_per_second", &o.write_steps_per_second);
   ReadFrequency(fields, "update_freq", "\"batch\", ", &o.update_freq);
@@ -123,11 +143,11 @@ Made ReadTensorBoard(FieldReader* fields, const std::string& folder) {
   return TensorBoard(o);
 }
 
-Made ReadModelCheckpoint(FieldReader* fields, const std::string& folder) {
+Made ReadModelCheckpoint(FieldReader* fields, const Place& place) {
   ModelCheckpointOptions o;
   std::string filepath;
   fields->Require("filepath");
-  ReadPath(fields, "filepath", folder, &filepath);
+  ReadPath(fields, "filepath", place, &filepath);
   fields->String("monitor", &o.monitor);
   ReadVerbose(fields, &o.verbose);
   fields->Bool("save_best_only", &o.save_best_only);
@@ -137,11 +157,12 @@ Made ReadModelCheckpoint(FieldReader* fields, const std::string& folder) {
   if (fields->Has("initial_value_threshold")) {
     fields->Double("initial_value_threshold", kAny, &o.initial_value_threshold);
   }
+  o.files = ReadSealed(fields, place);
   return ModelCheckpoint(filepath, o);
 }
 
 struct Maker {
-  Made (*make)(FieldReader* fields, const std::string& folder);
+  Made (*make)(FieldReader* fields, const Place& place);
   const char* refusal;  // where `make` is null
 };
 
@@ -163,7 +184,7 @@ constexpr Named<Maker> kMakers[] = {
 };
 
 Status ReadCallback(const Json& json, const std::string& path,
-                    const std::string& folder, Made* made) {
+                    const Place& place, Made* made) {
   KerasObject object;
   RINGLET_RETURN_IF_ERROR(ReadKerasObject(json, path, &object));
   Maker maker{};
@@ -176,19 +197,20 @@ Status ReadCallback(const Json& json, const std::string& path,
   const std::string config_path =
       object.config_path.empty() ? path : object.config_path;
   FieldReader fields(object.config, config_path);
-  *made = maker.make(&fields, folder);
+  *made = maker.make(&fields, place);
   return fields.Finish();
 }
 
 }  // namespace
 
 std::vector<ClassInfo> DescribeCallbacks() {
+  RunConfig config;
   std::vector<ClassInfo> classes =
-      Describe(kMakers, [](const KerasObject& object) {
+      Describe(kMakers, [&](const KerasObject& object) {
         FieldReader fields(object.config, "");
         Maker maker{};
         (void)Choose(kMakers, "", "callback", object.name, &maker);
-        if (maker.make != nullptr) (void)maker.make(&fields, ".");
+        if (maker.make != nullptr) (void)maker.make(&fields, {".", &config});
       });
   for (size_t i = 0; i < classes.size(); ++i) {
     classes[i].refusal = kMakers[i].value.refusal;
@@ -197,8 +219,7 @@ std::vector<ClassInfo> DescribeCallbacks() {
 }
 
 Status ReadCallbacks(const Json& json, const std::string& path,
-                     const std::string& folder,
-                     std::vector<std::shared_ptr<Callback>>* callbacks) {
+                     const std::string& folder, RunConfig* config) {
   if (!json || json.kind() == Json::Kind::kNull) return Status();
   if (!json.is_array()) {
     return InvalidArgument("%s: is %s; must be a list", path.c_str(),
@@ -208,8 +229,8 @@ Status ReadCallbacks(const Json& json, const std::string& path,
   for (Json m = json.first(); m; m = m.next()) {
     Made made;
     RINGLET_RETURN_IF_ERROR(
-        ReadCallback(m, JoinPath(path, i++), folder, &made));
-    callbacks->push_back(made);
+        ReadCallback(m, JoinPath(path, i++), {folder, config}, &made));
+    config->callbacks.push_back(made);
   }
   return Status();
 }

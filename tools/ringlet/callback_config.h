@@ -15,11 +15,13 @@
 
 namespace ringlet {
 
+struct RunConfig;
+
 // A list of {"class_name": "EarlyStopping", "config": {…}} or names, with
-// Keras's fields. Relative paths are relative to `folder`.
+// Keras's fields, into config->callbacks. Relative paths are relative to
+// `folder`. Needs the config's disks.
 Status ReadCallbacks(const Json& json, const std::string& path,
-                     const std::string& folder,
-                     std::vector<std::shared_ptr<Callback>>* callbacks);
+                     const std::string& folder, RunConfig* config);
 
 // Those that are refused, which JSON cannot hold, too.
 std::vector<ClassInfo> DescribeCallbacks();

@@ -1,3 +1,9 @@
+// Switch, Text, Int and their like register a function for each flag, which
+// checks the value and says what it takes; Parse, Help and what a wrong line is
+// told all go by that one list. Numbers are stricter than strtod and strtoll:
+// no blanks, no hexadecimals, no names. The parser prints nothing: Accepts asks
+// the same question silently.
+
 #include "command_line.h"
 
 #include <algorithm>
@@ -209,9 +215,10 @@ Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
     return InvalidArgument("%s is missing", arguments_shown_.c_str());
   }
   if (arguments_.size() > most) {
-    return InvalidArgument("'%s' is one argument too many; it takes %s",
-                           Printable(arguments_[most]).c_str(),
-                           arguments_shown_.c_str());
+    return InvalidArgument(
+        "'%s' is one argument too many; it takes %s",
+        Printable(arguments_[most]).c_str(),
+        arguments_shown_.empty() ? "none" : arguments_shown_.c_str());
   }
   return Status();
 }
@@ -240,8 +247,9 @@ int InputExitCode(const Status& status) {
 }
 
 std::string CommandLine::Help() const {
-  std::string text = "usage: ringlet " + command_ + " [flags] " +
-                     arguments_shown_ + "\n\n" + about_ + "\n";
+  std::string text = "usage: ringlet " + command_ + " [flags]" +
+                     (arguments_shown_.empty() ? "" : " ") + arguments_shown_ +
+                     "\n\n" + about_ + "\n";
   const auto row = [&](const std::string& left, const std::string& right) {
     constexpr size_t kColumn = 26;
     text += "  " + left;

@@ -7,7 +7,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/message.h"
-#include "core/base/thread.h"
+#include "core/base/thread_pool.h"
 #include "net/launch/launcher.h"
 
 namespace ringlet {

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "core/base/message.h"
 #include "core/base/status.h"
+#include "core/compute/gemm.h"
 #include "io/keras/keras_json.h"
 #include "ringlet.h"
 
@@ -29,13 +30,18 @@ constexpr Command kCommands[] = {
     {"evaluate", "loss and metrics of a saved model", ringlet::EvaluateCommand},
     {"predict", "outputs of a saved model", ringlet::PredictCommand},
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
+    {"keygen", "a new key, for a job or for sealed files",
+     ringlet::KeygenCommand},
     {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
+    {"verify", "a digest of the first steps, to compare machines",
+     ringlet::VerifyCommand},
     {"summary", "layers of a RUN.json or a saved model",
      ringlet::SummaryCommand},
     {"inspect", "show and verify a file, or say what it is",
      ringlet::InspectCommand},
     {"diff", "compare two files", ringlet::DiffCommand},
-    {"export", "weights for other programs", ringlet::ExportCommand},
+    {"export", "a model, or weights, for other programs",
+     ringlet::ExportCommand},
 };
 
 void PrintHelp() {
@@ -46,7 +52,7 @@ void PrintHelp() {
   std::printf(
       "\n"
       "  -h, --help    this text; of a command: ringlet COMMAND --help\n"
-      "  --version     version and what is built in\n"
+      "  --version     version and what is built in; --verbose: kernels too\n"
       "\n"
       "Exit codes: 0 done; 1 failure, or a damaged file; 2 wrong flags,\n"
       "configuration or input, also one that is missing or of another kind;\n"
@@ -57,17 +63,20 @@ void PrintHelp() {
       "\"error: \".\n");
 }
 
-void PrintVersion() {
+int PrintVersion(bool verbose) {
+  const ringlet::Status kernels = ringlet::CheckGemmKernels();
+  if (!kernels.ok()) return ExitCode(kernels);
   std::printf("ringlet %s\n", RINGLET_VERSION);
-#ifdef RINGLET_BLIS
-  std::printf("matrix products: BLIS\n");
-#else
-  std::printf("matrix products: ringlet's own\n");
-#endif
+  std::printf("matrix products: %s\n", ringlet::GemmKernels());
+  if (verbose) {
+    std::printf("  of %s (RINGLET_KERNELS); %s\n",
+                ringlet::GemmKernelsOfCpu().c_str(), ringlet::GemmArithmetic());
+  }
   std::printf("data: IDX, NPY, CSV, each plain or .gz\n");
   std::printf("models: Keras configuration (JSON), safetensors, npz\n");
   std::printf("jobs: TF_CONFIG, torchrun, MPI, Slurm, Kubernetes; launch\n");
   std::printf("pointers: %zu bits\n", 8 * sizeof(void*));
+  return 0;
 }
 
 int UsageError(const ringlet::Status& status) {
@@ -86,8 +95,7 @@ int Run(const std::vector<std::string>& line) {
     return 0;
   }
   if (word == "--version") {
-    PrintVersion();
-    return 0;
+    return PrintVersion(line.size() > 1 && line[1] == "--verbose");
   }
   std::vector<std::string> known;
   for (const Command& command : kCommands) {

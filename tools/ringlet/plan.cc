@@ -41,7 +41,7 @@ struct PlanFlags {
 struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
-  int64_t forward_flops = 0, wire_bytes = 0;
+  int64_t forward_flops = 0, again_flops = 0, wire_bytes = 0;
   WireDtype wire_dtype = WireDtype::kFloat32;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
 };
@@ -64,29 +64,55 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
   return good;
 }
 
-// Of each worker in a ring all-reduce of the gradients, on average: every part
-// but its own is sent twice.
+// Of each worker in a ring all-reduce, on average: every part but its own is
+// sent twice.
 int64_t WireBytes(int64_t floats, WireDtype dtype, int64_t workers) {
   return 2 * floats * WireBytesPerFloat(dtype, floats) / workers *
          (workers - 1);
+}
+
+// The replicas that the worker with most of them computes.
+int OfOneWorker(const RunConfig& config, int64_t workers) {
+  const int64_t replicas = config.strategy.options.replicas;
+  return static_cast<int>(
+      std::max<int64_t>(1, (replicas + workers - 1) / workers));
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
+  const int replicas = config.strategy.options.replicas;
+  if (replicas != 0 && replicas < flags.workers) {
+    return InvalidArgument(
+        "%s: strategy.replicas: is %d, but --workers %" PRId64
+        ", and each computes at least one replica",
+        path.c_str(), replicas, flags.workers);
+  }
+  const int own = OfOneWorker(config, flags.workers);
   RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, {}, nullptr).Annotate("%s", path.c_str()));
+      MakeModel(&config, {}, nullptr, own).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
   if (!config.validation.empty() || config.fit.validation_split > 0) {
     plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
   }
   plan->bytes = model.PlanMemory(plan->batch);
-  plan->forward_flops = 2 * model.MultiplyAdds() * plan->batch;
+  const auto flops = [plan, own](int64_t multiply_adds) {
+    const int64_t examples = plan->batch * own;
+    const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
+    return multiply_adds > most ? INT64_MAX : 2 * multiply_adds * examples;
+  };
+  plan->forward_flops = flops(model.MultiplyAdds());
+  plan->again_flops = flops(plan->bytes.recomputed_multiply_adds);
   plan->wire_dtype = config.strategy.options.communication.wire_dtype;
+  int64_t changes = 0;  // of state, which are not rounded
+  for (const Variable& v : model.variables()) {
+    changes += v.change_offset >= 0 ? v.size() : 0;
+  }
   plan->wire_bytes =
-      WireBytes(model.num_trained(), plan->wire_dtype, flags.workers);
+      WireBytes(model.num_trained(), plan->wire_dtype, flags.workers) +
+      WireBytes(changes, WireDtype::kFloat32, flags.workers);
   if (flags.limit > 0) {
     const uint64_t most = SIZE_MAX / 2;
     plan->largest_batch =
@@ -121,11 +147,11 @@ std::vector<Row> Rows(const MemoryPlan& m) {
   return {{"weights", "weights", m.weights},
           {"gradients", "gradients", m.gradients},
           {"slots", "optimizer's slots", m.slots},
-          {"batches", "batches: this step's and the next", m.batches},
+          {"batches", "batch: this step's", m.batches},
           {"activations", "activations", m.activations},
           {"activation_gradients", "gradients of activations",
            m.activation_gradients},
-          {"scratch", "scratch (im2col and the like)", m.scratch},
+          {"scratch", "scratch (copies and the like)", m.scratch},
           {"shared", "less: bytes used twice in a step", m.shared},
           {"total", "total", m.total()}};
 }
@@ -139,6 +165,8 @@ void PrintJson(const Plan& plan, const PlanFlags& flags) {
   }
   w.EndObject();
   w.Key("forward_flops").Int(plan.forward_flops);
+  w.Key("recomputed_layers").Int(plan.bytes.recomputed);
+  w.Key("recomputed_flops").Int(plan.again_flops);
   w.Key("wire_dtype").String(WireDtypeName(plan.wire_dtype));
   w.Key("wire_bytes").Int(plan.wire_bytes);
   w.Key("wire_seconds").BeginArray();
@@ -163,7 +191,12 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
   row("forward", forward);
-  row("forward and backward, at most", 3 * forward);
+  const uint64_t again = static_cast<uint64_t>(plan.again_flops);
+  row("forward and backward, at most", 3 * forward + again);
+  if (plan.bytes.recomputed > 0) {
+    std::printf("layers computed again for the backward pass: %d\n",
+                plan.bytes.recomputed);
+  }
   std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
               flags.workers);
   const std::string sent =

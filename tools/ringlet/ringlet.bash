@@ -7,17 +7,21 @@ _ringlet() {
              --batch-size --threads --help'
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
-             --no-shuffle --init --init-layout --by-name --skip-mismatch --save
-             --no-save --log-steps
+             --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
+             --no-save --log-steps --log-digests --sealed --insecure
              --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'
-    [plan]='--batch-size --threads --limit --workers --link --json --help'
+    [keygen]='--out --help'
+    [plan]='--batch-size --threads --recompute --limit --workers --link --json --help'
+    [verify]='--steps --expect --verbose --batch-size --threads --recompute
+              --seed --no-shuffle --help'
     [summary]='--help'
     [inspect]='--json --help'
     [diff]='--json --help'
-    [export]='--format --out --all --help'
+    [export]='--format --out --all --softmax --quantize --data --init --init-layout
+              --by-name --skip-mismatch --help'
   )
   if [ "$COMP_CWORD" = 1 ]; then
     COMPREPLY=($(compgen -W "${!flags[*]} --help --version" -- "$word"))
@@ -26,7 +30,8 @@ _ringlet() {
   case $previous in
     --part) COMPREPLY=($(compgen -W 'train validation' -- "$word")) ;;
     --init-layout) COMPREPLY=($(compgen -W 'keras torch' -- "$word")) ;;
-    --format) COMPREPLY=($(compgen -W 'npz safetensors' -- "$word")) ;;
+    --quantize) COMPREPLY=($(compgen -W 'int8' -- "$word")) ;;
+    --format) COMPREPLY=($(compgen -W 'onnx c npz safetensors' -- "$word")) ;;
     *)
       if [[ $word == -* ]]; then
         COMPREPLY=($(compgen -W "${flags[${COMP_WORDS[1]}]}" -- "$word"))

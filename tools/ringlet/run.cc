@@ -1,3 +1,9 @@
+// What commands have in common between a RUN.json that was read and a model
+// that runs. MakeModel may be called twice, alone and with a collective: the
+// second call compiles the model again, or loads it anew. OpenRunData looks at
+// every label and at every example whose bounds the source does not know:
+// whatever is wrong with the data is told before the first step.
+
 #include "run.h"
 
 #include <sys/stat.h>
@@ -6,12 +12,15 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
+#include <cstdlib>
 
 #include "core/base/json.h"
+#include "core/base/message.h"
 #include "core/base/same_file.h"
 #include "core/base/text.h"
 #include "io/checkpoint/model_file.h"
 #include "io/files/file_system.h"
+#include "io/keras/compile_arguments.h"
 
 namespace ringlet {
 
@@ -19,7 +28,10 @@ void FitFlags::AddStep(CommandLine* flags) {
   flags->Int("--batch-size", 1, int64_t{1} << 24, &batch_size,
              "examples a step, of each worker");
   flags->Int("--threads", 1, 1024, &threads,
-             "that compute (same threads, same bits)");
+             "that compute (no bit depends on them)");
+  flags->Switch("--recompute", &recompute,
+                "compute activations again, instead of keeping them\n"
+                "(less memory, same bits)");
 }
 
 void FitFlags::AddAll(CommandLine* flags) {
@@ -28,6 +40,10 @@ void FitFlags::AddAll(CommandLine* flags) {
   flags->Int("--steps-per-epoch", 1, int64_t{1} << 40, &steps_per_epoch,
              "instead of the whole data");
   AddStep(flags);
+  AddOrder(flags);
+}
+
+void FitFlags::AddOrder(CommandLine* flags) {
   flags->Int("--seed", 0, INT64_MAX, &seed,
              "of initial weights and of the data's order");
   flags->Switch("--no-shuffle", &no_shuffle, "the data in their own order");
@@ -40,6 +56,7 @@ void FitFlags::Apply(FitConfig* fit) const {
   if (seed >= 0) fit->seed = seed;
   if (threads >= 0) fit->threads = threads;
   if (no_shuffle) fit->shuffle = false;
+  if (recompute) fit->recompute = true;
 }
 
 void InitFlags::Add(CommandLine* flags, const char* help) {
@@ -55,8 +72,9 @@ void InitFlags::Add(CommandLine* flags, const char* help) {
 
 namespace {
 
-Status Load(const InitFlags& init, Model* model) {
+Status Load(const InitFlags& init, FileSystem* files, Model* model) {
   LoadWeightsOptions options;
+  options.files = files;
   options.by_name = init.by_name;
   options.skip_mismatch = init.skip_mismatch;
   if (init.layout == "torch") options.layout = WeightsLayout::kTorch;
@@ -80,21 +98,29 @@ Status CheckLayout(const InitFlags& init) {
 
 }  // namespace
 
+FileSystem* Disk() {
+  static SealedFiles* const disk = new SealedFiles("", /*seal=*/false);
+  return disk;
+}
+
 Status MakeModel(RunConfig* config, const InitFlags& init,
-                 Collective* collective) {
+                 Collective* collective, int replicas) {
   RINGLET_RETURN_IF_ERROR(CheckLayout(init));
   CompileOptions options;
   options.collective = collective;
+  options.reduction = config->strategy.options.reduction;
+  options.replicas = replicas;
   options.threads = static_cast<int>(config->fit.threads);
+  options.recompute = config->fit.recompute;
   options.seed = static_cast<uint64_t>(config->fit.seed);
   if (!config->saved_model.empty()) {
-    RINGLET_RETURN_IF_ERROR(
-        LoadModel(config->saved_model, &config->model, options)
-            .Annotate("model"));
+    RINGLET_RETURN_IF_ERROR(LoadModel(config->saved_model, &config->model,
+                                      options, config->disk.get())
+                                .Annotate("model"));
   }
   Model* model = config->model.get();
   if (config->has_compile) {
-    model->Compile(config->optimizer, config->loss, config->metrics, options);
+    RINGLET_RETURN_IF_ERROR(Compile(config->compile, options, model));
   }
   RINGLET_RETURN_IF_ERROR(model->status());
   if (!model->compiled()) {
@@ -103,7 +129,7 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
         "RUN.json with \"compile\"",
         config->saved_model.c_str());
   }
-  return init.path.empty() ? Status() : Load(init, model);
+  return init.path.empty() ? Status() : Load(init, config->disk.get(), model);
 }
 
 namespace {
@@ -122,9 +148,11 @@ bool ValuesFit(const Dataset& data) {
 
 // To the end, so that nothing is printed or written beside wrong data: labels,
 // and of examples only what is not known without reading them.
-Status CheckExamples(Model* model, const Dataset& batches) {
+Status CheckExamples(Model* model, const Dataset& batches,
+                     const ClassWeights& class_weight = {}) {
   RINGLET_RETURN_IF_ERROR(batches.status());
   LoaderOptions options;
+  options.class_weight = class_weight;
   options.background = false;
   options.examples = !ValuesFit(batches);
   std::unique_ptr<BatchLoader> loader;
@@ -168,32 +196,42 @@ Status CheckSameClasses(const Dataset& train, const Dataset& validation) {
       validation.source()->y_name().c_str(), b.size());
 }
 
+int64_t ValidationBatch(const FitConfig& fit) {
+  return fit.validation_batch_size > 0 ? fit.validation_batch_size
+                                       : fit.batch_size;
+}
+
 }  // namespace
 
-Status OpenRunData(const RunConfig& config, int world, RunData* data) {
+void RunData::Batch(const FitConfig& fit, int replicas) {
+  train = train_examples.Batch(replicas * fit.batch_size);
+  if (validation_examples.empty()) return;
+  validation = validation_examples.Batch(replicas * ValidationBatch(fit));
+}
+
+Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {
   const FitConfig& fit = config.fit;
   Model* model = config.model.get();
   if (config.train.empty()) return InvalidArgument("data.train: is missing");
-  Dataset train = OpenData(config.train),
-          validation = OpenData(config.validation);
+  Dataset train = OpenData(config.train, *model),
+          validation = OpenData(config.validation, *model);
   if (validation.empty() && fit.validation_split > 0) {
     RINGLET_RETURN_IF_ERROR(Split(fit.validation_split, &train, &validation));
   }
   RINGLET_RETURN_IF_ERROR(
-      CheckExamples(model, train.Batch(fit.batch_size)).Annotate("data.train"));
+      CheckExamples(model, train.Batch(fit.batch_size), fit.class_weight)
+          .Annotate("data.train"));
   if (fit.shuffle) train = train.Shuffle(static_cast<uint64_t>(fit.seed));
   // Epochs of a number of steps go on where the last one ended.
   if (fit.steps_per_epoch > 0) train = train.Repeat();
-  data->train = train.Batch(world * fit.batch_size);
+  data->train_examples = train;
+  data->validation_examples = validation;
+  data->Batch(fit, replicas);
   if (validation.empty()) return Status();
-  const int64_t batch = fit.validation_batch_size > 0
-                            ? fit.validation_batch_size
-                            : fit.batch_size;
-  data->validation = validation.Batch(world * batch);
   RINGLET_RETURN_IF_ERROR(
       data->validation.status().Annotate("data.validation"));
   RINGLET_RETURN_IF_ERROR(CheckSameClasses(train, validation));
-  return CheckExamples(model, validation.Batch(batch))
+  return CheckExamples(model, validation.Batch(ValidationBatch(fit)))
       .Annotate("data.validation");
 }
 
@@ -205,14 +243,25 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 
 Status CheckNotData(const char* flag, const std::string& path,
                     const DataConfig& data) {
-  for (const std::string& file :
-       {data.images, data.labels, data.x, data.y, data.csv}) {
+  std::vector<std::string> files = {
+      data.images, data.labels, data.x, data.y, data.csv, data.sample_weight};
+  for (const auto* parts : {&data.inputs, &data.targets}) {
+    for (const DataPart& part : *parts) files.push_back(part.path);
+  }
+  for (const std::string& file : files) {
     if (file.empty() || !IsSameFile(file, path)) continue;
     return InvalidArgument(
         "%s %s: holds the data that are read; give another name", flag,
         path.c_str());
   }
   return Status();
+}
+
+void NoteThatAlone() {
+  const char* const job = std::getenv("TF_CONFIG");
+  if (job == nullptr || *job == '\0') return;
+  Notice(
+      "note: TF_CONFIG is set, but this command works alone, on all the data");
 }
 
 Status CheckWritable(const char* flag, const std::string& path) {

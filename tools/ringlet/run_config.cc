@@ -1,34 +1,34 @@
+// Each part of a RUN.json has a function that asks a FieldReader for the fields
+// by name; what nobody asked for is an error, so a field is known by being read
+// here. DescribeRun calls the same functions on Json::Asking, which has no
+// values and notes what each field takes: docs/reference.md and
+// docs/run.schema.json are written from that. So every field must be reached
+// there too, and what it takes and its default are said here alone. Nothing is
+// opened but the model's configuration.
+
 #include "run_config.h"
 
 #include <cfloat>
+#include <charconv>
+#include <cmath>
 
 #include "callback_config.h"
 #include "core/base/text.h"
-#include "io/data/csv.h"
-#include "io/data/idx.h"
-#include "io/data/npy.h"
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
+#include "net/wire/wire_dtype.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 24;
-constexpr int64_t kMostColumn = 100000;
 
 // null stands, as None does in Keras, for the default.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
                  int64_t high, int64_t* value) {
   if (fields->Has(key)) fields->Int(key, low, high, value);
-}
-
-void ReadPath(FieldReader* fields, const char* key, const std::string& folder,
-              std::string* path) {
-  std::string text;
-  fields->Text(key, "the path of a file", &text);
-  if (!text.empty()) *path = PathIn(folder, text);
 }
 
 Status RequireCompile(const RunConfig& config) {
@@ -77,117 +77,18 @@ Status ReadCompile(const Json& json, RunConfig* config) {
   if (!json || json.kind() == Json::Kind::kNull) return Status();
   config->has_compile = true;
   FieldReader fields(json, "compile");
-  config->optimizer = RMSprop();  // Keras's default
+  Optimizer& optimizer = config->compile.optimizer;
+  optimizer = RMSprop();  // Keras's default
   if (fields.Has("optimizer")) {
-    const Json optimizer =
+    const Json given =
         fields.Take("optimizer", "an optimizer", AsJson("rmsprop"));
-    fields.Fail(
-        OptimizerFromJson(optimizer, "compile.optimizer", &config->optimizer));
+    fields.Fail(OptimizerFromJson(given, "compile.optimizer", &optimizer));
   }
-  fields.Require("loss");
-  const Json loss = fields.Take("loss", "a loss");
-  if (loss && fields.ok()) {
-    fields.Fail(LossFromJson(loss, "compile.loss", &config->loss));
-  }
-  if (fields.Has("metrics")) {
-    const Json metrics = fields.Take("metrics", "a list of metrics");
-    if (!metrics.is_array()) fields.Refuse("metrics", "must be a list");
-    int64_t i = 0;
-    for (Json m = metrics.first(); m && fields.ok(); m = m.next()) {
-      Metric metric;
-      fields.Fail(MetricFromJson(m, JoinPath("compile.metrics", i++), &metric));
-      config->metrics.push_back(metric);
-    }
-  }
+  ReadCompileFields(&fields, &config->compile);
   // As compile_config of a configuration written by Keras has them.
-  fields.OnlyNull({"loss_weights", "weighted_metrics"});
   fields.OnlyNumber("steps_per_execution", 1);
   fields.OnlyBool("run_eagerly", false);
   fields.Ignore({"jit_compile", "auto_scale_loss"});
-  return fields.Finish();
-}
-
-void ReadCsv(FieldReader* fields, const std::string& folder, DataConfig* data) {
-  ReadPath(fields, "csv", folder, &data->csv);
-  fields->Bool("header", &data->header);
-  const Json label =
-      fields->Take("label",
-                   "a column's name, or its number from " +
-                       AsJson(-kMostColumn) + " to " + AsJson(kMostColumn),
-                   AsJson(data->label_column));
-  if (label.is_string()) {
-    data->label_name = label.text();
-    if (!data->header.value_or(true)) {
-      fields->Refuse("label",
-                     "a name needs a header; give the column's number");
-    }
-  } else {
-    OptionalInt(fields, "label", -kMostColumn, kMostColumn,
-                &data->label_column);
-  }
-  fields->Character("separator", &data->separator);
-}
-
-constexpr Named<AutoShardPolicy> kPolicies[] = {
-    {"auto", AutoShardPolicy::kAuto},
-    {"file", AutoShardPolicy::kFile},
-    {"data", AutoShardPolicy::kData},
-    {"off", AutoShardPolicy::kOff}};
-
-Status ReadData(const Json& json, const std::string& path,
-                const std::string& folder, DataConfig* data) {
-  FieldReader fields(json, path);
-  fields.Float("scale", &data->scale.factor);
-  fields.Float("offset", &data->scale.offset);
-  fields.Choice("auto_shard_policy", kPolicies, &data->policy);
-  fields.Bool("in_memory", &data->in_memory);
-  const bool idx = json["images"] || json["labels"];
-  const bool npy = json["x"] || json["y"];
-  const bool csv = json["csv"] || json["label"];
-  if (json.is_object() && idx + npy + csv != 1) {
-    for (const char* key : {"images", "labels", "x", "y", "csv", "label",
-                            "header", "separator"}) {
-      fields.Take(key);
-    }
-    RINGLET_RETURN_IF_ERROR(fields.Finish());
-    return InvalidArgument(
-        "%s: must have one of {images, labels} (IDX), {x, y} (NPY) and "
-        "{csv, label}",
-        path.c_str());
-  }
-  if (!idx && !data->in_memory) {
-    fields.Refuse("in_memory", "only images (IDX) can be read from disk");
-  }
-  if (idx) {
-    fields.Require("images");
-    fields.Require("labels");
-    ReadPath(&fields, "images", folder, &data->images);
-    ReadPath(&fields, "labels", folder, &data->labels);
-  }
-  if (npy) {
-    fields.Require("x");
-    fields.Require("y");
-    ReadPath(&fields, "x", folder, &data->x);
-    ReadPath(&fields, "y", folder, &data->y);
-  }
-  if (csv) {
-    fields.Require("csv");
-    ReadCsv(&fields, folder, data);
-  }
-  return fields.Finish();
-}
-
-Status ReadBothData(const Json& json, const std::string& folder,
-                    RunConfig* config) {
-  FieldReader fields(json, "data");
-  if (fields.Has("train")) {
-    fields.Fail(ReadData(fields.Part("train", "an object"), "data.train",
-                         folder, &config->train));
-  }
-  if (fields.Has("validation")) {
-    fields.Fail(ReadData(fields.Part("validation", "an object"),
-                         "data.validation", folder, &config->validation));
-  }
   return fields.Finish();
 }
 
@@ -222,7 +123,37 @@ void ReadVerbose(FieldReader* fields, Verbose* verbose) {
   *verbose = kVerbose[number];
 }
 
+void ReadClassWeight(FieldReader* fields, FitConfig* fit) {
+  constexpr char kKey[] = "class_weight";
+  const std::string takes = "an object: a class's number and its weight";
+  const Json json = fields->Take(kKey, takes);
+  if (!fields->Has(kKey) || !json) return;
+  if (!json.is_object()) return fields->MustBe(kKey, takes);
+  for (Json m = json.first(); m; m = m.next()) {
+    int32_t number = -1;
+    const std::string key = m.key();
+    const char* const end = key.data() + key.size();
+    const auto parsed = std::from_chars(key.data(), end, number);
+    const double weight = m.number();
+    if (parsed.ec != std::errc() || parsed.ptr != end || number < 0 ||
+        m.kind() != Json::Kind::kNumber || !(std::fabs(weight) <= FLT_MAX)) {
+      return fields->MustBe(kKey, takes);
+    }
+    const auto added =
+        fit->class_weight.emplace(number, static_cast<float>(weight));
+    if (!added.second) {
+      return fields->Refuse(
+          kKey, "names class " + AsJson(int64_t{number}) + " twice");
+    }
+  }
+}
+
 Status ReadFit(const Json& json, FitConfig* fit) {
+  if (json.log() == nullptr && json["sample_weight"]) {
+    return InvalidArgument(
+        "fit.sample_weight: stands beside the examples, in data.train and "
+        "data.validation");
+  }
   FieldReader fields(json, "fit");
   OptionalInt(&fields, "batch_size", 1, kMostBatch, &fit->batch_size);
   OptionalInt(&fields, "epochs", 0, kMostCount, &fit->epochs);
@@ -231,6 +162,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
   fields.Bool("shuffle", &fit->shuffle);
   OptionalInt(&fields, "seed", 0, int64_t{1} << 53, &fit->seed);
   OptionalInt(&fields, "threads", 1, 1024, &fit->threads);
+  fields.Bool("recompute", &fit->recompute);
   if (fields.Has("validation_split")) {
     fields.Double("validation_split", kShareBelow1, &fit->validation_split);
   }
@@ -240,6 +172,7 @@ Status ReadFit(const Json& json, FitConfig* fit) {
               &fit->validation_steps);
   ReadValidationFreq(&fields, fit);
   ReadVerbose(&fields, &fit->verbose);
+  ReadClassWeight(&fields, fit);
   return fields.Finish();
 }
 
@@ -274,9 +207,14 @@ Status ReadCommunication(const Json& json, const std::string& path,
 constexpr Interval kSeconds = {0.1, 1e6};
 constexpr Named<StrategyConfig::Policy> kWhenLost[] = {
     {"wait", StrategyConfig::Policy::kWait},
-    {"fail", StrategyConfig::Policy::kFail}};
+    {"fail", StrategyConfig::Policy::kFail},
+    {"shrink", StrategyConfig::Policy::kShrink}};
 
-Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
+constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
+                                            {"exact", Reduction::kExact}};
+
+Status ReadStrategy(const Json& json, const std::string& folder,
+                    StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
   StrategyOptions* options = &strategy->options;
   if (fields.Has("timeout")) {
@@ -289,12 +227,17 @@ Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
     fields.Double("patience", {0, 1e9}, &options->patience_seconds);
   }
   fields.String("job", &options->job);
-  OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
-  if (json["policy"].text() == "shrink") {
-    fields.Refuse("policy",
-                  "this build goes on with all workers only: "
-                  "\"wait\" or \"fail\"");
+  int64_t replicas = 0;
+  OptionalInt(&fields, "replicas", 1, 8192, &replicas);
+  options->replicas = static_cast<int>(replicas);
+  if (fields.Has("key_file")) {
+    fields.Text("key_file", "a path", &options->key_file);
   }
+  if (!options->key_file.empty()) {
+    options->key_file = PathIn(folder, options->key_file);
+  }
+  fields.Bool("insecure", &options->insecure);
+  OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
   if (fields.Has("communication")) {
     const Json communication = fields.Part(
@@ -302,25 +245,45 @@ Status ReadStrategy(const Json& json, StrategyConfig* strategy) {
     fields.Fail(ReadCommunication(communication, "strategy.communication",
                                   &options->communication));
   }
+  if (strategy->elastic()) {
+    options->reduction = Reduction::kExact;
+    options->min_workers = static_cast<int>(strategy->min_workers);
+  }
+  fields.Choice("reduction", kReductions, &options->reduction);
+  if (strategy->elastic() && options->reduction != Reduction::kExact) {
+    return InvalidArgument(
+        "strategy.reduction: is \"ring\", whose bits depend on who takes part, "
+        "but strategy.policy is \"shrink\"; leave it out, or say \"exact\"");
+  }
   return fields.Finish();
 }
 
+// Whatever is wrong with the rest, it is known how to tell the other workers.
 Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
+  const Status strategy =
+      ReadStrategy(json["strategy"], folder, &config->strategy);
+  config->knows_strategy = strategy.ok();
   FieldReader fields(json, "");
   // Unknown names first: what is misspelt would be missing too.
   fields.Ignore(
       {"$schema", "model", "compile", "data", "fit", "callbacks", "strategy"});
   RINGLET_RETURN_IF_ERROR(fields.Finish());
   RINGLET_RETURN_IF_ERROR(ReadCompile(json["compile"], config));
-  RINGLET_RETURN_IF_ERROR(ReadBothData(json["data"], folder, config));
+  RINGLET_RETURN_IF_ERROR(
+      ReadBothData(json["data"], folder, &config->train, &config->validation));
   RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
-  RINGLET_RETURN_IF_ERROR(ReadCallbacks(json["callbacks"], "callbacks", folder,
-                                        &config->callbacks));
+  RINGLET_RETURN_IF_ERROR(strategy);
+  const std::string& key_file = config->strategy.options.key_file;
+  config->disk = std::make_shared<SealedFiles>(key_file, /*seal=*/false);
+  config->sealed_disk = std::make_shared<SealedFiles>(key_file);
+  RINGLET_RETURN_IF_ERROR(
+      ReadCallbacks(json["callbacks"], "callbacks", folder, config));
   for (Json m = json["callbacks"].first(); m; m = m.next()) {
     const std::string log = m["config"]["filename"].text();
     if (!log.empty()) config->logs.push_back(PathIn(folder, log));
+    const std::string backup = m["config"]["backup_dir"].text();
+    if (!backup.empty()) config->backup = PathIn(folder, backup);
   }
-  RINGLET_RETURN_IF_ERROR(ReadStrategy(json["strategy"], &config->strategy));
   if (config->strategy.policy == StrategyConfig::Policy::kFail &&
       AnyRestoresAfterLoss(config->callbacks)) {
     return InvalidArgument(
@@ -337,9 +300,9 @@ std::vector<FieldInfo> DescribeRun() {
   const Json asking = Json::Asking(&log);
   RunConfig config;
   (void)ReadCompile(asking, &config);
-  (void)ReadBothData(asking, ".", &config);
+  (void)ReadBothData(asking, ".", &config.train, &config.validation);
   (void)ReadFit(asking, &config.fit);
-  (void)ReadStrategy(asking, &config.strategy);
+  (void)ReadStrategy(asking, ".", &config.strategy);
   return log.fields();
 }
 
@@ -359,27 +322,6 @@ Status ReadRunConfig(const std::string& path, RunConfig* config) {
   }
   return OtherKind(FileSystem::Posix(), path,
                    {FileKind::Format::kRun, FileKind::Format::kJson}, status);
-}
-
-Dataset OpenData(const DataConfig& data) {
-  Dataset dataset;
-  if (!data.images.empty()) {
-    IdxOptions options;
-    options.in_memory = data.in_memory;
-    dataset = IdxDataset(data.images, data.labels, options);
-  } else if (!data.x.empty()) {
-    dataset = NpyDataset(data.x, data.y);
-  } else if (!data.csv.empty()) {
-    CsvOptions options;
-    options.separator = data.separator;
-    options.header = data.header;
-    options.values = data.csv_values;
-    options.label_name = data.label_name;
-    options.label_column = static_cast<int>(data.label_column);
-    dataset = CsvDataset(data.csv, options);
-  }
-  return dataset.empty() ? dataset
-                         : dataset.Map(data.scale).AutoShard(data.policy);
 }
 
 }  // namespace ringlet

@@ -1,11 +1,16 @@
+// What makes two runs the same: all that decides the trained model. The value
+// is kept in files (their metadata), so the order of what is added, kPiece and
+// the choice of examples are a format: whoever changes them makes every earlier
+// model another run's, which then is not replaced.
+
 #include "run_digest.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 
 #include "core/base/crc32c.h"
 #include "core/base/fnv1a.h"
+#include "core/base/text.h"
 #include "core/data/source.h"
 #include "io/checkpoint/safetensors.h"
 #include "io/data/storage.h"
@@ -39,11 +44,7 @@ class Digest {
       Add(int64_t{crc});
     }
   }
-  std::string text() const {
-    char text[17];
-    std::snprintf(text, sizeof(text), "%016" PRIx64, hash_.value());
-    return text;
-  }
+  std::string text() const { return HexText(hash_.value()); }
 
  private:
   static constexpr int64_t kPiece = 4096;  // elements: part of the value
@@ -92,6 +93,11 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
   digest->Add(double{data.scale().factor});
   digest->Add(double{data.scale().offset});
   digest->Add(static_cast<int64_t>(data.policy()));
+  // (Nothing is added where there are none, so that older files' runs stay.)
+  if (data.sample_weight() != nullptr) {
+    digest->AddElements(DType::kFloat32, data.sample_weight()->data(),
+                        static_cast<int64_t>(data.sample_weight()->size()));
+  }
   return AddExamples(data, all, digest);
 }
 
@@ -111,12 +117,16 @@ void AddFit(const FitConfig& fit, Digest* digest) {
     digest->Add(number);
   }
   for (const int64_t epoch : fit.validation_epochs) digest->Add(epoch);
+  for (const auto& [number, weight] : fit.class_weight) {
+    digest->Add(number);
+    digest->Add(double{weight});
+  }
 }
 
 }  // namespace
 
 Status RunDigest(const RunConfig& config, const InitFlags& init,
-                 const RunData& data, int world, std::string* text) {
+                 const RunData& data, int replicas, std::string* text) {
   Model* const model = config.model.get();
   Digest digest;
   digest.Add(ToJson(*model));
@@ -136,11 +146,12 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
   for (const auto& callback : config.callbacks) {
     digest.Add(callback->Describe());
   }
-  digest.Add(int64_t{world});
+  digest.Add(int64_t{replicas});
   const CommunicationOptions& communication =
       config.strategy.options.communication;
   digest.Add(static_cast<int64_t>(communication.implementation));
   digest.Add(static_cast<int64_t>(communication.wire_dtype));
+  digest.Add(static_cast<int64_t>(config.strategy.options.reduction));
   *text = digest.text();
   return Status();
 }

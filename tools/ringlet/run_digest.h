@@ -17,7 +17,7 @@ namespace ringlet {
 
 // Of a model that is made (MakeModel), not trained, and of data that are open.
 Status RunDigest(const RunConfig& config, const InitFlags& init,
-                 const RunData& data, int world, std::string* digest);
+                 const RunData& data, int replicas, std::string* digest);
 
 }  // namespace ringlet
 

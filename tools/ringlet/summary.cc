@@ -8,6 +8,7 @@
 #include "io/files/file_kind.h"
 #include "io/keras/compile_arguments.h"
 #include "io/keras/keras_json.h"
+#include "run.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -19,15 +20,14 @@ Status OfRun(const std::string& path, std::string* summary,
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   if (config.model == nullptr) {
-    RINGLET_RETURN_IF_ERROR(
-        SummarizeModelFile(config.saved_model, summary, compiled)
-            .Annotate("%s: model", path.c_str()));
+    RINGLET_RETURN_IF_ERROR(SummarizeModelFile(config.saved_model, summary,
+                                               compiled, config.disk.get())
+                                .Annotate("%s: model", path.c_str()));
   } else {
     *summary = config.model->Summary();
   }
   if (config.has_compile) {
-    *compiled =
-        DescribeCompile({config.optimizer, config.loss, config.metrics});
+    *compiled = DescribeCompile(config.compile);
   }
   return Status();
 }
@@ -47,7 +47,7 @@ Status OfConfiguration(const std::string& path, std::string* summary) {
 
 Status Summarize(const std::string& path) {
   FileKind kind;
-  RINGLET_RETURN_IF_ERROR(FindFileKind(FileSystem::Posix(), path, &kind));
+  RINGLET_RETURN_IF_ERROR(FindFileKind(Disk(), path, &kind));
   std::string summary, compiled;
   switch (kind.format) {
     case FileKind::Format::kRun:
@@ -58,7 +58,8 @@ Status Summarize(const std::string& path) {
       RINGLET_RETURN_IF_ERROR(OfConfiguration(path, &summary));
       break;
     default:
-      RINGLET_RETURN_IF_ERROR(SummarizeModelFile(path, &summary, &compiled));
+      RINGLET_RETURN_IF_ERROR(
+          SummarizeModelFile(path, &summary, &compiled, Disk()));
   }
   std::printf("%s", summary.c_str());
   if (!compiled.empty()) std::printf(" Compiled: %s\n", compiled.c_str());

@@ -1,7 +1,14 @@
 // ringlet train: a RUN.json from data to a trained model.
+//
+// The order is what must not change. Everything that this worker can find wrong
+// alone (Prepare: flags, fields, outputs, model, data) is found before it meets
+// the others, and is then told to them by Withdrawn, or they would wait for it.
+// Only then does FromCluster wait; with a collective the model is made a second
+// time, so that Compile compares the ranks. The strategy outlives the model,
+// and the error is printed before the strategy's end, which may take 5 s.
 
+#include <algorithm>
 #include <cinttypes>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -11,14 +18,13 @@
 #include "core/base/text.h"
 #include "core/fit/fit.h"
 #include "io/checkpoint/model_file.h"
-#include "io/checkpoint/save_when_trained.h"
-#include "io/events/csv_logger.h"
-#include "io/files/file_system.h"
+#include "io/checkpoint/saving_callbacks.h"
+#include "io/events/loggers.h"
+#include "keeping.h"
 #include "net/cluster/cluster.h"
 #include "net/strategy/strategy.h"
 #include "run.h"
 #include "run_config.h"
-#include "run_digest.h"
 
 namespace ringlet {
 namespace {
@@ -41,22 +47,33 @@ second one ends at once.
 struct TrainFlags {
   FitFlags fit;
   InitFlags init;
-  std::string save, log_steps;
-  bool no_save = false;
+  KeepFlags keep;
+  std::string log_steps;
+  bool log_digests = false;
+  bool insecure = false, sealed = false;
   void AddAll(CommandLine* flags);
 };
 
 void TrainFlags::AddAll(CommandLine* flags) {
   fit.AddAll(flags);
   init.Add(flags,
-           "begin with the weights of this file: safetensors or\n"
-           "npz");
-  flags->Text("--save", "MODEL", &save,
+           "begin with the weights of this file: safetensors,\n"
+           "npz or ONNX");
+  flags->Text("--save", "MODEL", &keep.save,
               "write the trained model to this file, instead of\n"
               "<name of RUN>.safetensors in the current folder");
-  flags->Switch("--no-save", &no_save, "write no model");
+  flags->Switch("--no-save", &keep.no_save, "write no model");
   flags->Text("--log-steps", "FILE.csv", &log_steps,
               "a row a step: epoch, step, loss, metrics, exactly");
+  flags->Switch("--log-digests", &log_digests,
+                "of --log-steps: also a digest of the weights after\n"
+                "each step");
+  flags->Switch("--sealed", &sealed,
+                "models and backups so that only who has the key\n"
+                "(ringlet keygen) can read them");
+  flags->Switch("--insecure", &insecure,
+                "workers without a key (ringlet keygen), where nobody\n"
+                "else can reach their network");
 }
 
 Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
@@ -66,6 +83,14 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
         "the environment makes this process an evaluator, which does not "
         "train; run ringlet evaluate");
   }
+  const int replicas = strategy.options.replicas;
+  if (replicas != 0 && replicas < cluster.world_size) {
+    return InvalidArgument(
+        "%s: strategy.replicas: is %d, but the environment (TF_CONFIG or its "
+        "like) names %d workers, and each computes at least one replica; start "
+        "fewer workers",
+        path.c_str(), replicas, cluster.world_size);
+  }
   if (cluster.world_size >= strategy.min_workers) return Status();
   return InvalidArgument(
       "%s: strategy.min_workers: is %" PRId64
@@ -74,99 +99,14 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
       path.c_str(), strategy.min_workers, cluster.world_size);
 }
 
-// What the chief keeps of a run, and where.
-struct Keeping {
-  std::string path;  // "": nothing, where --no-save says so
-  SaveWhenTrainedOptions options;
-  std::string said;  // of it at the start
-};
-
-// "run" of "a/run.json".
-std::string NameOfRun(const std::string& path) {
-  const std::string name = FileNameOf(path);
-  const std::string stem = WithoutSuffix(name, ".json");
-  return stem.empty() ? name : stem;
-}
-
-std::string Folder(const char* variable, const char* otherwise) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0' ? value : otherwise;
-}
-
-// Of the callbacks the first that saves the whole model.
-std::string SavedByCallbacks(const RunConfig& config) {
-  for (const auto& callback : config.callbacks) {
-    const std::string path = callback->SavesModelAs();
-    if (!path.empty()) return path;
-  }
-  return "";
-}
-
-// That a file of `bytes` can be written where the model is to go.
-Status CheckRoom(const Keeping& keeping, int64_t bytes) {
-  if (keeping.options.unless_saved) return Status();
-  const bool named = !keeping.options.spare_others;
-  const char* const what = named ? "--save" : "the trained model";
-  Status writable = CheckWritable(what, keeping.path);
-  if (writable.ok()) {
-    AtomicFile file;  // dropped
-    writable = file.Open(FileSystem::Posix(), keeping.path, bytes)
-                   .Annotate("%s", what);
-  }
-  if (writable.ok() || named) return writable;
-  return Error(writable.code(),
-               "%s; --save MODEL writes it to another place, --no-save nowhere",
-               writable.message());
-}
-
-// Before the data are read; the name alone may change then.
-Status PlanKeeping(const std::string& run, const RunConfig& config,
-                   const TrainFlags& flags, bool chief, Keeping* keeping) {
-  keeping->options.when_interrupted = !flags.no_save;
-  if (!chief) return Status();
-  if (flags.no_save) {
-    keeping->said = "no model is saved (--no-save)";
-    return Status();
-  }
-  keeping->options.elsewhere = Folder("TMPDIR", "/tmp");
-  if (!flags.save.empty()) {
-    keeping->path = flags.save;
-    keeping->said = "the trained model goes to " + flags.save;
-    return CheckRoom(*keeping, /*bytes=*/0);
-  }
-  keeping->path = NameOfRun(run) + ".safetensors";
-  keeping->options.spare_others = true;
-  const std::string saved = SavedByCallbacks(config);
-  if (!saved.empty()) {
-    keeping->options.unless_saved = true;
-    keeping->said = "ModelCheckpoint saves the model as " + saved;
-    return Status();
-  }
-  return CheckRoom(*keeping, /*bytes=*/0);
-}
-
-// A model's file of the default name carries which run it is of, so that the
-// same run replaces it and no other does. Only then are the data read for it.
-Status NameKeeping(const RunConfig& config, const InitFlags& init,
-                   const RunData& data, int world, Keeping* keeping) {
-  if (keeping->path.empty()) return Status();
-  // About the file's size: a full disk is told before hours of training.
-  const MemoryPlan plan = config.model->PlanMemory(1);
-  RINGLET_RETURN_IF_ERROR(
-      CheckRoom(*keeping, static_cast<int64_t>(plan.weights + plan.slots)));
-  if (!keeping->options.spare_others) return Status();
-  std::string digest;
-  RINGLET_RETURN_IF_ERROR(RunDigest(config, init, data, world, &digest));
-  keeping->options.metadata = {{"run", digest}};
-  if (keeping->options.unless_saved) return Status();
-  const std::string path = PathBesideOthers(FileSystem::Posix(), keeping->path,
-                                            keeping->options.metadata);
-  keeping->said = "the trained model goes to " + path;
-  if (path != keeping->path) {
-    keeping->said += ", for " + keeping->path + " is of another run";
-  }
-  keeping->said += " (--save MODEL: another name; --no-save: none)";
-  return Status();
+// That this worker asks for: unless RUN.json says it, that of the backup, which
+// the chief alone can read, so that a run goes on as it began; 0: none.
+int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
+  const int asked = config.strategy.options.replicas;
+  if (asked == 0 && config.strategy.elastic()) return cluster.world_size;
+  if (asked != 0 || !cluster.is_chief || config.backup.empty()) return asked;
+  const int saved = ReplicasOfBackup(config.backup, config.disk.get());
+  return saved > cluster.world_size ? saved : 0;
 }
 
 // Where the model is in the end.
@@ -196,8 +136,9 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   options.validation_epochs = config.fit.validation_epochs;
   options.callbacks = config.callbacks;
   options.verbose = config.fit.verbose;
+  options.class_weight = config.fit.class_weight;
   if (!flags.log_steps.empty()) {
-    options.callbacks.push_back(StepLogger(flags.log_steps));
+    options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }
   // Behind those that bring back the best weights. On every rank, for all have
   // as many callbacks.
@@ -210,14 +151,19 @@ std::string Count(int64_t count, const char* what) {
 }
 
 // The first line, before anything is read that may take long.
-std::string Beginning(const std::string& path, const FitConfig& fit,
-                      int world) {
+std::string Beginning(const std::string& path, const FitConfig& fit, int world,
+                      int replicas) {
   std::string text = path + ": " + Count(fit.epochs, "epoch");
   if (fit.steps_per_epoch > 0) {
     text += " of " + Count(fit.steps_per_epoch, "step");
   }
   text += ", batch size " + std::to_string(fit.batch_size);
-  if (world > 1) text += " on each of " + Count(world, "worker");
+  if (replicas != world) {
+    text += " of each of " + Count(replicas, "replica") + " on " +
+            Count(world, "worker");
+  } else if (world > 1) {
+    text += " on each of " + Count(world, "worker");
+  }
   return text + ", " + Count(fit.threads, "thread");
 }
 
@@ -240,25 +186,29 @@ std::string Quoted(const std::string& word) {
 
 std::string HowToUse(const std::string& run, const RunConfig& config,
                      const std::string& model) {
-  return "the model is in " + model + "; to use it: ringlet evaluate " +
-         Quoted(model) + " --data " + Quoted(run) +
+  const std::string& key_file = config.strategy.options.key_file;
+  const std::string key = config.sealed && !key_file.empty()
+                              ? "RINGLET_KEY_FILE=" + Quoted(key_file) + " "
+                              : "";
+  return "the model is in " + model + "; to use it: " + key +
+         "ringlet evaluate " + Quoted(model) + " --data " + Quoted(run) +
          (config.validation.empty() ? " --part train" : "");
 }
 
 // A run that one worker has read and found nothing wrong with.
 struct Prepared {
   RunConfig config;
-  bool read = false;  // the configuration
   RunData data;
   Keeping keeping;
   bool says = false;  // this worker tells of the job
+  int replicas = 0;   // that this worker asks for
 };
 
 // Nothing that the run is made of is overwritten.
 Status CheckOutputs(const std::string& path, const TrainFlags& flags,
                     const RunConfig& config) {
   std::vector<std::pair<const char*, std::string>> outputs = {
-      {"--save", flags.save}, {"--log-steps", flags.log_steps}};
+      {"--save", flags.keep.save}, {"--log-steps", flags.log_steps}};
   for (const std::string& log : config.logs)
     outputs.push_back({"the log", log});
   for (const auto& [what, file] : outputs) {
@@ -276,28 +226,41 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
 // All that one worker can see to be wrong is told before it waits for others.
 Status Prepare(const std::string& path, const TrainFlags& flags,
                const ClusterConfig& cluster, Prepared* run) {
-  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.save).Annotate("--save"));
+  RINGLET_RETURN_IF_ERROR(CheckModelName(flags.keep.save).Annotate("--save"));
+  if (flags.log_digests && flags.log_steps.empty()) {
+    return InvalidArgument("--log-digests: there is no --log-steps");
+  }
   RunConfig& config = run->config;
+  config.seal_all = config.sealed = flags.sealed;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
-  run->read = true;
+  if (config.sealed && cluster.is_chief) {
+    RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
+  }
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
+  // Each may be the chief in the end.
+  const bool keeps = cluster.is_chief || config.strategy.elastic();
   RINGLET_RETURN_IF_ERROR(
-      PlanKeeping(path, config, flags, cluster.is_chief, &run->keeping));
+      PlanKeeping(path, config, flags.keep, keeps, &run->keeping));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
   }
+  run->replicas = AskedReplicas(config, cluster);
+  const int replicas = std::max(run->replicas, cluster.world_size);
   run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (run->says) {
-    Print("%s", Beginning(path, config.fit, cluster.world_size).c_str());
+    Print("%s",
+          Beginning(path, config.fit, cluster.world_size, replicas).c_str());
   }
-  RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, flags.init, nullptr).Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(OpenRunData(config, cluster.world_size, &run->data)
+  // Of several workers one alone first, for what it can find wrong.
+  RINGLET_RETURN_IF_ERROR(MakeModel(&config, flags.init, nullptr,
+                                    cluster.world_size == 1 ? replicas : 1)
                               .Annotate("%s", path.c_str()));
-  RINGLET_RETURN_IF_ERROR(NameKeeping(config, flags.init, run->data,
-                                      cluster.world_size, &run->keeping));
+  RINGLET_RETURN_IF_ERROR(
+      OpenRunData(config, replicas, &run->data).Annotate("%s", path.c_str()));
+  RINGLET_RETURN_IF_ERROR(
+      NameKeeping(config, flags.init, run->data, replicas, &run->keeping));
   if (run->says) {
     Print("%s; %s", AboutData(run->data).c_str(), run->keeping.said.c_str());
   }
@@ -334,8 +297,11 @@ Status Train(const std::string& path, const TrainFlags& flags,
       ClusterFromEnvironment(Environment::Process(), &cluster));
   const Status prepared = Prepare(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
+  // What the others call the job is not known then, and to tell them without a
+  // key, where they may have one, would tell everybody.
+  if (!run.config.knows_strategy) options.job.clear();
+  options.insecure = options.insecure || flags.insecure;
   if (!prepared.ok()) {
-    if (!run.read) options.job.clear();  // whatever the others call it
     *strategy =
         MultiWorkerMirroredStrategy::Withdrawn(cluster, options, prepared);
     return prepared;
@@ -343,20 +309,22 @@ Status Train(const std::string& path, const TrainFlags& flags,
   *strategy = MultiWorkerMirroredStrategy::FromCluster(cluster, options);
   RINGLET_RETURN_IF_ERROR(strategy->status());
   if (strategy->num_workers() > 1) {
-    const Status made =
-        MakeModel(&run.config, flags.init, strategy->collective());
+    const Status made = MakeModel(&run.config, flags.init,
+                                  strategy->collective(), run.replicas);
     if (!made.ok()) strategy->collective()->Abort(made);
     RINGLET_RETURN_IF_ERROR(made);
+    run.data.Batch(run.config.fit, run.config.model->num_replicas());
   }
   return FitAndTell(path, flags, run, cluster.is_chief);
 }
 
 // What it printed is wrong with its flags. The others wait for it.
-MultiWorkerMirroredStrategy RefusedFlags() {
+MultiWorkerMirroredStrategy RefusedFlags(bool insecure) {
   ClusterConfig cluster;
   ClusterFromEnvironment(Environment::Process(), &cluster).IgnoreError();
   StrategyOptions options;
-  options.job.clear();  // whatever RUN.json calls it
+  options.job.clear();  // whatever RUN.json says
+  options.insecure = insecure;
   return MultiWorkerMirroredStrategy::Withdrawn(
       cluster, options, InvalidArgument("its flags are wrong; it says which"));
 }
@@ -383,13 +351,13 @@ int TrainCommand(const std::vector<std::string>& line) {
   int code = 0;
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);
-  if (right && values.no_save && !values.save.empty()) {
+  if (right && values.keep.no_save && !values.keep.save.empty()) {
     code = flags.UsageError(
         InvalidArgument("--save and --no-save do not go together"));
     right = false;
   }
   if (!right) {
-    if (code != 0) strategy = RefusedFlags();
+    if (code != 0) strategy = RefusedFlags(values.insecure);
     return code;
   }
   return InputExitCode(Train(flags.arguments()[0], values, &strategy));

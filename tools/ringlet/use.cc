@@ -1,74 +1,32 @@
+// Flags and data of the commands that use a trained model. Where labels are not
+// wanted the examples are read without: from IDX and NPY by a source of the
+// array alone, from CSV by the number of columns that the model takes.
+
 #include "use.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "core/base/message.h"
 #include "core/base/text.h"
-#include "io/data/idx.h"
-#include "io/data/npy.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {
 
-// An array of examples without labels.
-template <typename Array>
-class ArraySource final : public Source {
- public:
-  ArraySource(const std::string& name, Array array)
-      : name_(name), array_(std::move(array)) {
-    x_.dtype = array_.dtype;
-    for (int i = 1; i < array_.shape.rank(); ++i) {
-      x_.shape.Append(array_.shape[i]);
-    }
-  }
-  int64_t size() const override { return array_.shape[0]; }
-  ExampleSpec x() const override { return x_; }
-  ExampleSpec y() const override { return {DType::kUint8, {0}}; }
-  Status Read(const int64_t* index, int count, void* x, void*) override {
-    if (x == nullptr) return Status();
-    const size_t bytes = x_.bytes();
-    for (int i = 0; i < count; ++i) {
-      std::copy_n(array_.data.data() + static_cast<size_t>(index[i]) * bytes,
-                  bytes, static_cast<unsigned char*>(x) + i * bytes);
-    }
-    return Status();
-  }
-  std::string name() const override { return name_; }
-
- private:
-  const std::string name_;
-  const Array array_;
-  ExampleSpec x_;
-};
-
-template <typename Array>
-Dataset Unlabelled(const std::string& path,
-                   Status (*read)(const std::string&, Array*)) {
-  Array array;
-  const Status status = read(path, &array);
-  if (!status.ok()) return Dataset(status);
-  if (array.shape.rank() < 1 || array.shape[0] < 1) {
-    return Dataset(InvalidArgument("%s: holds no examples", path.c_str()));
-  }
-  return Dataset(std::make_shared<ArraySource<Array>>(path, std::move(array)));
-}
-
 Dataset OpenUnlabelled(const DataConfig& data, const Model& model) {
-  if (!data.images.empty() && !data.in_memory) return OpenData(data);
-  if (!data.images.empty()) {
-    return Unlabelled<IdxArray>(data.images, ReadIdx).Map(data.scale);
+  if (data.has_parts()) {
+    return OpenParts(data, model, /*targets=*/false).Map(data.scale);
   }
-  if (!data.x.empty()) {
-    return Unlabelled<NpyArray>(data.x, ReadNpy).Map(data.scale);
-  }
+  if (!data.images.empty() && !data.in_memory) return OpenData(data, model);
+  if (!data.images.empty()) return IdxDataset(data.images).Map(data.scale);
+  if (!data.x.empty()) return NpyDataset(data.x).Map(data.scale);
   // One column more than the model takes is the label's, which is left out.
   DataConfig csv = data;
   csv.csv_values = model.input_shape().elements();
-  return OpenData(csv);
+  return OpenData(csv, model);
 }
 
 // Names of labels are counted in their own file: with some classes missing they
@@ -93,7 +51,7 @@ void UseFlags::Add(CommandLine* flags, bool labels) {
   labels_ = labels;
   init_.Add(flags,
             "where MODEL is a RUN.json: the weights to use,\n"
-            "safetensors or npz");
+            "safetensors, npz or ONNX");
   flags->Text("--data", "RUN.json", &run_,
               "take the data of this file's \"data\"");
   flags->Text("--part", "NAME", &part_,
@@ -172,12 +130,7 @@ Status UseFlags::Data(const std::string& model_path, DataConfig* data) const {
 
 Status UseFlags::Open(const std::string& model_path, const std::string& out,
                       std::unique_ptr<Model>* model, Dataset* batches) const {
-  const char* job = std::getenv("TF_CONFIG");
-  if (job != nullptr && *job != '\0') {
-    Notice(
-        "note: TF_CONFIG is set, but this command works alone, on all "
-        "the data");
-  }
+  NoteThatAlone();
   DataConfig data;
   RINGLET_RETURN_IF_ERROR(Data(model_path, &data));
   RINGLET_RETURN_IF_ERROR(CheckNotData("--out", out, data));
@@ -196,7 +149,7 @@ Status UseFlags::Open(const std::string& model_path, const std::string& out,
   }
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, init_, nullptr));
   *model = std::move(config.model);
-  *batches = (labels_ ? OpenData(data) : OpenUnlabelled(data, **model))
+  *batches = (labels_ ? OpenData(data, **model) : OpenUnlabelled(data, **model))
                  .Batch(batch_size_);
   RINGLET_RETURN_IF_ERROR(batches->status());
   return labels_ ? CheckClassNames(**model, *batches) : Status();

@@ -13,13 +13,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
+#include "../../support/sanitized.h"
 
 namespace ringlet {
 namespace {
@@ -58,7 +52,7 @@ TEST(StatusTest, TextOfAnUnknownErrorNumberNamesIt) {
 // has its own code. (The limit of memory is one that sanitizers cannot work
 // under.)
 TEST(StatusTest, WithoutMemoryEveryThreadGetsTheCodeOfItsError) {
-#ifdef SANITIZED
+#ifdef RINGLET_SANITIZED
   GTEST_SKIP() << "a sanitizer takes more memory than the limit";
 #else
   const auto child = [] {

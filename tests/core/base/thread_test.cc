@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../../support/temp_folder.h"
+#include "core/base/thread_pool.h"
 
 namespace ringlet {
 namespace {

@@ -4,120 +4,344 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "../../support/op_runner.h"
+#include "core/compute/exact_loops.h"
+#include "core/compute/gemm.h"
+#include "core/compute/paired_conv.h"
+#include "core/compute/pool_loops.h"
+#include "core/compute/row_loops.h"
 
 namespace ringlet {
 namespace {
 
-// The builds that this machine can run.
-std::vector<const DirectConv*> Builds() {
-  std::vector<const DirectConv*> builds = {&kDirectConv};
-  if (&BestDirectConv() != &kDirectConv) builds.push_back(&BestDirectConv());
+struct Build {
+  const DirectConv* conv;
+  bool fused;  // multiply-adds round once
+};
+
+#if defined(__x86_64__)
+// paired_conv.h as one of the builds: of a copy in pairs where the next
+// position is not the next float. `x` has 29 floats behind its last row.
+void PairedForward(const ConvForward& product) {
+  ConvForward c = product;
+  const PairedConv* const pairs = BestPairedConv(c.filters);
+  if (pairs == nullptr || c.in.positions == 1) {
+    return kDirectConvAvx2.forward(c);
+  }
+  const int64_t n = c.in.rows * c.in.x_row + 29;
+  Floats copy(static_cast<size_t>(2 * n));
+  std::vector<int64_t> offsets;
+  if (c.in.x_step > 1) {
+    // In place, as a convolution makes it.
+    std::copy_n(c.in.x, n, copy.data() + n);
+    pairs->pair(copy.data() + n, n, c.in.x_step, copy.data());
+    for (int64_t k = 0; k < c.in.taps; ++k) {
+      offsets.push_back(2 * c.in.offsets[k]);
+    }
+    c.in.x = copy.data();
+    c.in.x_row *= 2;
+    c.in.x_step *= 2;
+    c.in.offsets = offsets.data();
+  }
+  pairs->forward(c);
+}
+
+void PairedGradient(const ConvGradient& product) {
+  const PairedConv* const pairs = BestPairedConv(product.filters);
+  return pairs != nullptr ? pairs->gradient(product)
+                          : kDirectConvAvx2.gradient(product);
+}
+
+const DirectConv kPaired = {8, PairedForward, PairedGradient,
+                            kDirectConvAvx2.depthwise,
+                            kDirectConvAvx2.depthwise_gradient};
+#endif
+
+// Those that this machine can run.
+std::vector<Build> Builds() {
+#if defined(__x86_64__)
+  std::vector<Build> builds = {{&kDirectConv, false}};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    builds.push_back({&kDirectConvAvx2, true});
+  }
+  if (__builtin_cpu_supports("avx512f")) {
+    builds.push_back({&kDirectConvAvx512, true});
+    builds.push_back({&kPaired, true});
+  }
   return builds;
+#elif defined(__aarch64__) || defined(__FP_FAST_FMAF)
+  return {{&kDirectConv, true}};
+#else
+  return {{&kDirectConv, false}};
+#endif
+}
+
+float AddTimes(float sum, float x, float w, bool fused) {
+  if (fused) return std::fma(x, w, sum);
+  const float product = x * w;
+  return sum + product;
+}
+
+// term(n, sum) for n in [0, count), in blocks.
+template <typename Term>
+float Chain(int64_t count, const Term& term) {
+  float total = 0;
+  for (int64_t begin = 0; begin < count; begin += kConvBlock) {
+    float sum = 0;
+    for (int64_t n = begin; n < std::min(count, begin + kConvBlock); ++n) {
+      sum = term(n, sum);
+    }
+    total = begin == 0 ? sum : total + sum;
+  }
+  return total;
 }
 
 struct Case {
-  int64_t positions, stride, taps, filters;
+  int64_t rows, positions, step, taps, filters;
+
+  int64_t row() const { return positions * step + 3; }
+  float X(const Floats& image, const std::vector<int64_t>& offsets,
+          int64_t position, int64_t k) const {
+    return image[static_cast<size_t>(position / positions * row() +
+                                     position % positions * step + offsets[k])];
+  }
 };
 
-// Taps here and there in an image, some twice, none in order.
+// Taps here and there in an image, some twice, and then runs of five.
 std::vector<int64_t> Offsets(int64_t taps) {
   std::vector<int64_t> offsets;
-  for (int64_t k = 0; k < taps; ++k) offsets.push_back(k * 7 % 29);
+  for (int64_t k = 0; k < taps; ++k) {
+    const int64_t in_runs = k - taps / 3;
+    offsets.push_back(in_runs < 0 ? k * 7 % 29
+                                  : in_runs % 5 + in_runs / 5 * 6 % 24);
+  }
   return offsets;
 }
 
-template <typename Body>
-void ForEachCase(const DirectConv& build, const Body& body) {
-  for (int64_t positions = 1; positions <= 9; ++positions) {
-    for (int64_t stride = 1; stride <= 3; ++stride) {
-      for (int64_t taps : {1, 2, 3, 4, 5, 8, 9, 25, 32}) {
-        for (int64_t filters : {1, 2, 3}) {
-          body({positions, stride, taps, filters * build.filters});
-        }
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (int64_t positions = 1; positions <= 19; ++positions) {
+    for (int64_t filters : {1, 6, 7, 8, 16, 17, 32, 41, 64}) {
+      const int64_t at = positions + filters;
+      cases.push_back(
+          {1 + at % 3, positions, 1 + at % 2, 1 + (at * 5) % 27, filters});
+    }
+  }
+  // Several blocks of taps, and of positions.
+  cases.push_back({3, 10, 1, 128, 20});
+  cases.push_back({2, 9, 2, 129, 7});
+  cases.push_back({2, 46, 1, 300, 5});
+  cases.push_back({30, 10, 1, 25, 6});
+  cases.push_back({1, 8, 1, 300, 33});
+  cases.push_back({30, 10, 1, 11, 33});
+  cases.push_back({1, 257, 2, 9, 16});
+  return cases;
+}
+
+std::string Text(const Build& build, const Case& c) {
+  return std::to_string(build.conv->lanes) + " lanes, " +
+         std::to_string(c.positions) + " positions, " + std::to_string(c.taps) +
+         " taps, " + std::to_string(c.filters) + " filters";
+}
+
+constexpr float kUntouched = 77;
+
+void ExpectForward(const Build& build, const Case& c, bool bias, bool relu) {
+  const int64_t padded = PaddedFilters(c.filters);
+  const auto offsets = Offsets(c.taps);
+  const Floats image =
+      RandomFloats(static_cast<size_t>(c.rows * c.row() + 29), 1);
+  const Floats w = RandomFloats(static_cast<size_t>(c.taps * padded), 2);
+  const Floats plus = RandomFloats(static_cast<size_t>(padded), 3);
+  const int64_t step = c.filters + 1, row = c.positions * step + 2;
+  Floats y(static_cast<size_t>(c.rows * row), kUntouched);
+  const Floats before = y;
+  build.conv->forward({{image.data(), c.row(), c.step, c.rows, c.positions,
+                        offsets.data(), c.taps},
+                       w.data(),
+                       padded,
+                       c.filters,
+                       bias ? plus.data() : nullptr,
+                       relu,
+                       y.data(),
+                       row,
+                       step});
+  for (int64_t p = 0; p < c.rows * c.positions; ++p) {
+    for (int64_t f = 0; f < c.filters; ++f) {
+      float z = Chain(c.taps, [&](int64_t k, float sum) {
+        return AddTimes(sum, c.X(image, offsets, p, k), w[k * padded + f],
+                        build.fused);
+      });
+      if (bias) z += plus[f];
+      if (relu && z <= 0) z = 0;
+      float& found = y[p / c.positions * row + p % c.positions * step + f];
+      ASSERT_EQ(found, z);
+      found = kUntouched;
+    }
+  }
+  ASSERT_EQ(y, before);
+}
+
+TEST(DirectConvTest, ForwardIsTheChainOverTaps) {
+  for (const Build& build : Builds()) {
+    for (const Case& c : Cases()) {
+      for (int options = 0; options < 4; ++options) {
+        SCOPED_TRACE(Text(build, c));
+        ExpectForward(build, c, (options & 1) != 0, (options & 2) != 0);
+        if (HasFatalFailure()) return;
       }
     }
   }
 }
 
-TEST(DirectConvTest, ForwardIsTheSumOverTaps) {
-  const Floats image = RandomFloats(29 + 9 * 3, 1);
-  const Floats w = RandomFloats(32 * 48, 2), bias = RandomFloats(48, 3);
-  for (const DirectConv* build : Builds()) {
-    ForEachCase(*build, [&](const Case& c) {
-      const auto offsets = Offsets(c.taps);
-      const ConvRow row = {image.data(),   c.stride, c.positions,
-                           offsets.data(), c.taps,   c.filters};
-      for (int options = 0; options < 4; ++options) {
-        const bool with_bias = (options & 1) != 0, relu = (options & 2) != 0;
-        // The float after the last stays as it is.
-        Floats y(static_cast<size_t>(c.positions * c.filters + 1), 77.0f);
-        build->forward(row, w.data(), with_bias ? bias.data() : nullptr, relu,
-                       y.data());
-        for (int64_t p = 0; p < c.positions; ++p) {
-          for (int64_t f = 0; f < c.filters; ++f) {
-            double sum = with_bias ? bias[f] : 0;
-            for (int64_t k = 0; k < c.taps; ++k) {
-              sum +=
-                  1.0 * image[p * c.stride + offsets[k]] * w[k * c.filters + f];
-            }
-            if (relu) sum = std::max(sum, 0.0);
-            ASSERT_NEAR(y[p * c.filters + f], sum, 2e-5);
-          }
-        }
-        ASSERT_EQ(y.back(), 77.0f);
+void ExpectGradient(const Build& build, const Case& c, bool adds) {
+  const auto offsets = Offsets(c.taps);
+  const Floats image =
+      RandomFloats(static_cast<size_t>(c.rows * c.row() + 29), 1);
+  const Floats dy =
+      RandomFloats(static_cast<size_t>(c.rows * c.positions * c.filters), 2);
+  const int64_t stride = c.filters + 1;
+  Floats dw = RandomFloats(static_cast<size_t>(c.taps * stride), 3);
+  const Floats before = dw;
+  build.conv->gradient({{image.data(), c.row(), c.step, c.rows, c.positions,
+                         offsets.data(), c.taps},
+                        dy.data(),
+                        c.filters,
+                        c.filters,
+                        dw.data(),
+                        stride,
+                        adds});
+  for (int64_t k = 0; k < c.taps; ++k) {
+    for (int64_t f = 0; f < c.filters; ++f) {
+      float sum = adds ? before[k * stride + f] : 0;
+      // Block after block is added to what is there.
+      for (int64_t begin = 0; begin < c.rows * c.positions;
+           begin += kConvBlock) {
+        const int64_t count =
+            std::min(kConvBlock, c.rows * c.positions - begin);
+        const float block = Chain(count, [&](int64_t n, float s) {
+          return AddTimes(s, c.X(image, offsets, begin + n, k),
+                          dy[(begin + n) * c.filters + f], build.fused);
+        });
+        sum = begin == 0 && !adds ? block : sum + block;
       }
-    });
+      ASSERT_EQ(dw[k * stride + f], sum);
+    }
+    ASSERT_EQ(dw[k * stride + c.filters], before[k * stride + c.filters]);
   }
 }
 
-TEST(DirectConvTest, GradientsAreAddedToWhatIsThere) {
-  const Floats image = RandomFloats(29 + 9 * 3, 1);
-  const Floats dy = RandomFloats(9 * 48, 2), before = RandomFloats(33 * 48, 3);
-  for (const DirectConv* build : Builds()) {
-    ForEachCase(*build, [&](const Case& c) {
-      const auto offsets = Offsets(c.taps);
-      const ConvRow row = {image.data(),   c.stride, c.positions,
-                           offsets.data(), c.taps,   c.filters};
-      Floats dw = before, d_bias = before, unused = before;
-      build->gradient(row, dy.data(), dw.data(), d_bias.data());
-      build->gradient(row, dy.data(), unused.data(), nullptr);
-      ASSERT_EQ(dw, unused);
-      for (int64_t f = 0; f < c.filters; ++f) {
-        double sum = before[f];
-        for (int64_t p = 0; p < c.positions; ++p) sum += dy[p * c.filters + f];
-        ASSERT_NEAR(d_bias[f], sum, 2e-5);
-        for (int64_t k = 0; k < c.taps; ++k) {
-          sum = before[k * c.filters + f];
-          for (int64_t p = 0; p < c.positions; ++p) {
-            sum +=
-                1.0 * image[p * c.stride + offsets[k]] * dy[p * c.filters + f];
+TEST(DirectConvTest, GradientsAreChainsOverPositions) {
+  for (const Build& build : Builds()) {
+    for (const Case& c : Cases()) {
+      SCOPED_TRACE(Text(build, c));
+      ExpectGradient(build, c, false);
+      ExpectGradient(build, c, true);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Each filter of its own channel: the chain of filter f alone, f floats on.
+TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
+  for (const Build& build : Builds()) {
+    for (int64_t positions = 1; positions <= 19; ++positions) {
+      for (const int64_t filters : {1, 6, 16, 17, 40}) {
+        const int64_t padded = PaddedFilters(filters),
+                      taps = 1 + positions % 13;
+        const auto offsets = Offsets(taps);
+        const int64_t step = padded, row = positions * step + 29;
+        const Floats image =
+            RandomFloats(static_cast<size_t>(2 * row + 29 + padded), 1);
+        const Floats w = RandomFloats(static_cast<size_t>(taps * padded), 2);
+        const Floats dy =
+            RandomFloats(static_cast<size_t>(2 * positions * padded), 3);
+        Floats y(static_cast<size_t>(2 * positions * filters), kUntouched);
+        Floats dw(static_cast<size_t>(taps * filters), 1.0f);
+        const ConvWindows in = {image.data(),   row, step, 2, positions,
+                                offsets.data(), taps};
+        build.conv->depthwise({in, w.data(), padded, filters, nullptr, false,
+                               y.data(), positions * filters, filters});
+        build.conv->depthwise_gradient(
+            {in, dy.data(), padded, filters, dw.data(), filters, true});
+        const auto x = [&](int64_t p, int64_t k, int64_t f) {
+          return image[static_cast<size_t>(
+              p / positions * row + p % positions * step + offsets[k] + f)];
+        };
+        for (int64_t f = 0; f < filters; ++f) {
+          for (int64_t p = 0; p < 2 * positions; ++p) {
+            ASSERT_EQ(y[p * filters + f], Chain(taps, [&](int64_t k, float s) {
+                        return AddTimes(s, x(p, k, f), w[k * padded + f],
+                                        build.fused);
+                      }));
           }
-          ASSERT_NEAR(dw[k * c.filters + f], sum, 2e-5);
+          for (int64_t k = 0; k < taps; ++k) {
+            ASSERT_EQ(dw[k * filters + f],
+                      1 + Chain(2 * positions, [&](int64_t p, float s) {
+                        return AddTimes(s, x(p, k, f), dy[p * padded + f],
+                                        build.fused);
+                      }));
+          }
         }
       }
-      for (size_t i = c.taps * c.filters; i < dw.size(); ++i) {
-        ASSERT_EQ(dw[i], before[i]);
-      }
-    });
+    }
   }
 }
 
 TEST(DirectConvTest, ReluKeepsNanAndMakesMinusZeroZero) {
-  for (const DirectConv* build : Builds()) {
+  for (const Build& build : Builds()) {
     const float image[2] = {1, std::numeric_limits<float>::quiet_NaN()};
     const int64_t offset = 0;
-    const ConvRow row = {image, 1, 2, &offset, 1, build->filters};
-    const Floats w(build->filters, -0.0f);
-    Floats y(2 * build->filters);
-    build->forward(row, w.data(), nullptr, true, y.data());
-    for (int64_t f = 0; f < build->filters; ++f) {
+    const Floats w(16, -0.0f), bias(16, -0.0f);
+    Floats y(32);
+    build.conv->forward({{image, 2, 1, 1, 2, &offset, 1},
+                         w.data(),
+                         16,
+                         16,
+                         bias.data(),
+                         true,
+                         y.data(),
+                         32,
+                         16});
+    for (size_t f = 0; f < 16; ++f) {
       EXPECT_EQ(y[f], 0);
-      EXPECT_TRUE(std::isnan(y[build->filters + f]));
+      EXPECT_FALSE(std::signbit(y[f]));
+      EXPECT_TRUE(std::isnan(y[16 + f]));
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST(DirectConvTest, GoesWithTheKernelsOfProducts) {
+  const std::string before = GemmKernels();
+  const struct {
+    const char* kernels;
+    int64_t few, many;
+  } sets[] = {
+      {"sse2", 4, 4}, {"generic", 8, 8}, {"haswell", 8, 8}, {"skx", 8, 16}};
+  for (const auto& set : sets) {
+    if (!ChooseGemmKernels(set.kernels).ok()) continue;
+    if (Builds().size() == 1) continue;  // whatever its name, of 4
+    EXPECT_EQ(BestDirectConv(8).lanes, set.few) << set.kernels;
+    EXPECT_EQ(BestDirectConv(9).lanes, set.many) << set.kernels;
+    const RowLoops* const rows = set.many == 16  ? &kRowLoopsAvx512
+                                 : set.many == 8 ? &kRowLoopsAvx2
+                                                 : &kRowLoops;
+    EXPECT_EQ(&BestRowLoops(), rows) << set.kernels;
+    const PoolLoops* const few_pools =
+        set.few == 8 ? &kPoolLoopsAvx2 : &kPoolLoops;
+    const PoolLoops* const pools =
+        set.many == 16 ? &kPoolLoopsAvx512 : few_pools;
+    EXPECT_EQ(&BestPoolLoops(8), few_pools) << set.kernels;
+    EXPECT_EQ(&BestPoolLoops(9), pools) << set.kernels;
+    EXPECT_EQ(&BestExactLoops(), set.few == 8 ? &kExactLoopsAvx2 : &kExactLoops)
+        << set.kernels;
+  }
+  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+}
+#endif
 
 }  // namespace
 }  // namespace ringlet

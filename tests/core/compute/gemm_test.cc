@@ -1,12 +1,19 @@
 #include "core/compute/gemm.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <sstream>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "../../support/op_runner.h"
+#include "../../support/sanitized.h"
 
 namespace ringlet {
 namespace {
@@ -34,84 +41,211 @@ ConstMatrix Const(const Matrix& m) {
   return {m.data, m.rows, m.cols, m.row_stride, m.col_stride};
 }
 
-// Gemm and NaiveGemm on the same numbers.
-void ExpectTwins(int64_t rows, int64_t cols, int64_t inner, int layouts,
-                 float alpha, float beta) {
-  const uint64_t seed = static_cast<uint64_t>(layouts) * 3 + 1;
-  const Stored a = Store(rows, inner, layouts % 4, seed);
-  const Stored b = Store(inner, cols, layouts / 4 % 4, seed + 1);
-  const Stored c = Store(rows, cols, layouts / 16, seed + 2);
-  Stored expected = c, actual = c;
-  expected.view.data = expected.data.data();
-  actual.view.data = actual.data.data();
-  ThreadPool pool(1 + layouts % 3);
-  NaiveGemm(alpha, Const(a.view), Const(b.view), beta, expected.view);
-  Gemm(alpha, Const(a.view), Const(b.view), beta, actual.view, &pool);
-  for (size_t i = 0; i < c.data.size(); ++i) {
-    ASSERT_NEAR(actual.data[i], expected.data[i],
-                1e-5f * static_cast<float>(inner + 1))
-        << rows << "x" << cols << "x" << inner << ", layouts " << layouts
-        << ", alpha " << alpha << ", beta " << beta;
-  }
+// Bits, so that the sign of a zero counts.
+std::vector<uint32_t> Bits(const Floats& v) {
+  std::vector<uint32_t> bits(v.size());
+  std::memcpy(bits.data(), v.data(), v.size() * sizeof(float));
+  return bits;
 }
 
-TEST(GemmTest, AgreesWithItsTwinOnOddShapesLayoutsAndThreads) {
+// One product of the definition.
+struct Case {
+  int64_t rows, cols, inner;
+  int layouts;  // of A, B, C: digits to the base of 4
+  bool add;
+  uint64_t seed;
+};
+
+std::string Text(const Case& c) {
+  return std::to_string(c.rows) + "x" + std::to_string(c.cols) + "x" +
+         std::to_string(c.inner) + ", layouts " + std::to_string(c.layouts) +
+         (c.add ? ", added" : "") + ", seed " + std::to_string(c.seed);
+}
+
+std::vector<std::string> KernelSets() {
+  std::vector<std::string> names;
+  std::istringstream list(GemmKernelsOfCpu());
+  for (std::string name; std::getline(list >> std::ws, name, ',');) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+// Chooses them one after another, and the first again.
+template <typename Work>
+void WithEachKernelSet(const Work& work) {
+  const std::string before = GemmKernels();
+  for (const std::string& name : KernelSets()) {
+    SCOPED_TRACE("kernels " + name);
+    ASSERT_TRUE(ChooseGemmKernels(name.c_str()).ok());
+    work();
+  }
+  ASSERT_TRUE(ChooseGemmKernels(before.c_str()).ok());
+}
+
+// Has work() make what sets are to give, once for those that fuse and once for
+// those that do not.
+class Expected {
+ public:
+  template <typename Work>
+  void Make(const Work& work) {
+    if (made_ && fuses_ == GemmFuses()) return;
+    work();
+    made_ = true;
+    fuses_ = GemmFuses();
+  }
+
+ private:
+  bool made_ = false, fuses_ = false;
+};
+
+// The product by every set of kernels and threads 1 to 3, bit for bit.
+void ExpectDefinition(const Case& p) {
+  const Stored a = Store(p.rows, p.inner, p.layouts % 4, p.seed);
+  const Stored b = Store(p.inner, p.cols, p.layouts / 4 % 4, p.seed + 1);
+  const Stored c = Store(p.rows, p.cols, p.layouts / 16, p.seed + 2);
+  Stored expected = c;
+  Expected made;
+  WithEachKernelSet([&] {
+    made.Make([&] {
+      expected = c;
+      expected.view.data = expected.data.data();
+      NaiveGemm(Const(a.view), Const(b.view), p.add, expected.view);
+    });
+    for (int threads = 1; threads <= 3; ++threads) {
+      static ThreadPool* const pools[] = {nullptr, new ThreadPool(2),
+                                          new ThreadPool(3)};
+      Stored actual = c;
+      actual.view.data = actual.data.data();
+      Gemm(Const(a.view), Const(b.view), p.add, actual.view,
+           pools[threads - 1]);
+      ASSERT_EQ(Bits(actual.data), Bits(expected.data))
+          << Text(p) << ", threads " << threads;
+    }
+  });
+}
+
+TEST(GemmTest, IsItsDefinitionOnOddShapesAndLayouts) {
   const int64_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},     {17, 1, 31},
                               {1, 33, 9},   {64, 10, 128}, {129, 67, 65},
                               {9, 32, 501}, {200, 3, 2},   {2, 3, 0}};
   for (const auto& size : sizes) {
     for (int layouts = 0; layouts < 64; ++layouts) {
-      for (float beta : {0.0f, 1.0f, -0.5f}) {
-        ExpectTwins(size[0], size[1], size[2], layouts, 0.5f, beta);
-      }
+      ExpectDefinition(
+          {size[0], size[1], size[2], layouts, layouts % 3 == 0, 1});
     }
   }
 }
 
-// BLIS goes other ways with large products, and with none.
-TEST(GemmTest, AgreesWithItsTwinOnLargeProductsAndScalars) {
-  const int64_t sizes[][3] = {{310, 300, 290}, {260, 700, 3},   {1, 500, 700},
-                              {500, 1, 700},   {211, 205, 520}, {300, 300, 0}};
-  for (const auto& size : sizes) {
-    for (int layouts = 0; layouts < 64; layouts += 9) {
-      ExpectTwins(size[0], size[1], size[2], layouts, 0.5f, -0.5f);
-      ExpectTwins(size[0], size[1], size[2], layouts, 0.0f, 2.0f);
-    }
-    ExpectTwins(size[0], size[1], size[2], 63, 1.0f, 0.0f);
-    ExpectTwins(size[0], size[1], size[2], 0, 0.0f, 0.0f);
-  }
-}
-
-// Every edge of the micro-tiles, among them 6x16, 4x16 and 8x12.
-TEST(GemmTest, AgreesWithItsTwinOnEveryEdgeOfATile) {
+// Every edge of the tiles: 12x32, 6x16, 4x16, 4x8 and 12x8.
+TEST(GemmTest, IsItsDefinitionOnEveryEdgeOfATile) {
   for (int64_t rows = 1; rows <= 13; ++rows) {
     for (int64_t cols = 1; cols <= 33; ++cols) {
-      for (int layouts : {0, 1, 5, 16, 21, 42}) {
-        ExpectTwins(rows, cols, 11, layouts, 1.0f, 1.0f);
+      for (int layouts : {0, 5, 26}) {
+        ExpectDefinition({rows, cols, 11, layouts, true, 2});
       }
     }
   }
+}
+
+TEST(GemmTest, IsItsDefinitionOnRandomShapes) {
+  const Philox random(7, 5);
+#ifdef RINGLET_SANITIZED
+  constexpr uint64_t kRounds = 100;
+#else
+  constexpr uint64_t kRounds = 600;
+#endif
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    const auto draw = random.At(i);
+    const auto size = [&](uint32_t x) -> int64_t {
+      return 1 + (x & 1 ? x / 2 % 300 : x / 2 % 40);
+    };
+    ExpectDefinition({size(draw[0]), size(draw[1]), size(draw[2]),
+                      static_cast<int>(draw[3] % 64), draw[3] >> 31 != 0, i});
+  }
+}
+
+// Blocks of rows and of columns, of every set, and what is left of them.
+TEST(GemmTest, IsItsDefinitionOnLargeProducts) {
+  const int64_t sizes[][3] = {{310, 300, 290}, {260, 700, 3},   {1, 500, 700},
+                              {500, 1, 700},   {211, 205, 520}, {300, 300, 0},
+                              {490, 530, 260}};
+  for (const auto& size : sizes) {
+    for (int layouts = 0; layouts < 64; layouts += 21) {
+      ExpectDefinition(
+          {size[0], size[1], size[2], layouts, layouts % 2 > 0, 3});
+    }
+  }
+}
+
+TEST(GemmTest, BiasAndReluBehindTheSumGiveTheSameBits) {
+  const int64_t sizes[][3] = {
+      {1, 7, 9}, {70, 33, 200}, {7, 300, 129}, {9, 9, 0}};
+  for (const auto& size : sizes) {
+    const int64_t m = size[0], n = size[1], k = size[2];
+    const Stored a = Store(m, k, 0, 1), b = Store(k, n, 1, 2);
+    const Floats bias = RandomFloats(static_cast<size_t>(n), 3);
+    Floats expected(m * n);
+    Expected made;
+    WithEachKernelSet([&] {
+      made.Make([&] {
+        NaiveGemm(Const(a.view), Const(b.view), false,
+                  RowMajor(expected.data(), m, n));
+        for (int64_t i = 0; i < m * n; ++i) {
+          expected[i] += bias[i % n];
+          expected[i] = expected[i] < 0 ? 0 : expected[i];
+        }
+      });
+      for (int threads = 1; threads <= 3; ++threads) {
+        ThreadPool pool(threads);
+        Floats actual(m * n);
+        Product p{Const(a.view), Const(b.view), RowMajor(actual.data(), m, n)};
+        p.bias = bias.data();
+        p.relu = true;
+        Multiply(p, &pool);
+        ASSERT_EQ(Bits(actual), Bits(expected)) << m << "x" << n << "x" << k;
+      }
+    });
+  }
+}
+
+// What a child's thread computes that has no memory for panels.
+[[maybe_unused]] void MultiplyWithoutMemory() {
+  const Stored a = Store(70, 200, 0, 1), b = Store(200, 90, 1, 2);
+  Floats expected(70 * 90), actual(70 * 90);
+  NaiveGemm(Const(a.view), Const(b.view), false,
+            RowMajor(expected.data(), 70, 90));
+  std::thread([&] {
+    const rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_AS, &none) != 0) std::_Exit(2);
+    Gemm(Const(a.view), Const(b.view), false, RowMajor(actual.data(), 70, 90));
+  }).join();
+  const size_t bytes = actual.size() * sizeof(float);
+  std::_Exit(std::memcmp(actual.data(), expected.data(), bytes) == 0 ? 0 : 1);
+}
+
+TEST(GemmTest, NeedsNoMemoryOfItsOwn) {
+#ifdef RINGLET_SANITIZED
+  GTEST_SKIP() << "a sanitizer takes more memory than the limit";
+#else
+  EXPECT_EXIT(MultiplyWithoutMemory(), testing::ExitedWithCode(0), "");
+#endif
+}
+
+TEST(GemmTest, KernelsThatAreNotThereAreRefusedByName) {
+  const Status status = ChooseGemmKernels("z80");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("z80"), std::string::npos);
+  EXPECT_NE(std::string(status.message()).find(GemmKernels()),
+            std::string::npos);
 }
 
 TEST(GemmTest, BetaZeroDoesNotReadC) {
   const Floats a = {1, 2}, b = {3, 4};
   Floats c = {std::numeric_limits<float>::quiet_NaN()};
-  Gemm(1, RowMajor(a.data(), 1, 2), RowMajor(b.data(), 2, 1), 0,
+  Gemm(RowMajor(a.data(), 1, 2), RowMajor(b.data(), 2, 1), false,
        RowMajor(c.data(), 1, 1));
   EXPECT_EQ(c[0], 11);
-}
-
-TEST(GemmTest, SameThreadsSameBits) {
-  const Stored a = Store(97, 301, 0, 1), b = Store(301, 130, 0, 2);
-  for (int threads : {1, 2, 3}) {
-    ThreadPool pool(threads);
-    Floats first(97 * 130), second(97 * 130);
-    Gemm(1, Const(a.view), Const(b.view), 0, RowMajor(first.data(), 97, 130),
-         &pool);
-    Gemm(1, Const(a.view), Const(b.view), 0, RowMajor(second.data(), 97, 130),
-         &pool);
-    EXPECT_EQ(first, second);
-  }
 }
 
 TEST(GemmTest, RejectsMismatchedShapes) {

@@ -26,7 +26,7 @@ void BM_Gemm(benchmark::State& state) {
   const std::vector<float> a(m * k, 0.5f), b(k * n, 0.25f);
   std::vector<float> c(m * n);
   for (auto _ : state) {
-    Gemm(1, RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), 0,
+    Gemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), false,
          RowMajor(c.data(), m, n));
   }
   state.counters["GFLOP/s"] =
@@ -40,7 +40,7 @@ void BM_NaiveGemm(benchmark::State& state) {
   const std::vector<float> a(m * k, 0.5f), b(k * n, 0.25f);
   std::vector<float> c(m * n);
   for (auto _ : state) {
-    NaiveGemm(1, RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), 0,
+    NaiveGemm(RowMajor(a.data(), m, k), RowMajor(b.data(), k, n), false,
               RowMajor(c.data(), m, n));
   }
 }

@@ -454,20 +454,18 @@ TEST(DatasetTest, ConcatenatedSourcesReadAsOne) {
 // --- BatchLoader ----------------------------------------------------------
 
 struct Buffers {
-  std::vector<float> x[2];
-  std::vector<int32_t> y[2];
+  std::vector<float> x;
+  std::vector<int32_t> y;
   BatchLoader::Options For(const Dataset& d, int world = 1) {
     BatchLoader::Options o;
     o.dataset = d;
     o.world = world;
     o.x_shape = d.source()->x().shape;
-    for (int s = 0; s < 2; ++s) {
-      x[s].assign(
-          static_cast<size_t>(d.LargestPart(world) * o.x_shape.elements()), -1);
-      y[s].assign(static_cast<size_t>(d.LargestPart(world)), -1);
-      o.x[s] = x[s].data();
-      o.y[s] = y[s].data();
-    }
+    x.assign(static_cast<size_t>(d.LargestPart(world) * o.x_shape.elements()),
+             -1);
+    y.assign(static_cast<size_t>(d.LargestPart(world)), -1);
+    o.x = x.data();
+    o.y = y.data();
     return o;
   }
 };
@@ -534,14 +532,13 @@ TEST(BatchLoaderTest, LabelsAreReadWithoutExamples) {
   const Dataset numbers = Numbers(7);
   const Dataset both =
       Concatenate({numbers.source(), Numbers(3).source()}).Batch(10);
-  int32_t y[2][10] = {};
+  int32_t y[10] = {};
   BatchLoader::Options options;
   options.dataset = both;
   options.x_shape = {1};
   options.read_examples = false;
   options.background = false;
-  options.y[0] = y[0];
-  options.y[1] = y[1];
+  options.y = y;
   std::unique_ptr<BatchLoader> loader;
   ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
   Batch batch;

@@ -1,4 +1,4 @@
-#include "core/fit/callbacks.h"
+#include "core/fit/callback.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include "../../support/rewinder.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
-#include "io/events/csv_logger.h"
+#include "core/fit/callback.h"
+#include "io/events/loggers.h"
 
 namespace ringlet {
 namespace {

@@ -295,6 +295,82 @@ TEST(JobTest, ASecondLossWhileTheRingFormsAgainIsWaitedForToo) {
   }
 }
 
+// --- elastic jobs: no backup, and nobody is waited for
+
+void UndisturbedElastic(const TempFolder& folder, int size) {
+  Job job(folder, size, /*backup=*/false, "elastic=1");
+  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+}
+
+TEST(ElasticJobTest, SurvivorsGoOnAndWhoComesBackTakesPart) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  UndisturbedElastic(undisturbed, kSize);
+  for (const int victim : {1, 0}) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/false, "elastic=1");
+    job.WaitForStep(victim, 20);
+    job.Signal(victim, SIGKILL);
+    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+    job.WaitForStep(2, 60);  // without it
+    job.Start(victim);
+    job.WaitForStep(victim, 61);
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+  }
+}
+
+TEST(ElasticJobTest, TheLastOfAllFinishesTheJob) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed, folder;
+  UndisturbedElastic(undisturbed, kSize);
+  Job job(folder, kSize, /*backup=*/false, "elastic=1");
+  job.WaitForStep(0, 20);
+  for (const int victim : {0, 2}) {
+    job.Signal(victim, SIGKILL);
+    EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+  }
+  EXPECT_EQ(job.End(1), 0) << job.Said(1);
+  EXPECT_TRUE(ReadWhole(folder / "final.1.safetensors") ==
+              ReadWhole(undisturbed / "final.1.safetensors"));
+  EXPECT_EQ(ReadWhole(folder / "steps.csv"),
+            ReadWhole(undisturbed / "steps.csv"));
+}
+
+TEST(ElasticJobTest, FewerThanMinWorkersEnd) {
+  TempFolder folder;
+  Job job(folder, 2, /*backup=*/false, "elastic=2");
+  job.WaitForStep(0, 20);
+  job.Signal(1, SIGKILL);
+  EXPECT_EQ(job.End(1), 128 + SIGKILL);
+  EXPECT_EQ(job.End(0), 75) << job.Said(0);
+  EXPECT_NE(job.Said(0).find("missing"), std::string::npos) << job.Said(0);
+}
+
+TEST(ElasticJobTest, LossesAtRandomCostNoBit) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed;
+  UndisturbedElastic(undisturbed, kSize);
+  for (int n = 0; n < Losses(); ++n) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/false, "elastic=1");
+    for (int loss = 0; loss < 2; ++loss) {  // worker 1 lives on
+      const int victim = (n + loss) % 2 * 2;
+      job.WaitForStep(1, RandomStep(2 * n + loss, 70) + 70 * loss);
+      job.Signal(victim, SIGKILL);
+      EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+      Sleep(0.001 * RandomStep(n, 300));
+      job.Start(victim);
+    }
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+    for (int i = 0; HasFailure() && i < kSize; ++i) {
+      ADD_FAILURE() << "worker " << i << ":\n" << job.Said(i);
+    }
+    if (HasFailure()) break;
+  }
+}
+
 // One rank fails while its process lives on to the end of main: the others end
 // too, within two timeouts, and say who it was and why.
 TEST(JobTest, OneRanksFailureEndsAllWithItsRankAndCause) {

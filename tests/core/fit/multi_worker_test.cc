@@ -8,9 +8,9 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/base/crc32c.h"
-#include "core/fit/callbacks.h"
-#include "io/checkpoint/backup_and_restore.h"
-#include "io/events/csv_logger.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/saving_callbacks.h"
+#include "io/events/loggers.h"
 
 namespace ringlet {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
+#include "core/fit/callback.h"
 
 namespace ringlet {
 namespace {

@@ -52,9 +52,17 @@ struct OpCase {
   std::vector<Shape> inputs;
 };
 
+Activation DrawActivation(Draw* draw) {
+  if (draw->Coin()) {
+    return draw->Of({kLinear, kRelu, kSigmoid, kTanh, kSoftmax});
+  }
+  return draw->Of({kRelu6, kElu, kSelu, kLeakyRelu, kHardSigmoid, kSoftsign,
+                   kSoftplus, kLogSoftmax, kGelu, kSilu, kHardSilu, kMish,
+                   kHardSigmoidKeras2});
+}
+
 OpCase DrawDense(Draw* draw) {
-  OpCase c{Dense(draw->In(1, 130),
-                 draw->Of({kLinear, kRelu, kSigmoid, kTanh, kSoftmax})),
+  OpCase c{Dense(draw->In(1, 130), DrawActivation(draw)),
            {{draw->Coin() ? draw->In(1, 200) : draw->In(700, 2000)}}};
   if (draw->In(0, 3) == 0) c.inputs[0] = {draw->In(1, 9), draw->In(1, 60)};
   c.layer.UseBias(draw->Coin());
@@ -77,16 +85,35 @@ Layer DrawWindow(Layer layer, const Shape& image, Draw* draw) {
 
 OpCase DrawOp(Draw* draw) {
   const Shape image = DrawImage(draw);
-  switch (draw->In(0, 9)) {
+  const Activation activation = draw->Of({kLinear, kRelu, kTanh, kSoftmax});
+  switch (draw->In(0, 13)) {
     case 0:
     case 1:
       return DrawDense(draw);
+    case 10:
+      return {DrawWindow(DepthwiseConv2D(3, activation)
+                             .DepthMultiplier(draw->In(1, 3))
+                             .UseBias(draw->Coin()),
+                         image, draw),
+              {image}};
+    case 11:
+      return {DrawWindow(
+                  SeparableConv2D(draw->Of<int64_t>({1, 3, 16}), 3, activation)
+                      .UseBias(draw->Coin()),
+                  image, draw),
+              {image}};
+    case 12:
+      return {GlobalMaxPooling2D().KeepDims(draw->Coin()), {image}};
+    case 13:
+      return {draw->Of({ZeroPadding2D(1, 0, 2, 1), UpSampling2D(2, 3),
+                        Permute({3, 1, 2})}),
+              {image}};
     case 2: {  // some of them large enough for several groups of images
       const Shape x = draw->Coin() ? image
                                    : Shape{draw->In(20, 40), draw->In(20, 40),
                                            draw->In(1, 2)};
-      Layer layer = Conv2D(draw->Of<int64_t>({1, 3, 8, 16, 32}), 3,
-                           draw->Of({kLinear, kRelu, kTanh, kSoftmax}));
+      Layer layer =
+          Conv2D(draw->Of<int64_t>({1, 3, 8, 16, 32}), 3, DrawActivation(draw));
       layer.UseBias(draw->Coin());
       return {DrawWindow(layer, x, draw), {x}};
     }
@@ -95,10 +122,18 @@ OpCase DrawOp(Draw* draw) {
     case 4:
       return {DrawWindow(AveragePooling2D(2), image, draw), {image}};
     case 5:
-      return {ActivationLayer(
-                  draw->Of({kLinear, kRelu, kSigmoid, kTanh, kSoftmax})),
-              {image}};
+      if (draw->Coin()) {
+        return {draw->Of({PReLU(), PReLU({1, 2}), PReLU({2}), Softmax({1}),
+                          Softmax({2}), ReLU(1.5f)}),
+                {image}};
+      }
+      return {ActivationLayer(DrawActivation(draw)), {image}};
     case 6:
+      if (draw->Coin()) {
+        return {draw->Of({SpatialDropout2D(0.4f), GaussianNoise(0.5f),
+                          GaussianDropout(0.3f), AlphaDropout(0.2f)}),
+                {image}};
+      }
       return {Dropout(draw->Of({0.0f, 0.3f, 0.9f})), {image}};
     case 7:
       return {GlobalAveragePooling2D().KeepDims(draw->Coin()), {image}};
@@ -189,18 +224,24 @@ TEST(GeometryTest, OpsWorkInMemoryForMore) {
 // The blocks of Dense at each of their sizes, to the float.
 TEST(GeometryTest, DensePlansForTheWorstBatchAndNotForMore) {
   for (const int threads : {1, 2}) {
-    for (const int64_t units : {10, 128}) {
-      OpRunner runner(Dense(units), {{784}});
-      const int64_t most = 16 * 48 * threads;  // rows of W at a time
-      const auto takes = [&](int64_t rows, int64_t block) {
-        return static_cast<size_t>(rows * units + block * (rows + units));
-      };
-      EXPECT_EQ(runner.op().backward_scratch(64, threads), takes(64, most));
-      // 16 grains up to 64 rows, 8 at 128, 10 at 102.
-      const size_t of_102 = takes(102, most / 16 * 10);
-      EXPECT_EQ(runner.op().backward_scratch(128, threads),
-                std::max({takes(64, most), of_102, takes(128, most / 2)}));
-    }
+    const auto of = [&](int64_t units, int64_t batch) {
+      return OpRunner(Dense(units), {{784}})
+          .op()
+          .backward_scratch(batch, threads);
+    };
+    const auto takes = [&](int64_t rows, int64_t units, int64_t grains) {
+      return static_cast<size_t>(grains * 96 * threads * (rows + units));
+    };
+    // 8 grains of 96 rows of W up to 64 examples, 4 at 128, 5 at 102; of the
+    // gradient of x no more than 128 rows at a time.
+    EXPECT_EQ(of(10, 64), takes(64, 10, 8));
+    EXPECT_EQ(of(10, 128), std::max({takes(64, 10, 8), takes(102, 10, 5),
+                                     takes(128, 10, 4)}));
+    EXPECT_EQ(of(10, 1000), of(10, 128));
+    // Many units leave fewer rows.
+    EXPECT_EQ(of(128, 64), takes(64, 128, 4));
+    EXPECT_EQ(of(128, 1000), takes(128, 128, 4));
+    EXPECT_EQ(of(640, 512), takes(128, 640, 1));
   }
 }
 
@@ -307,7 +348,8 @@ FitCase DrawFit(Draw* draw) {
   } else {
     c.input = {draw->In(1, 30)};
   }
-  c.activation = draw->Of({kLinear, kRelu, kSigmoid, kTanh});
+  c.activation = draw->Of({kLinear, kRelu, kSigmoid, kTanh, kRelu6, kElu,
+                           kLeakyRelu, kSoftplus, kGelu, kSilu, kMish});
   c.dropout = draw->In(0, 3) == 0 ? 0.3f : 0;
   c.regularized = draw->In(0, 3) == 0;
   c.loss = draw->Of({SparseCategoricalCrossentropy(),
@@ -687,7 +729,7 @@ class DoubleNet {
     const double* const b1 = w_.data() + n * h;
     const double* const w2 = b1 + h;
     const double* const b2 = w2 + h * kOutputs;
-    std::vector<double> hidden(h), d_hidden(h), p(kOutputs);
+    std::vector<double> before(h), hidden(h), d_hidden(h), p(kOutputs);
     double loss = 0;
     for (int64_t e = first; e < end; ++e) {
       const float* const x = examples_.x.data() + e * n;
@@ -695,6 +737,7 @@ class DoubleNet {
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < h; ++j) hidden[j] += x[i] * w_[i * h + j];
       }
+      before = hidden;
       for (double& v : hidden) v = naive::Activate(case_.activation, v);
       std::copy_n(b2, kOutputs, p.begin());
       for (int64_t j = 0; j < h; ++j) {
@@ -717,7 +760,7 @@ class DoubleNet {
           d_hidden[j] += p[k] * w2[j * kOutputs + k];
           g[(w2 - w_.data()) + j * kOutputs + k] += hidden[j] * p[k];
         }
-        d_hidden[j] *= Slope(hidden[j]);
+        d_hidden[j] *= naive::Slope(case_.activation, before[j]);
         g[n * h + j] += d_hidden[j];
       }
       for (int64_t k = 0; k < kOutputs; ++k) g[(b2 - w_.data()) + k] += p[k];
@@ -743,20 +786,6 @@ class DoubleNet {
   }
 
  private:
-  // Of the activation, where it has this value.
-  double Slope(double y) const {
-    switch (case_.activation) {
-      case kRelu:
-        return y > 0 ? 1 : 0;
-      case kSigmoid:
-        return y * (1 - y);
-      case kTanh:
-        return 1 - y * y;
-      default:
-        return 1;
-    }
-  }
-
   const FitCase& case_;
   const Examples& examples_;
   std::vector<double> w_;

@@ -72,6 +72,42 @@ std::vector<Case> Cases() {
       {MeanAbsoluteError(), {3}, logits, bits, {}},
       {Huber(), {3}, logits, bits, {}},
       {Huber(0.5f), {2, 3}, logits, bits, {}},
+      {BinaryFocalCrossentropy(), {3}, probabilities, bits, {}},
+      {BinaryFocalCrossentropy(true, 0.3f, 1.5f, kFromProbabilities, 0.1f),
+       {2, 3},
+       probabilities,
+       bits,
+       {}},
+      {BinaryFocalCrossentropy(true, 0.25f, 2, kFromLogits),
+       {3},
+       logits,
+       bits,
+       {}},
+      {BinaryFocalCrossentropy(false, 0.25f, 0.5f, kFromLogits),
+       {3},
+       logits,
+       bits,
+       {}},
+      {CategoricalFocalCrossentropy(), {3}, unnormalised, one_hot, {}},
+      {CategoricalFocalCrossentropy(0.6f, 3, kFromProbabilities, 0.2f),
+       {2, 3},
+       probabilities,
+       one_hot,
+       {}},
+      {CategoricalFocalCrossentropy(0.25f, 2, kFromLogits),
+       {3},
+       logits,
+       one_hot,
+       {}},
+      {KLDivergence(), {3}, probabilities, unnormalised, {}},
+      {Poisson(), {3}, probabilities, bits, {}},
+      {MeanAbsolutePercentageError(), {3}, logits, unnormalised, {}},
+      {MeanSquaredLogarithmicError(), {3}, probabilities, bits, {}},
+      {CosineSimilarity(), {3}, logits, unnormalised, {}},
+      {LogCosh(), {2, 3}, logits, bits, {}},
+      {Hinge(), {3}, logits, one_hot, {}},
+      {SquaredHinge(), {3}, logits, {-1, 1, 1, 1, -1, -1}, {}},
+      {CategoricalHinge(), {3}, logits, one_hot, {}},
   };
   return cases;
 }
@@ -88,7 +124,9 @@ TEST(LossesTest, GradientsAgreeWithFiniteDifferences) {
       c.predictions[i] = saved - h;
       const double down = Sum(PerExample(c, nullptr));
       c.predictions[i] = saved;
-      EXPECT_NEAR(gradient[i], 2 * (up - down) / (2 * h), 5e-3) << i;
+      const double expected = 2 * (up - down) / (2 * h);
+      EXPECT_NEAR(gradient[i], expected, 5e-3 + 1e-3 * std::fabs(expected))
+          << i;
     }
   }
 }
@@ -120,6 +158,136 @@ TEST(LossesTest, ValuesAreKeras) {
   EXPECT_NEAR(value({MeanAbsoluteError(), {2}, {1, 3}, {0, 1}, {}}), 1.5, 1e-7);
   EXPECT_NEAR(value({Huber(), {2}, {0.6f, 3}, {0, 0}, {}}),
               (0.5 * 0.36 + 2.5) / 2, 1e-6);
+}
+
+// Of Keras's documentation, and its formulas worked by hand.
+TEST(LossesTest, ValuesOfTheOthersAreKeras) {
+  const auto value = [](const Case& c) { return PerExample(c, nullptr)[0]; };
+  const std::vector<float> z = {-18.6f, 0.51f, 2.94f, -12.8f}, t = {0, 1, 0, 0};
+  EXPECT_NEAR(value({BinaryFocalCrossentropy(false, 0.25f, 2, kFromLogits),
+                     {4},
+                     z,
+                     t,
+                     {}}),
+              0.691, 5e-4);
+  EXPECT_NEAR(value({BinaryFocalCrossentropy(true, 0.25f, 2, kFromLogits),
+                     {4},
+                     z,
+                     t,
+                     {}}),
+              0.510, 5e-4);
+  EXPECT_NEAR(value({BinaryFocalCrossentropy(), {2}, {0.6f, 0.4f}, {0, 1}, {}}),
+              0.330, 5e-4);
+  const Case focal = {CategoricalFocalCrossentropy(),
+                      {3},
+                      {0.05f, 0.95f, 0, 0.1f, 0.8f, 0.1f},
+                      {0, 1, 0, 0, 0, 1},
+                      {}};
+  EXPECT_NEAR(PerExample(focal, nullptr)[0], 3.2058331e-05, 1e-9);
+  EXPECT_NEAR(PerExample(focal, nullptr)[1], 0.46627346, 1e-6);
+  EXPECT_NEAR(value({KLDivergence(), {2}, {0.25f, 0.75f}, {0.5f, 0.5f}, {}}),
+              0.5 * std::log(2) + 0.5 * std::log(0.5 / 0.75), 1e-6);
+  EXPECT_NEAR(value({Poisson(), {2}, {2, 0.5f}, {3, 1}, {}}),
+              ((2 - 3 * std::log(2)) + (0.5 - std::log(0.5))) / 2, 1e-6);
+  EXPECT_NEAR(value({MeanAbsolutePercentageError(), {2}, {3, -1}, {2, -4}, {}}),
+              (50 + 75) / 2.0, 1e-5);
+  EXPECT_NEAR(value({MeanSquaredLogarithmicError(), {2}, {1, -3}, {3, 0}, {}}),
+              std::log(2) * std::log(2) / 2, 1e-6);
+  const Case cosine = {CosineSimilarity(),
+                       {2},
+                       {1, 0, 1, 1, -1, -1, 0, 0},
+                       {0, 1, 1, 1, 1, 1, 1, 1},
+                       {}};
+  const std::vector<float> of_cosine = PerExample(cosine, nullptr);
+  EXPECT_NEAR(of_cosine[0], 0, 1e-7);
+  EXPECT_NEAR(of_cosine[1], -1, 1e-6);
+  EXPECT_NEAR(of_cosine[2], 1, 1e-6);
+  EXPECT_EQ(of_cosine[3], 0);  // of nothing there is no direction
+  EXPECT_NEAR(value({LogCosh(), {2}, {1, 0}, {0, 0}, {}}),
+              std::log(std::cosh(1)) / 2, 1e-6);
+  // 0 and 1 stand for -1 and 1.
+  EXPECT_NEAR(value({Hinge(), {2}, {0.6f, 0.4f}, {0, 1}, {}}), 1.1, 1e-6);
+  EXPECT_NEAR(value({Hinge(), {2}, {0.6f, 0.4f}, {-1, 1}, {}}), 1.1, 1e-6);
+  EXPECT_NEAR(value({SquaredHinge(), {2}, {0.6f, 0.4f}, {0, 1}, {}}),
+              (1.6 * 1.6 + 0.36) / 2, 1e-6);
+  EXPECT_NEAR(
+      value({CategoricalHinge(), {3}, {0.6f, 0.4f, 0.9f}, {0, 1, 0}, {}}),
+      0.9 - 0.4 + 1, 1e-6);
+}
+
+TEST(LossesTest, TheOthersStayFinite) {
+  std::vector<float> d;
+  for (const float e : {1e-6f, 1e-3f, 90.0f, 1e30f}) {
+    SCOPED_TRACE(e);
+    const double value = PerExample({LogCosh(), {1}, {-e}, {0}, {}}, &d)[0];
+    const double a = double{e};
+    const double expected = a < 1 ? a * a / 2 : a - std::log(2);
+    EXPECT_NEAR(value, expected, 1e-6 * expected);
+    EXPECT_NEAR(d[0], a < 1 ? -a : -1, 1e-6 * a);
+  }
+  for (const float x : {-1e30f, -200.0f, 200.0f, 1e30f}) {
+    for (const float t : {0.0f, 1.0f}) {
+      const Case c = {BinaryFocalCrossentropy(true, 0.25f, 1.5f, kFromLogits),
+                      {1},
+                      {x},
+                      {t},
+                      {}};
+      const bool right = (x > 0) == (t == 1);
+      const double weight = t == 1 ? 0.25 : 0.75;
+      EXPECT_FLOAT_EQ(PerExample(c, &d)[0],
+                      right ? 0 : weight * std::fabs(double{x}));
+      EXPECT_FLOAT_EQ(d[0], right ? 0 : (x > 0 ? weight : -weight));
+    }
+  }
+  for (const Loss& loss : {CosineSimilarity(), KLDivergence(), Poisson(),
+                           MeanSquaredLogarithmicError(), CategoricalHinge(),
+                           MeanAbsolutePercentageError(),
+                           CategoricalFocalCrossentropy(0.25f, 0.5f)}) {
+    const Case c = {loss, {3}, {0, 0, 1}, {0, 0, 1}, {}};
+    EXPECT_TRUE(std::isfinite(PerExample(c, &d)[0])) << loss.name();
+    for (const float g : d) EXPECT_TRUE(std::isfinite(g)) << loss.name();
+  }
+}
+
+TEST(LossesTest, NotANumberIsNoGoodLoss) {
+  std::vector<float> d;
+  for (const Case& c : Cases()) {
+    Case broken = c;
+    std::fill(broken.predictions.begin(), broken.predictions.end(), NAN);
+    EXPECT_TRUE(std::isnan(PerExample(broken, &d)[0])) << c.loss.name();
+  }
+}
+
+TEST(LossesTest, WeightsAndReductions) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(c.loss.name());
+    const int64_t count =
+        static_cast<int64_t>(c.predictions.size()) / c.output.elements();
+    std::vector<float> plain, weights, per(static_cast<size_t>(count));
+    const std::vector<float> losses = PerExample(c, &plain);
+    std::vector<float> d(c.predictions.size());
+    for (int64_t i = 0; i < count; ++i) weights.push_back(0.5f * (i + 1));
+    const void* targets = c.loss.takes_classes()
+                              ? static_cast<const void*>(c.classes.data())
+                              : c.targets.data();
+    ASSERT_TRUE(ComputeLoss(c.loss, c.output, count, c.predictions.data(),
+                            targets, 1, per.data(), d.data(), weights.data())
+                    .ok());
+    for (size_t i = 0; i < per.size(); ++i) {
+      EXPECT_FLOAT_EQ(per[i], losses[i] * weights[i]);
+    }
+    for (size_t i = 0; i < d.size(); ++i) {
+      const size_t example = i / static_cast<size_t>(c.output.elements());
+      EXPECT_FLOAT_EQ(d[i], plain[i] * weights[example]);
+    }
+  }
+  const LossScale mean = ScaleOf(MeanSquaredError(), {2, 3}, 4);
+  EXPECT_EQ(mean.gradient, 0.25f);
+  EXPECT_EQ(mean.sum, 1);
+  const LossScale sum =
+      ScaleOf(MeanSquaredError().Reduction(LossReduction::kSum), {2, 3}, 4);
+  EXPECT_EQ(sum.gradient, 2);  // the rows of an example are added up too
+  EXPECT_EQ(sum.sum, 8);
 }
 
 TEST(LossesTest, ExtremeValuesStayFinite) {

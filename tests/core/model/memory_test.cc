@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -151,6 +152,9 @@ std::vector<std::unique_ptr<Model>> Models() {
   add({Input({8, 8, 2}), Conv2D(5, 3, kTanh).Padding(kSame),
        AveragePooling2D(2), Dropout(0.3f), Conv2D(2, 1), ReLU(), Flatten(),
        Dense(7, kSigmoid), Dense(3)});
+  add({Input({8, 8, 2}), ZeroPadding2D(), DepthwiseConv2D(3, kRelu),
+       SeparableConv2D(5, 3, kTanh), Conv2D(4, 1, kRelu), Permute({2, 1, 3}),
+       GlobalMaxPooling2D(), Dense(3)});
   auto graph = std::make_unique<Functional>();
   const int x = graph->Add(Input({8, 8, 2}));
   const int a = graph->Add(Conv2D(2, 3, kRelu).Padding(kSame), {x});
@@ -245,13 +249,64 @@ TEST(ModelMemoryTest, MemoryForABatchIsEnoughForEverySmallerOne) {
         EXPECT_LE(model.BytesUsed(), options.memory_bytes);
       }
       EXPECT_TRUE(model.Reserve(batch, true).ok());
-      options.memory_bytes /= 2;
+      const size_t kept = model.PlanMemory(batch).kept();
+      options.memory_bytes = kept + (options.memory_bytes - kept) / 2;
       model.Compile(SGD(), loss, {}, options);
       EXPECT_FALSE(model.Reserve(batch - 1, true).ok());
       model.Compile(SGD(), loss);
     }
   }
   EXPECT_GT(found, 0);
+}
+
+// That a step does not fit is known after some plans, not after one for each
+// larger batch.
+TEST(ModelMemoryTest, TooLittleMemoryIsFoundSoon) {
+  Sequential model({Input({8, 8, 4})});
+  for (int i = 0; i < 8; ++i) {
+    model.Add(Conv2D(4, 3).Padding(kSame));
+    model.Add(BatchNormalization());
+    model.Add(ReLU());
+  }
+  model.Add(Flatten());
+  const int64_t batch = 1000;
+  CompileOptions options;
+  options.recompute = true;
+  model.Compile(SGD(), MeanSquaredError(), {}, options);
+  using Clock = std::chrono::steady_clock;
+  auto begin = Clock::now();
+  const size_t needed = model.BytesNeeded(batch);
+  const auto plan = Clock::now() - begin;
+  for (const size_t percent : {60, 90, 99}) {
+    options.memory_bytes = needed / 100 * percent;
+    model.Compile(SGD(), MeanSquaredError(), {}, options);
+    begin = Clock::now();
+    EXPECT_FALSE(model.Reserve(batch, true).ok());
+    EXPECT_LT(Clock::now() - begin, 300 * plan) << percent;
+  }
+}
+
+// What takes the memory is named, and a smaller batch advised where it helps.
+TEST(ModelMemoryTest, WhatThereIsNoMemoryForIsNamed) {
+  if (kPoisons) GTEST_SKIP() << "AddressSanitizer ends a program that asks";
+  for (const bool wide : {false, true}) {
+    Sequential model({Input({28, 28, 1}),
+                      Conv2D(2, 3)
+                          .DilationRate(wide ? 1 : 200000)
+                          .Padding(kSame)
+                          .Name("far"),
+                      Flatten(), Dense(1)});
+    model.Compile(SGD(), MeanSquaredError());
+    ASSERT_TRUE(model.status().ok()) << model.status().message();
+    const std::string said =
+        model.Reserve(wide ? int64_t{1} << 33 : 2, true).message();
+    EXPECT_NE(said.find("of layer 'far' (Conv2D)"), std::string::npos) << said;
+    EXPECT_EQ(said.find("use a smaller batch: one") != std::string::npos, wide)
+        << said;
+    EXPECT_EQ(said.find("no smaller batch would fit") == std::string::npos,
+              wide)
+        << said;
+  }
 }
 
 // Bytes in use of the heap of the whole process; 0 where that is not known.

@@ -2,22 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
 #include <vector>
 
 namespace ringlet {
 namespace {
 
 double Value(const Metric& metric, const Shape& output,
-             const std::vector<float>& predictions,
-             const std::vector<float>& targets) {
-  MetricState state;
+             const std::vector<float>& predictions, const void* targets,
+             const float* weights = nullptr) {
+  std::vector<MetricState> states(
+      static_cast<size_t>(NumStates(metric, output)));
   const Status updated =
       UpdateMetric(metric, output,
                    static_cast<int64_t>(predictions.size()) / output.elements(),
-                   predictions.data(), targets.data(), &state);
+                   predictions.data(), targets, states.data(), weights);
   EXPECT_TRUE(updated.ok()) << updated.message();
-  return state.Result();
+  return MetricResult(metric, states.data(),
+                      static_cast<int64_t>(states.size()));
+}
+
+double Value(const Metric& metric, const Shape& output,
+             const std::vector<float>& predictions,
+             const std::vector<float>& targets,
+             const std::vector<float>& weights = {}) {
+  return Value(metric, output, predictions,
+               static_cast<const void*>(targets.data()),
+               weights.empty() ? nullptr : weights.data());
 }
 
 double SparseValue(const Metric& metric, const Shape& output,
@@ -83,6 +98,192 @@ TEST(MetricsTest, ValuesAreKeras) {
       SparseValue(SparseTopKCategoricalAccuracy(2), {3}, p, {2, 0}), 1);
   EXPECT_DOUBLE_EQ(
       SparseValue(SparseTopKCategoricalAccuracy(5), {2}, {NAN, 1}, {0}), 0);
+}
+
+// Of Keras's documentation.
+TEST(MetricsTest, ValuesOfTheOthersAreKeras) {
+  const std::vector<float> t = {0, 1, 1, 1}, p = {1, 0, 1, 1};
+  EXPECT_NEAR(Value(Precision(), {1}, p, t), 2.0 / 3, 1e-6);
+  EXPECT_NEAR(Value(Precision(), {1}, p, t, {0, 0, 1, 0}), 1, 1e-6);
+  EXPECT_NEAR(Value(Recall(), {1}, p, t), 2.0 / 3, 1e-6);
+  EXPECT_NEAR(Value(Recall(), {1}, p, t, {0, 0, 1, 0}), 1, 1e-6);
+  EXPECT_NEAR(Value(Precision().TopK(2), {4}, {1, 0, 1, 1}, {0, 0, 1, 1}), 0.5,
+              1e-6);
+  EXPECT_NEAR(Value(Precision().TopK(4), {4}, {1, 0, 1, 1}, {0, 0, 1, 1}), 0.5,
+              1e-6);
+  EXPECT_NEAR(Value(Recall().ClassId(1), {2}, {0, 1, 0, 0}, {0, 1, 0, 1}), 0.5,
+              1e-6);
+  EXPECT_EQ(Value(TruePositives(), {1}, p, t), 2);
+  EXPECT_EQ(Value(TruePositives(), {1}, p, t, {0, 0, 1, 0}), 1);
+  EXPECT_EQ(Value(FalsePositives(), {1}, p, t), 1);
+  EXPECT_EQ(Value(FalseNegatives(), {1}, p, t), 1);
+  EXPECT_EQ(Value(TrueNegatives(), {1}, {1, 0, 0, 0}, {0, 0, 0, 1}), 2);
+  const std::vector<float> a = {0, 0, 1, 1}, scores = {0, 0.5f, 0.3f, 0.9f};
+  EXPECT_NEAR(Value(AUC(3), {1}, scores, a), 0.75, 1e-6);
+  EXPECT_NEAR(Value(AUC(3), {1}, scores, a, {1, 0, 0, 1}), 1, 1e-6);
+  EXPECT_NEAR(Value(RootMeanSquaredError(), {2}, {1, 1, 0, 0}, {0, 1, 0, 0}),
+              0.5, 1e-6);
+  EXPECT_NEAR(Value(MetricOf(Metric::Kind::kCosineSimilarity), {2},
+                    {1, 0, 1, 1}, {0, 1, 1, 1}),
+              0.5, 1e-6);
+  EXPECT_NEAR(Value(MetricOf(Metric::Kind::kLogCoshError), {2}, {1, 1, 0, 0},
+                    {0, 1, 0, 0}),
+              0.10844523, 1e-6);
+  EXPECT_NEAR(Value(R2Score(), {1}, {1, 4, 3}, {1, 4, 3}), 1, 1e-9);
+  EXPECT_NEAR(Value(R2Score(), {1}, {2.5f, 0, 2, 8}, {3, -0.5f, 2, 7}),
+              0.9486081, 1e-6);
+  const std::vector<float> truth = {1, 1, 1, 1, 0, 0, 1, 1, 0};
+  const std::vector<float> guess = {0.2f, 0.6f, 0.7f, 0.2f, 0.6f,
+                                    0.6f, 0.6f, 0.8f, 0};
+  EXPECT_NEAR(Value(F1Score(Metric::kMacro, 0.5f), {3}, guess, truth),
+              (0.5 + 0.8 + 2.0 / 3) / 3, 1e-6);
+  EXPECT_NEAR(Value(F1Score(Metric::kMicro, 0.5f), {3}, guess, truth),
+              2.0 * 4 / (2 * 4 + 2 + 2), 1e-6);
+  EXPECT_NEAR(Value(F1Score(Metric::kWeighted, 0.5f), {3}, guess, truth),
+              (3 * 0.5 + 2 * 0.8 + 2.0 / 3) / 6, 1e-6);
+  const std::vector<float> two = {0.2f, 0.8f, 0.9f, 0.1f,
+                                  0.4f, 0.6f, 0.7f, 0.3f};  // 1, 0, 1, 0
+  const std::vector<int32_t> classes = {1, 0, 0, 0};
+  // Of class 0: 2 of 3; of class 1: 1 of 2.
+  EXPECT_NEAR(Value(MeanIoU(2), {2}, two, classes.data()), (2.0 / 3 + 0.5) / 2,
+              1e-6);
+  EXPECT_NEAR(Value(OneHotMeanIoU(2), {2}, two, {0, 1, 1, 0, 1, 0, 1, 0}),
+              (2.0 / 3 + 0.5) / 2, 1e-6);
+  // A class that nobody has does not count.
+  EXPECT_NEAR(Value(MeanIoU(3), {2}, two, classes.data()), (2.0 / 3 + 0.5) / 2,
+              1e-6);
+  EXPECT_DOUBLE_EQ(
+      Value(TopKCategoricalAccuracy(1), {3},
+            {0.1f, 0.9f, 0.8f, 0.05f, 0.95f, 0}, {0, 0, 1, 0, 1, 0}),
+      0.5);
+}
+
+// Each threshold counted by itself, as Keras does where they are not even.
+double PlainAuc(const Metric& metric, const std::vector<float>& p,
+                const std::vector<float>& t, const std::vector<float>& w) {
+  const int n = metric.num_thresholds;
+  std::vector<double> x, y, tps, ps;
+  double positives = 0;
+  for (int i = 0; i < n; ++i) {
+    const float at = i == 0       ? -1e-7f
+                     : i == n - 1 ? 1 + 1e-7f
+                                  : float(i) / (n - 1);
+    double tp = 0, fp = 0, fn = 0, tn = 0;
+    for (size_t j = 0; j < p.size(); ++j) {
+      const bool above = p[j] > at;
+      (t[j] != 0 ? (above ? tp : fn) : (above ? fp : tn)) += w[j];
+    }
+    const auto ratio = [](double a, double b) { return b == 0 ? 0 : a / b; };
+    const bool pr = metric.curve == Metric::kPrecisionRecall;
+    x.push_back(pr ? ratio(tp, tp + fn) : ratio(fp, fp + tn));
+    y.push_back(pr ? ratio(tp, tp + fp) : ratio(tp, tp + fn));
+    tps.push_back(tp);
+    ps.push_back(tp + fp);
+    positives = tp + fn;
+  }
+  double sum = 0;
+  for (size_t i = 0; i + 1 < x.size(); ++i) {
+    if (metric.curve == Metric::kPrecisionRecall &&
+        metric.summation == Metric::kInterpolation) {
+      const double dp = ps[i] - ps[i + 1], dtp = tps[i] - tps[i + 1];
+      const double slope = dp > 0 ? dtp / dp : 0;
+      const double cut = tps[i + 1] - slope * ps[i + 1];
+      const double log =
+          ps[i] > 0 && ps[i + 1] > 0 ? std::log(ps[i] / ps[i + 1]) : 0;
+      sum += slope * (dtp + cut * log) / positives;
+      continue;
+    }
+    const double height =
+        metric.summation == Metric::kInterpolation ? (y[i] + y[i + 1]) / 2
+        : metric.summation == Metric::kMinoring    ? std::min(y[i], y[i + 1])
+                                                   : std::max(y[i], y[i + 1]);
+    sum += (x[i] - x[i + 1]) * height;
+  }
+  return sum;
+}
+
+TEST(MetricsTest, AreasUnderCurvesOfBucketsAreThoseOfCounts) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    Metric metric = AUC(2 + static_cast<int>(random() % 300),
+                        random() % 2 ? Metric::kROC : Metric::kPrecisionRecall,
+                        static_cast<Metric::Summation>(random() % 3));
+    std::vector<float> p, t, w;
+    const size_t count = 2 + random() % 200;
+    for (size_t j = 0; j < count; ++j) {
+      // Not on a threshold, where float32 decides.
+      const auto bucket = static_cast<float>(
+          random() % static_cast<unsigned>(metric.num_thresholds - 1));
+      p.push_back((bucket + 0.5f) /
+                  static_cast<float>(metric.num_thresholds - 1));
+      t.push_back(static_cast<float>(j < 2 ? j : random() % 2));
+      w.push_back(static_cast<float>(random() % 4) * 0.5f);
+    }
+    w[0] = w[1] = 1;
+    EXPECT_NEAR(Value(metric, {1}, p, t, w), PlainAuc(metric, p, t, w), 1e-9)
+        << i;
+  }
+}
+
+// Of examples in any number of pieces, as of several workers.
+TEST(MetricsTest, StatesAddUp) {
+  std::mt19937 random(3);
+  const Shape output = {3};
+  std::vector<float> p(3 * 40), t(3 * 40, 0), w(40);
+  std::vector<int32_t> classes(40);
+  for (float& x : p) x = static_cast<float>(random() % 1000) / 1000;
+  for (size_t i = 0; i < 40; ++i) {
+    classes[i] = static_cast<int32_t>(random() % 3);
+    t[3 * i + static_cast<size_t>(classes[i])] = 1;
+    w[i] = static_cast<float>(random() % 4) * 0.5f;
+  }
+  for (int kind = 1; kind < static_cast<int>(Metric::Kind::kCustom); ++kind) {
+    Metric metric = MetricOf(static_cast<Metric::Kind>(kind));
+    metric.num_classes = 3;
+    SCOPED_TRACE(metric.name);
+    const Loss loss = SparseCategoricalCrossentropy();
+    Metric resolved;
+    const bool sparse = ResolveMetric(metric, loss, output, &resolved).ok();
+    const auto states = static_cast<size_t>(NumStates(metric, output));
+    const auto add = [&](int64_t from, int64_t to,
+                         std::vector<MetricState>* sums) {
+      std::vector<MetricState> part(states);
+      const void* targets =
+          sparse ? static_cast<const void*>(&classes[from]) : &t[3 * from];
+      ASSERT_TRUE(UpdateMetric(metric, output, to - from, &p[3 * from], targets,
+                               part.data(), &w[from])
+                      .ok());
+      AddMetrics(part.data(), sums);
+    };
+    std::vector<MetricState> whole(states), pieces(states);
+    add(0, 40, &whole);
+    for (int64_t i = 0; i < 40; i += 8) add(i, i + 8, &pieces);
+    const double value =
+        MetricResult(metric, whole.data(), static_cast<int64_t>(states));
+    EXPECT_NEAR(
+        value,
+        MetricResult(metric, pieces.data(), static_cast<int64_t>(states)),
+        1e-12 * std::max(1.0, std::fabs(value)));
+    EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST(MetricsTest, SettingsThatDoNotFitAreRefused) {
+  Metric m;
+  const Loss dense = MeanSquaredError();
+  const Loss sparse = SparseCategoricalCrossentropy();
+  EXPECT_FALSE(ResolveMetric(Precision().ClassId(4), dense, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(Precision().ClassId(3), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(Precision(1.5f), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC(1), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC(1 << 20), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(AUC(), sparse, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(MeanIoU(3), sparse, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(MeanIoU(4), sparse, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(MeanIoU(4), dense, {4}, &m).ok());
+  EXPECT_TRUE(ResolveMetric(OneHotMeanIoU(4), dense, {4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(F1Score(Metric::kMacro), dense, {2, 4}, &m).ok());
+  EXPECT_FALSE(ResolveMetric(TopKCategoricalAccuracy(0), dense, {4}, &m).ok());
 }
 
 TEST(MetricsTest, NothingCountedIsZero) {

@@ -62,6 +62,39 @@ struct NaiveOptimizer {
           b[i] = std::max(double{o.beta_2} * b[i], std::fabs(g));
           w[i] -= lr / (1 - std::pow(o.beta_1, t)) * a[i] / (b[i] + o.epsilon);
           break;
+        case Optimizer::Kind::kNadam: {
+          const auto u = [&](double at) {
+            return o.beta_1 * (1 - 0.5 * std::pow(0.96, at));
+          };
+          double product = 1;
+          for (double k = 1; k <= t; ++k) product *= u(k);
+          a[i] += (g - a[i]) * (1 - double{o.beta_1});
+          b[i] += (g * g - b[i]) * (1 - double{o.beta_2});
+          const double m = u(t + 1) * a[i] / (1 - product * u(t + 1)) +
+                           (1 - u(t)) * g / (1 - product);
+          w[i] -= lr * m /
+                  (std::sqrt(b[i] / (1 - std::pow(o.beta_2, t))) + o.epsilon);
+          break;
+        }
+        case Optimizer::Kind::kAdagrad:
+          if (t == 1) a[i] = o.initial_accumulator_value;
+          a[i] += g * g;
+          w[i] -= lr * g / std::sqrt(a[i] + o.epsilon);
+          break;
+        case Optimizer::Kind::kAdadelta: {
+          a[i] = o.rho * a[i] + (1 - double{o.rho}) * g * g;
+          const double d =
+              std::sqrt(b[i] + o.epsilon) * g / std::sqrt(a[i] + o.epsilon);
+          b[i] = o.rho * b[i] + (1 - double{o.rho}) * d * d;
+          w[i] -= lr * d;
+          break;
+        }
+        case Optimizer::Kind::kLion: {
+          const double way = a[i] * o.beta_1 + g * (1 - double{o.beta_1});
+          w[i] -= way > 0 ? lr : way < 0 ? -lr : 0;
+          a[i] = a[i] * o.beta_2 + g * (1 - double{o.beta_2});
+          break;
+        }
       }
     }
   }
@@ -82,7 +115,15 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
                                   AdamW(0.1f, 0.2f),
                                   Adamax(),
                                   Adamax(0.01f, 0.8f, 0.9f, 1e-4f),
-                                  Adamax().WeightDecay(0.1f)};
+                                  Adamax().WeightDecay(0.1f),
+                                  Nadam(),
+                                  Nadam(0.01f, 0.8f, 0.9f, 1e-4f),
+                                  Adagrad(),
+                                  Adagrad(0.1f, 0, 1e-3f).WeightDecay(0.1f),
+                                  Adadelta(),
+                                  Adadelta(1, 0.5f, 1e-3f),
+                                  Lion(),
+                                  Lion(0.01f, 0.5f, 0.9f).WeightDecay(0.1f)};
   for (const Optimizer& o : optimizers) {
     for (const Regularizer& r :
          {Regularizer(), L2(0.1f), L1(0.01f), L1L2(0.02f, 0.03f)}) {
@@ -97,6 +138,8 @@ TEST(OptimizersTest, UpdatesFollowTheirTwins) {
         std::vector<std::vector<float>> memory(3, std::vector<float>(n));
         float* slots[3] = {memory[0].data(), memory[1].data(),
                            memory[2].data()};
+        memory[0].assign(n, ClassOf(o).slots(o).first);
+        slots[0] = memory[0].data();
         for (int64_t step = 0; step < 5; ++step) {
           const std::vector<float> g =
               RandomFloats(n, 10 + static_cast<uint64_t>(step));
@@ -177,6 +220,35 @@ TEST(OptimizersTest, LongMemoriesAreThoseOfTheirDecimals) {
       largest = std::max(largest, std::fabs(w - want) / room);
     }
     EXPECT_LT(largest, 1.5e-5) << o.name() << (o.centered ? ", centered" : "");
+  }
+}
+
+// Of weights that no longer get a gradient, or one whose square is tiny: on the
+// way down no moment is denormal, nor a product of it with 1 - 0.9.
+TEST(OptimizersTest, MomentsDecayToZeroAndPassNoDenormals) {
+  const Optimizer optimizers[] = {
+      SGD(0.01f, 0.9f), RMSprop(0.01f, 0.9f, 0.9f, 1e-7f, /*centered=*/true),
+      Adam(0.01f),      Adamax(0.01f),
+      Nadam(0.01f),     Adadelta(0.01f),
+      Lion(0.01f)};
+  for (const Optimizer& o : optimizers) {
+    for (const float later : {0.0f, 1e-30f}) {
+      float w = 0.5f, memory[3] = {};
+      float* slots[] = {&memory[0], &memory[1], &memory[2]};
+      const StepScalars scalars[] = {PrepareStep(o, 0.01f, 1024),
+                                     PrepareStep(o, 0.01f, 1087)};
+      for (int64_t step = 0; step < 120000; ++step) {
+        const float g = step == 0 ? 0.25f : later;
+        UpdateRange({o, scalars[step % 64 == 63], {}, 1, &w, &g, slots});
+        for (const float moment : memory) {
+          ASSERT_TRUE(moment == 0 || std::fabs(moment) >= 0x1p-122f)
+              << o.name() << " step " << step << " " << moment;
+        }
+      }
+      for (int s = 0; s < o.num_slots() && later == 0; ++s) {
+        EXPECT_EQ(memory[s], 0) << o.name() << " " << o.slot_name(s);
+      }
+    }
   }
 }
 
@@ -263,6 +335,27 @@ TEST(SchedulesTest, ValuesAreKeras) {
   // The float32 0.9999 to the power of 10000 is off by 1.7e-4, relatively.
   EXPECT_NEAR(ExponentialDecay(1, 1, 0.9999f).At(10000),
               std::pow(0.9999, 10000), 1e-7);
+  const LearningRate polynomial = PolynomialDecay(0.5f, 10, 0.1f, 2);
+  EXPECT_FLOAT_EQ(polynomial.At(5), 0.4f * 0.25f + 0.1f);
+  EXPECT_FLOAT_EQ(polynomial.At(25), 0.1f);
+  const LearningRate cycled = PolynomialDecay(0.5f, 10, 0.1f, 1, true);
+  EXPECT_FLOAT_EQ(cycled.At(0), 0.5f);
+  EXPECT_FLOAT_EQ(cycled.At(10), 0.1f);
+  EXPECT_FLOAT_EQ(cycled.At(15), 0.4f * 0.25f + 0.1f);
+  EXPECT_FLOAT_EQ(InverseTimeDecay(0.3f, 4, 0.5f).At(2), 0.3f / 1.25f);
+  EXPECT_FLOAT_EQ(InverseTimeDecay(0.3f, 4, 0.5f, true).At(7), 0.2f);
+  EXPECT_FLOAT_EQ(InverseTimeDecay(0, 4, 1).Warmup(0.4f, 8).At(6), 0.3f);
+  EXPECT_FLOAT_EQ(InverseTimeDecay(0, 4, 1).Warmup(0.4f, 8).At(12), 0.2f);
+  EXPECT_FLOAT_EQ(PolynomialDecay(1, 4, 0).Warmup(2, 8).At(10), 1);
+  const LearningRate restarts = CosineDecayRestarts(1, 10, 2, 0.5f, 0.1f);
+  EXPECT_FLOAT_EQ(restarts.At(5), 0.55f);
+  EXPECT_FLOAT_EQ(restarts.At(10), 0.9f * 0.5f + 0.1f);
+  EXPECT_FLOAT_EQ(restarts.At(20), 0.9f * 0.25f + 0.1f);
+  EXPECT_FLOAT_EQ(restarts.At(70), 0.9f * 0.125f + 0.1f);
+  EXPECT_FLOAT_EQ(CosineDecayRestarts(1, 10, 1).At(25), 0.5f);
+  EXPECT_FALSE(CosineDecayRestarts(1, 10, 0.5f).Check().ok());
+  EXPECT_FALSE(InverseTimeDecay(1, 1, -1).Check().ok());
+  EXPECT_FALSE(PolynomialDecay(1, 1, 0, -1).Check().ok());
   EXPECT_FALSE(PiecewiseConstantDecay({10}, {1}).Check().ok());
   EXPECT_FALSE(PiecewiseConstantDecay({10, 5}, {1, 1, 1}).Check().ok());
   EXPECT_FALSE(ExponentialDecay(1, 0, 1).Check().ok());

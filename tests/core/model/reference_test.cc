@@ -11,7 +11,7 @@
 #include "core/fit/fit.h"
 #include "core/model/losses.h"
 #include "core/model/model.h"
-#include "io/data/idx.h"
+#include "io/data/readers.h"
 #include "io/keras/model_json.h"
 
 namespace ringlet {
@@ -176,13 +176,14 @@ TEST(ReferenceTest, TrajectoriesOfTraining) {
 void FillHashed(const Json& about, const Variable& v, float* weights) {
   const uint64_t seed = static_cast<uint64_t>(At(about, 0).number()) << 32;
   const float limit = static_cast<float>(At(about, 1).number());
+  const float base = static_cast<float>(At(about, 2).number());
   for (uint64_t i = 0; i < static_cast<uint64_t>(v.size()); ++i) {
     uint64_t h = seed + i;
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
     h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
     h ^= h >> 31;
     const float unit = static_cast<float>(h >> 40) * 0x1p-23f - 1;
-    weights[v.offset + static_cast<int64_t>(i)] = unit * limit;
+    weights[v.offset + static_cast<int64_t>(i)] = base + unit * limit;
   }
 }
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "../../support/guarded_memory.h"
 #include "../../support/op_runner.h"
 #include "../../support/thread_collective.h"
 #include "core/base/arena.h"
@@ -95,6 +95,9 @@ std::unique_ptr<Model> Build(int kind) {
       x = model->Add(Conv2D(16, 3, kRelu), {x});
       x = model->Add(MaxPooling2D(2), {x});
       x = model->Add(Conv2D(5, 2, kTanh).Padding(kSame).UseBias(false), {x});
+      x = model->Add(
+          DepthwiseConv2D(2, kRelu).Padding(kSame).DepthMultiplier(2), {x});
+      x = model->Add(SeparableConv2D(6, 2, kTanh).Padding(kSame), {x});
       x = model->Add(Conv2D(4, 3, kRelu), {x});
       x = model->Add(GlobalAveragePooling2D(), {x});
       break;
@@ -254,15 +257,9 @@ TEST(TrainableTest, ThePlanHoldsToTheByte) {
     const size_t bytes = model->BytesNeeded(c.batch);
     EXPECT_LT(bytes, whole);
     EXPECT_EQ(model->PlanMemory(c.batch).total(), bytes);
-    constexpr size_t kGuard = 4096;
-    const std::unique_ptr<void, void (*)(void*)> memory(
-        std::aligned_alloc(Arena::kAlignment, Arena::RoundUp(bytes) + kGuard),
-        std::free);
-    unsigned char* const guard =
-        static_cast<unsigned char*>(memory.get()) + bytes;
-    std::memset(guard, 0xA5, kGuard);
+    const GuardedMemory memory(bytes);
     CompileOptions options;
-    options.memory = memory.get();
+    options.memory = memory.data();
     options.memory_bytes = bytes;
     options.threads = c.threads;
     model->Compile(c.optimizer, SparseCategoricalCrossentropy(kFromLogits), {},
@@ -272,7 +269,7 @@ TEST(TrainableTest, ThePlanHoldsToTheByte) {
       ASSERT_TRUE(model->TrainStep(batch).ok());
     });
     EXPECT_EQ(model->BytesUsed(), bytes);
-    for (size_t i = 0; i < kGuard; ++i) ASSERT_EQ(guard[i], 0xA5) << i;
+    memory.ExpectIntact();
   }
 }
 

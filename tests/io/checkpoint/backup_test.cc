@@ -1,4 +1,4 @@
-#include "io/checkpoint/backup_and_restore.h"
+#include "io/checkpoint/saving_callbacks.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
+#include "core/fit/callback.h"
 #include "io/checkpoint/checkpoint_directory.h"
 #include "io/checkpoint/run_description.h"
 

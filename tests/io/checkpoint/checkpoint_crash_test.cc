@@ -2,6 +2,8 @@
 // RINGLET_CRASH_STATES sets how many states after a power cut are tried.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -12,13 +14,32 @@
 #include "../../support/some_state.h"
 #include "../../support/temp_folder.h"
 #include "io/checkpoint/checkpoint_directory.h"
+#include "io/files/sealed_files.h"
 
 namespace ringlet {
 namespace {
 
+// Whether the runs' files are sealed. With one key for all: reading its file is
+// no operation of the simulated disk.
+bool seal = false;
+const std::string& KeyFile() {
+  static const TempFolder folder(TempFolder::InMemory());
+  static const std::string path = folder / "key";
+  if (access(path.c_str(), F_OK) != 0) {
+    WriteWhole(path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+    EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+  }
+  return path;
+}
+
 // One run after another on one disk. State of number n is SomeState(n).
 struct Runs {
   SimulatedFileSystem files;
+  SealedFiles sealed{KeyFile(), true, &files};
+  FileSystem* disk() {
+    if (seal) return &sealed;
+    return &files;
+  }
   FakeClock clock;
   std::unique_ptr<CheckpointDirectory> run;
   int max_to_keep = 2;
@@ -32,7 +53,7 @@ struct Runs {
     CheckpointDirectoryOptions options;
     options.max_to_keep = max_to_keep;
     options.keep_checkpoint_every_n_hours = keep_hours;
-    options.files = &files;
+    options.files = disk();
     options.clock = &clock;
     options.warn = [this](const std::string& w) { warnings.push_back(w); };
     return CheckpointDirectory::Open("d", options, &run);
@@ -54,7 +75,7 @@ struct Runs {
     if (latest > 0) {
       SomeState state(-1);
       LoadOptions options;
-      options.files = &files;
+      options.files = disk();
       const Status loaded = LoadCheckpoint(run->latest(), {&state}, options);
       ASSERT_TRUE(loaded.ok()) << when << ": " << loaded.message();
       ASSERT_TRUE(state == SomeState(latest)) << when;
@@ -109,7 +130,19 @@ int64_t LiveThroughPowerCuts(uint64_t seed) {
   return cuts;
 }
 
-TEST(CheckpointCrashTest, NoPowerCutLosesADurableCheckpoint) {
+class CheckpointCrashTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+#ifndef RINGLET_SECURE
+    if (GetParam()) GTEST_SKIP() << "a build without libsodium";
+#endif
+    seal = GetParam();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Plain, CheckpointCrashTest, testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Sealed, CheckpointCrashTest, testing::Values(true));
+
+TEST_P(CheckpointCrashTest, NoPowerCutLosesADurableCheckpoint) {
   int64_t states = 0;
   for (uint64_t seed = 1; states < StatesToTry(); ++seed) {
     states += LiveThroughPowerCuts(seed);
@@ -119,7 +152,7 @@ TEST(CheckpointCrashTest, NoPowerCutLosesADurableCheckpoint) {
 }
 
 // Cut at every operation of a start, two saves and their pruning in turn.
-TEST(CheckpointCrashTest, APowerCutAtEveryOperationIsSurvived) {
+TEST_P(CheckpointCrashTest, APowerCutAtEveryOperationIsSurvived) {
   int states = 0;
   for (int64_t at = 1;; ++at) {
     bool finished = false;
@@ -146,7 +179,7 @@ TEST(CheckpointCrashTest, APowerCutAtEveryOperationIsSurvived) {
 }
 
 // The same, where the process is killed and the power stays on.
-TEST(CheckpointCrashTest, AKillAtEveryOperationLeavesNoTemporaryFile) {
+TEST_P(CheckpointCrashTest, AKillAtEveryOperationLeavesNoTemporaryFile) {
   for (int64_t at = 1;; ++at) {
     Runs runs;
     ASSERT_TRUE(runs.Start().ok());
@@ -199,22 +232,22 @@ void FailEveryOperation(int error, size_t longest_write) {
   }
 }
 
-TEST(CheckpointCrashTest, AnIoErrorAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, AnIoErrorAtAnyOperationOfASaveIsSurvived) {
   FailEveryOperation(EIO, 0);
 }
-TEST(CheckpointCrashTest, AFullDiskAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, AFullDiskAtAnyOperationOfASaveIsSurvived) {
   FailEveryOperation(ENOSPC, 0);
 }
-TEST(CheckpointCrashTest, ASignalAtAnyOperationOfASaveIsSurvived) {
+TEST_P(CheckpointCrashTest, ASignalAtAnyOperationOfASaveIsSurvived) {
   FailEveryOperation(EINTR, 0);
 }
-TEST(CheckpointCrashTest, ShortWritesAndErrorsAreSurvived) {
+TEST_P(CheckpointCrashTest, ShortWritesAndErrorsAreSurvived) {
   FailEveryOperation(EIO, 100);
   FailEveryOperation(EINTR, 100);
 }
 
 // Every operation of a start fails once: the start may fail, the next does not.
-TEST(CheckpointCrashTest, AnErrorAtAnyOperationOfAStartIsSurvived) {
+TEST_P(CheckpointCrashTest, AnErrorAtAnyOperationOfAStartIsSurvived) {
   for (const int error : {EIO, EINTR, ENOSPC, EMFILE}) {
     for (int64_t at = 1;; ++at) {
       Runs runs;
@@ -238,7 +271,7 @@ TEST(CheckpointCrashTest, AnErrorAtAnyOperationOfAStartIsSurvived) {
   }
 }
 
-TEST(CheckpointCrashTest, SavingGoesOnWhenSpaceReturns) {
+TEST_P(CheckpointCrashTest, SavingGoesOnWhenSpaceReturns) {
   Runs runs;
   ASSERT_TRUE(runs.Start().ok());
   ASSERT_TRUE(runs.Save().ok());
@@ -257,7 +290,7 @@ TEST(CheckpointCrashTest, SavingGoesOnWhenSpaceReturns) {
 }
 
 // The simulator must find what is wrong: a writer that does not sync.
-TEST(CheckpointCrashTest, TheSimulatedDiskLosesWhatIsNotSynced) {
+TEST(SimulatedDiskTest, ItLosesWhatIsNotSynced) {
   int whole = 0, torn = 0, gone = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimulatedFileSystem files;

@@ -20,7 +20,6 @@
 #include "../../support/temp_folder.h"
 #include "core/base/crc32c.h"
 #include "io/checkpoint/checkpoint_directory.h"
-#include "io/checkpoint/checkpoint_manager.h"
 
 namespace ringlet {
 namespace {
@@ -63,9 +62,7 @@ TEST(CheckpointTest, StateAndMetadataRoundTrip) {
   EXPECT_EQ(NamesIn(folder.path()), std::vector<std::string>{"a.safetensors"});
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
-  const mode_t mask = umask(0);
-  umask(mask);
-  EXPECT_EQ(info.st_mode & 0777, 0666u & ~mask);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
 TEST(CheckpointTest, TheSameStateIsTheSameBytes) {

@@ -13,8 +13,8 @@
 #include "core/base/json.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/checkpoint/model_file.h"
-#include "io/data/npy.h"
 #include "io/data/npz.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {

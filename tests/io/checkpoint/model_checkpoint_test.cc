@@ -1,4 +1,4 @@
-#include "io/checkpoint/model_checkpoint.h"
+#include "io/checkpoint/saving_callbacks.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,7 +11,6 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "io/checkpoint/backup_and_restore.h"
 #include "io/checkpoint/format_path.h"
 #include "io/checkpoint/model_file.h"
 

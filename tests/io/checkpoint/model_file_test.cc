@@ -329,7 +329,11 @@ TEST(ModelFileTest, WrongInputsAreNamed) {
                 "{\"optimizer\":\"adm\",\"loss\":\"mse\",\"metrics\":[]}",
                 "Adam"},
            Case{"compile",
-                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":{}}",
+                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":"
+                "{\"other\":[]}}",
+                "metrics: unknown output 'other'"},
+           Case{"compile",
+                "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":1}",
                 "metrics"},
            Case{"compile",
                 "{\"optimizer\":\"adam\",\"loss\":\"mse\",\"metrics\":[\"x\"]}",
@@ -451,15 +455,76 @@ TEST(LoadWeightsTest, WhatDoesNotMatchIsReportedAndNothingIsOverwritten) {
 
   std::string warned;
   options.skip_mismatch = true;
-  options.warn = [&](const std::string& message) { warned = message; };
+  const std::string path = folder / "w";
+  options.warn = [&](const std::string& message) {
+    EXPECT_EQ(message.find(path + ": "), 0u) << message;
+    warned += message.substr(path.size() + 2) + "\n";
+  };
   status = LoadWeights(&model, folder / "w", options, &report);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(report.loaded, (Names{"a/kernel", "a/bias"}));
-  EXPECT_NE(warned.find("'new/kernel'"), std::string::npos) << warned;
+  EXPECT_EQ(warned,
+            "passed over: b/kernel: F32 (8, 4) in the file, F32 (8, 5) here\n"
+            "passed over: b/bias: F32 (4,) in the file, F32 (5,) here\n"
+            "passed over: new/kernel: missing in the file\n"
+            "passed over: new/bias: missing in the file\n"
+            "passed over: old/kernel: in the file only\n"
+            "passed over: old/bias: in the file only\n"
+            "2 of 6 weights are taken, 2 differ, 2 missing in the file, 2 in "
+            "the file only\n");
   const std::vector<float> after = WeightsOf(&model);
   EXPECT_EQ(std::memcmp(after.data(), saved.weights(), 24 * sizeof(float)), 0);
   EXPECT_EQ(std::vector<float>(after.begin() + 24, after.end()),
             std::vector<float>(before.begin() + 24, before.end()));
+}
+
+TEST(LoadWeightsTest, AFileOfNothingOfTheModelIsRefused) {
+  TempFolder folder;
+  Sequential saved({Input({2}), Dense(8).Name("a")});
+  Sequential model({Input({3}), Dense(8).Name("b")});
+  saved.Compile(SGD(0.1f), MeanSquaredError());
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  LoadWeightsOptions options = Silent();
+  options.by_name = true;
+  Status status = LoadWeights(&model, folder / "w", options);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(Contains(status,
+                       "missing in the file 'b/kernel', 'b/bias'; in the file "
+                       "only 'a/kernel', 'a/bias'. by_name (--by-name) needs "
+                       "layers of the same names"))
+      << status.message();
+  options.by_name = false;
+  options.skip_mismatch = true;
+  EXPECT_FALSE(LoadWeights(&model, folder / "w", options).ok());
+  Sequential other({Input({3}), Dense(8).Name("a")});
+  other.Compile(SGD(0.1f), MeanSquaredError());
+  for (const bool by_name : {false, true}) {  // one name, but another shape
+    options.by_name = by_name;
+    status = LoadWeights(&other, folder / "w", options);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_TRUE(Contains(status, "differing 'a/kernel")) << status.message();
+  }
+}
+
+TEST(LoadWeightsTest, AFewLinesSayWhatManyWeightsLack) {
+  TempFolder folder;
+  Sequential saved({Input({2}), Dense(2).Name("first")});
+  Sequential model({Input({2}), Dense(2).Name("first"), Dense(2), Dense(2),
+                    Dense(2), Dense(2), Dense(2), Dense(2)});
+  saved.Compile(SGD(0.1f), MeanSquaredError());
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveWeights(&saved, folder / "w").ok());
+  LoadWeightsOptions options;
+  options.by_name = true;
+  std::vector<std::string> warned;
+  options.warn = [&](const std::string& line) { warned.push_back(line); };
+  const Status status = LoadWeights(&model, folder / "w", options);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(warned.size(), 11u);
+  EXPECT_NE(warned.back().find("2 of 14 weights are taken, 12 missing"),
+            std::string::npos)
+      << warned.back();
 }
 
 TEST(LoadWeightsTest, ALayerIsLoadedWholeOrNotAtAll) {
@@ -485,6 +550,34 @@ TEST(LoadWeightsTest, ALayerIsLoadedWholeOrNotAtAll) {
   const Status status = LoadWeights(&saved, folder / "n", options, &report);
   EXPECT_TRUE(Contains(status, "missing in the file 'a/bias'"))
       << status.message();
+}
+
+TEST(LoadWeightsTest, NumbersThatAreNoneAreTold) {
+  TempFolder folder;
+  const auto made = [] {
+    std::unique_ptr<Sequential> model(
+        new Sequential({Input({2}), Dense(3).Name("a"), Dense(4).Name("b")}));
+    model->Compile(SGD(0.1f), MeanSquaredError());
+    return model;
+  };
+  auto model = made();
+  for (const float value : {NAN, -INFINITY, 1.0f}) {
+    model->weights()[model->num_weights() - 1] = value;
+    ASSERT_TRUE(SaveWeights(model.get(), folder / "w").ok());
+    ASSERT_TRUE(SaveModel(model.get(), folder / "m.safetensors").ok());
+    std::string told;
+    LoadWeightsOptions options;
+    options.warn = [&told](const std::string& text) { told += text; };
+    ASSERT_TRUE(LoadWeights(made().get(), folder / "w", options).ok());
+    testing::internal::CaptureStderr();
+    std::unique_ptr<Model> loaded;
+    ASSERT_TRUE(LoadModel(folder / "m.safetensors", &loaded).ok());
+    const std::string whole = testing::internal::GetCapturedStderr();
+    const std::string expected = ": NaN or infinite numbers in 'b/bias', and";
+    for (const std::string& text : {told, whole}) {
+      EXPECT_EQ(text.find(expected) == std::string::npos, value == 1) << text;
+    }
+  }
 }
 
 TEST(LoadWeightsTest, WeightsComeOutOfWholeModelsToo) {

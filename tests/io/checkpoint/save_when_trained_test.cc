@@ -1,5 +1,5 @@
-#include "io/checkpoint/save_when_trained.h"
 #include "io/checkpoint/safetensors.h"
+#include "io/checkpoint/saving_callbacks.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,10 +12,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
+#include "core/fit/callback.h"
 #include "core/fit/interrupts.h"
-#include "io/checkpoint/backup_and_restore.h"
-#include "io/checkpoint/model_checkpoint.h"
 #include "io/checkpoint/model_file.h"
 
 namespace ringlet {

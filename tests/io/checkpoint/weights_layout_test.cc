@@ -9,8 +9,8 @@
 #include "../../support/python.h"
 #include "../../support/temp_folder.h"
 #include "io/checkpoint/model_file.h"
-#include "io/data/npy.h"
 #include "io/data/npz.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {
@@ -94,6 +94,52 @@ TEST_F(TorchTest, WeightsGiveTheOutputsThatPyTorchGives) {
     // The names' numbers tell the order.
     expect(Compiled({Input({3}), Dense(3, kTanh), Dense(3, kTanh), Dense(3)}),
            "numbered");
+    expect(Compiled({Input({6, 4, 2}),
+                     LayerNormalization().Axes({1, 2, 3}).Name("ln1"),
+                     Conv2D(3, 3).UseBias(false).Name("conv"),
+                     BatchNormalization().Name("bn1"), ReLU(), Flatten(),
+                     BatchNormalization().Name("bn2"),
+                     LayerNormalization().Name("ln2"), Dense(5).Name("fc"),
+                     BatchNormalization(0.9f, 1e-5f)
+                         .Center(false)
+                         .Scale(false)
+                         .Name("bn3")}),
+           "normalized");
+    if (npz) {
+      expect(
+          Compiled(
+              {Input({6, 4, 2}), LayerNormalization().Axes({1, 2, 3}),
+               Conv2D(3, 3).UseBias(false), BatchNormalization(), ReLU(),
+               Flatten(), BatchNormalization(), LayerNormalization(), Dense(5),
+               BatchNormalization(0.9f, 1e-5f).Center(false).Scale(false)}),
+          "normalized");
+    }
+    expect(Compiled(
+               {Input({10, 11, 4}),
+                DepthwiseConv2D(3, 2, kRelu)
+                    .DepthMultiplier(2)
+                    .Strides(2)
+                    .Name("depth"),
+                Conv2D(6, 1, 2, kTanh).Groups(2).DilationRate(2).Name("groups"),
+                Flatten(), Dense(3).Name("fc")}),
+           "depthwise");
+    const auto separable = [](bool names) {
+      return Compiled({Input({6, 5, 3}),
+                       SeparableConv2D(5, 3, kRelu)
+                           .DepthMultiplier(2)
+                           .Name(names ? "s" : ""),
+                       Conv2D(2, 1).Name(names ? "last" : ""),
+                       GlobalMaxPooling2D()});
+    };
+    expect(separable(/*names=*/true), "separable");
+    if (npz) expect(separable(/*names=*/false), "separable");
+    expect(
+        Compiled(
+            {Input({13, 3}), Conv1D(6, 3, kRelu).DilationRate(2).Name("conv"),
+             ZeroPadding1D(2, 0),
+             DepthwiseConv1D(4).DepthMultiplier(2).Name("depth"),
+             MaxPooling1D(), Dropout(0.5f), Flatten(), Dense(5).Name("fc")}),
+        "line");
     auto cnn = Cnn(/*named=*/false);
     auto twins = Compiled({Input({4}), Dense(4, kRelu), Dense(4)});
     if (npz) {
@@ -190,6 +236,10 @@ TEST_F(TorchTest, WhatDoesNotFitIsNamedAndNothingIsOverwritten) {
   LoadWeightsOptions keras;
   expect(model.get(), keras, {{"fc.weight", {2, 3}}, {"fc.bias", {2}}},
          "--init-layout torch");
+  // Permuted before.
+  auto permuted = Compiled({Input({2, 2, 2}), Permute({2, 1, 3}), Flatten(),
+                            Dense(1).UseBias(false)});
+  expect(permuted.get(), Torch(), {{"fc.weight", {1, 8}}}, "permute");
   // Joined after they were flattened, the order in PyTorch is another.
   Functional joined;
   const auto x = joined.Add(Input({2, 2, 2}));
@@ -198,6 +248,112 @@ TEST_F(TorchTest, WhatDoesNotFitIsNamedAndNothingIsOverwritten) {
   joined.Compile(SGD(0.1f), MeanSquaredError());
   expect(&joined, Torch(), {{"fc.weight", {1, 16}}, {"fc.bias", {1}}},
          "layer 'concatenate'");
+  // A Dense's outputs are in the order of what PyTorch adds them to.
+  for (const bool first : {false, true}) {
+    Functional added;
+    const auto image = added.Add(Input({2, 1, 2}));
+    const auto flat = added.Add(Flatten(), {image});
+    const auto dense = added.Add(Dense(4).UseBias(false), {flat});
+    added.Add(Dense(1).UseBias(false),
+              {first ? added.Add(Add(), {dense, flat})
+                     : added.Add(Add(), {flat, dense})});
+    added.Compile(SGD(0.1f), MeanSquaredError());
+    expect(&added, Torch(), {{"a.weight", {4, 4}}, {"b.weight", {1, 4}}},
+           "layer 'add': merges flattened images");
+  }
+}
+
+// A row of numbers of 0 and on, as a kernel that is turned has it: what stands
+// in PyTorch's order (channels, steps) is taken in (steps, channels).
+std::vector<float> Turned(int64_t steps, int64_t channels) {
+  std::vector<float> turned;
+  for (int64_t s = 0; s < steps; ++s) {
+    for (int64_t c = 0; c < channels; ++c) {
+      turned.push_back(static_cast<float>(c * steps + s));
+    }
+  }
+  return turned;
+}
+
+TEST_F(TorchTest, AFlattenedImageIsTurnedWhateverJoinedIt) {
+  const auto loaded = [&](Functional* model, Functional::Node flattened) {
+    model->Add(Dense(1).UseBias(false).Name("fc"), {flattened});
+    model->Compile(SGD(0.1f), MeanSquaredError());
+    const int64_t rows = model->variables().back().shape[0];
+    LoadWeightsOptions options = Torch();
+    options.by_name = true;
+    const Status status = LoadWeights(
+        model, Arrays(folder_, {{"fc.weight", {1, rows}}}), options);
+    EXPECT_TRUE(status.ok()) << status.message();
+    const std::vector<float> all = WeightsOf(model);
+    return std::vector<float>(all.end() - rows, all.end());
+  };
+  {
+    Functional model;
+    const auto x = model.Add(Input({3, 2}));
+    const auto a = model.Add(Conv1D(2, 1), {x}),
+               b = model.Add(Conv1D(3, 1), {x});
+    const auto both = model.Add(Concatenate(), {a, b});
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 5));
+  }
+  {
+    Functional model;
+    const auto x = model.Add(Input({3, 2}));
+    const auto a = model.Add(Conv1D(1, 1), {x}),
+               b = model.Add(Conv1D(4, 1), {x});
+    const auto both = model.Add(Multiply(), {a, b});
+    EXPECT_EQ(loaded(&model, model.Add(Flatten(), {both})), Turned(3, 4));
+  }
+  {
+    Functional model;
+    const auto x = model.Add(Conv1D(2, 1), {model.Add(Input({3, 2}))});
+    const auto flat = model.Add(Flatten(), {x});
+    const auto gate = model.Add(Dense(1), {flat});
+    EXPECT_EQ(loaded(&model, model.Add(Multiply(), {gate, flat})),
+              Turned(3, 2));
+  }
+  {
+    Functional model;  // as many ways as 2^60
+    auto y = model.Add(Input({3}));
+    for (int i = 0; i < 60; ++i)
+      y = model.Add(Add(), {y, model.Add(ReLU(), {y})});
+    EXPECT_EQ(loaded(&model, y), (std::vector<float>{0, 1, 2}));
+  }
+}
+
+TEST_F(TorchTest, ANormalizedLineIsTurned) {
+  auto model =
+      Compiled({Input({3, 2}), Conv1D(3, 1).UseBias(false).Name("conv"),
+                LayerNormalization().Axes({1, 2}).Center(false)});
+  const Status status = LoadWeights(
+      model.get(),
+      Arrays(folder_, {{"a.weight", {3, 2, 1}}, {"b.weight", {3, 3}}}),
+      Torch());
+  ASSERT_TRUE(status.ok()) << status.message();
+  const std::vector<float> all = WeightsOf(model.get());
+  EXPECT_EQ(std::vector<float>(all.end() - 9, all.end()), Turned(3, 3));
+}
+
+TEST_F(TorchTest, NormalizationsWithoutWeightsAreNotTakenInAnyOrder) {
+  auto model =
+      Compiled({Input({2}), BatchNormalization().Center(false).Scale(false),
+                BatchNormalization().Center(false).Scale(false)});
+  const std::string path = folder_ / "w.safetensors";
+  std::string header, data(4 * 2 * sizeof(float), '\0');
+  for (const char* name :
+       {"a.running_mean", "a.running_var", "b.running_mean", "b.running_var"}) {
+    const size_t at = std::count(header.begin(), header.end(), '}') * 8;
+    header += (header.empty() ? "{\"" : ",\"") + std::string(name) +
+              R"(":{"dtype":"F32","shape":[2],"data_offsets":[)" +
+              std::to_string(at) + "," + std::to_string(at + 8) + "]}";
+  }
+  header += "}";
+  std::string size(8, '\0');
+  size[0] = static_cast<char>(header.size() & 0xFF);
+  size[1] = static_cast<char>(header.size() >> 8);
+  WriteWhole(path, size + header + data);
+  const Status status = LoadWeights(model.get(), path, Torch());
+  EXPECT_TRUE(Contains(status, "are of one shape")) << status.message();
 }
 
 TEST_F(TorchTest, LayersByNameLeaveTheOthers) {
@@ -232,6 +388,36 @@ TEST(NpzWeightsTest, NumpysArchivesInKerasLayoutAreTaken) {
   }
 }
 
+TEST(NpzWeightsTest, Keras2sNameOfADepthwiseKernelIsTaken) {
+  TempFolder folder;
+  for (const std::string kernel :
+       {"d/depthwise_kernel:0", "m/d/depthwise_kernel", "d/kernel:0",
+        "depthwise_kernel:0"}) {
+    auto model = Compiled(
+        {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
+TEST(NpzWeightsTest, KernelsOfNestedModelsAreFoundByKeras2sName) {
+  TempFolder folder;
+  for (const std::string kernel :
+       {"body/d/depthwise_kernel:0", "m/body/d/depthwise_kernel",
+        "d/depthwise_kernel:0", "body/d/kernel:0"}) {
+    SCOPED_TRACE(kernel);
+    const Sequential body(
+        {Input({2, 2, 3}), DepthwiseConv2D(1, 2).Name("d").UseBias(false)});
+    auto model = Compiled({Input({2, 2, 3}), body.AsLayer().Name("body")});
+    const Status status =
+        LoadWeights(model.get(), Arrays(folder, {{kernel, {1, 2, 3, 1}}}));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(WeightsOf(model.get()), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
 // Keras 3's order of get_weights() does not depend on what is trained.
 TEST(NpzWeightsTest, ArraysWithoutNamesAreInTheOrderOfTheLayers) {
   TempFolder folder;
@@ -246,6 +432,141 @@ TEST(NpzWeightsTest, ArraysWithoutNamesAreInTheOrderOfTheLayers) {
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(WeightsOf(model.get()),
               (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 0}));
+  }
+}
+
+// --- parts of a model ---
+
+using Names = std::vector<std::string>;
+
+Sequential Body() {
+  Sequential body({Input({3}), Dense(4, kRelu).Name("a"), Dense(2).Name("b")});
+  body.set_name("body");
+  return body;
+}
+
+const Names kBodys = {"body/a/kernel", "body/a/bias", "body/b/kernel",
+                      "body/b/bias"};
+
+LoadWeightsOptions ByName(WeightsLayout layout) {
+  LoadWeightsOptions options;
+  options.layout = layout;
+  options.by_name = true;
+  options.warn = [](const std::string&) {};
+  return options;
+}
+
+// The body's weights by the names it gives them itself.
+TEST(PartsTest, ABodysWeightsAreTakenByTheModelAroundIt) {
+  TempFolder folder;
+  Sequential body = Body();
+  body.Compile(SGD(0.1f), MeanSquaredError());
+  ASSERT_TRUE(SaveModel(&body, folder / "body").ok());
+  ASSERT_TRUE(SaveWeights(&body, folder / "weights").ok());
+  const std::string keras = Arrays(folder, {{"a/kernel:0", {3, 4}},
+                                            {"a/bias:0", {4}},
+                                            {"some/body/b/kernel:0", {4, 2}},
+                                            {"b/bias:0", {2}}});
+  for (const std::string& file : {folder / "body", folder / "weights", keras}) {
+    SCOPED_TRACE(file);
+    CompileOptions options;
+    options.seed = 9;
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError(), {}, options);
+    const std::vector<float> drawn = WeightsOf(&model);
+    EXPECT_FALSE(LoadWeights(&model, file).ok());  // the head is missing
+    EXPECT_EQ(WeightsOf(&model), drawn);
+    WeightsReport report;
+    const Status status =
+        LoadWeights(&model, file, ByName(WeightsLayout::kKeras), &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded, kBodys);
+    EXPECT_EQ(report.missing, (Names{"head/kernel", "head/bias"}));
+    EXPECT_EQ(report.unexpected, Names());
+    if (file != keras) {
+      EXPECT_TRUE(std::equal(body.weights(),
+                             body.weights() + body.num_weights(),
+                             model.weights()));
+    }
+    // And back, out of the whole model's.
+    ASSERT_TRUE(SaveWeights(&model, folder / "whole").ok());
+    Sequential again = Body();
+    again.Compile(SGD(0.1f), MeanSquaredError());
+    const Status back = LoadWeights(&again, folder / "whole",
+                                    ByName(WeightsLayout::kKeras), &report);
+    ASSERT_TRUE(back.ok()) << back.message();
+    EXPECT_EQ(report.unexpected, (Names{"head/kernel", "head/bias"}));
+    EXPECT_TRUE(std::equal(again.weights(),
+                           again.weights() + again.num_weights(),
+                           model.weights()));
+  }
+}
+
+TEST(PartsTest, WhatTwoModelsCouldTakeIsAnError) {
+  TempFolder folder;
+  Functional model;
+  const auto x = model.Add(Input({3}));
+  const auto l = model.Add(Body().AsLayer().Name("l"), {x});
+  const auto r = model.Add(Body().AsLayer().Name("r"), {x});
+  model.Add(Add(), {l, r});
+  model.Compile(SGD(0.1f), MeanSquaredError());
+  const std::vector<float> drawn = WeightsOf(&model);
+  const Status keras =
+      LoadWeights(&model, Arrays(folder, {{"a/kernel", {3, 4}}}),
+                  ByName(WeightsLayout::kKeras));
+  EXPECT_TRUE(Contains(keras, "'a/kernel' may be 'l/a/kernel' or 'r/a/kernel'"))
+      << keras.message();
+  WeightsReport report;
+  const Status torch = LoadWeights(&model,
+                                   Arrays(folder, {{"a.weight", {4, 3}},
+                                                   {"a.bias", {4}},
+                                                   {"r.b.weight", {2, 4}},
+                                                   {"r.b.bias", {2}}}),
+                                   ByName(WeightsLayout::kTorch), &report);
+  ASSERT_TRUE(torch.ok()) << torch.message();
+  EXPECT_EQ(report.loaded, (Names{"r/b/kernel", "r/b/bias"}));
+  EXPECT_EQ(report.unexpected, (Names{"a.weight", "a.bias"}));
+}
+
+TEST(PartsTest, ModulesAreFoundWithinModels) {
+  TempFolder folder;
+  for (const std::string prefix : {"body.", ""}) {
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    WeightsReport report;
+    const Status status =
+        LoadWeights(&model,
+                    Arrays(folder, {{prefix + "a.weight", {4, 3}},
+                                    {prefix + "a.bias", {4}},
+                                    {prefix + "b.weight", {2, 4}},
+                                    {prefix + "b.bias", {2}}}),
+                    ByName(WeightsLayout::kTorch), &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded, kBodys);
+    EXPECT_EQ(model.weights()[1], 3);  // (units, inputs) here
+  }
+}
+
+TEST(PartsTest, ArraysWithoutNamesAreTakenFromTheFirst) {
+  TempFolder folder;
+  const Shape shapes[] = {{3, 4}, {4}, {4, 2}, {2}, {2, 1}, {1}, {7}};
+  for (const size_t count : {3, 4, 7}) {
+    std::vector<std::pair<std::string, Shape>> arrays;
+    for (size_t i = 0; i < count; ++i) {
+      arrays.emplace_back("arr_" + std::to_string(i), shapes[i]);
+    }
+    const std::string file = Arrays(folder, arrays);
+    Sequential model({Input({3}), Body().AsLayer(), Dense(1).Name("head")});
+    model.Compile(SGD(0.1f), MeanSquaredError());
+    EXPECT_FALSE(LoadWeights(&model, file).ok());
+    LoadWeightsOptions options = ByName(WeightsLayout::kKeras);
+    options.skip_mismatch = true;
+    WeightsReport report;
+    const Status status = LoadWeights(&model, file, options, &report);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(report.loaded.size(), count == 3 ? 2u : count == 4 ? 4u : 6u);
+    EXPECT_EQ(report.skipped, count == 3 ? Names{"body/b/kernel"} : Names());
+    EXPECT_EQ(report.unexpected, count == 7 ? Names{"arr_6"} : Names());
   }
 }
 

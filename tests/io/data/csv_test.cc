@@ -1,4 +1,4 @@
-#include "io/data/csv.h"
+#include "io/data/readers.h"
 
 #include <gtest/gtest.h>
 
@@ -57,6 +57,37 @@ void ExpectRefused(const std::string& text, const CsvOptions& options,
   ExpectError(CsvDataset(path, options).status(), code, path, where);
   const std::string packed = files.Write("a.csv.gz", Gzip(text));
   ExpectError(CsvDataset(packed, options).status(), code, packed, where);
+}
+
+TEST(CsvTest, AColumnMayHoldTheSampleWeights) {
+  const DataFiles files;
+  const std::string path =
+      files.Write("a.csv", "w,a,b,class\n0.5,1,2,0\n2,3,4,1\n");
+  for (const bool by_name : {true, false}) {
+    CsvOptions options;
+    if (by_name) {
+      options.weight_name = "w";
+    } else {
+      options.weight_column = -4;
+    }
+    const Dataset d = CsvDataset(path, options);
+    ASSERT_TRUE(d.Batch(1).status().ok()) << d.status().message();
+    ASSERT_NE(d.sample_weight(), nullptr);
+    EXPECT_EQ(*d.sample_weight(), (std::vector<float>{0.5f, 2}));
+    EXPECT_EQ(ReadFileTable(path, options), (Table{{1, 2, 3, 4}, {0, 1}}));
+  }
+  EXPECT_EQ(CsvDataset(path).sample_weight(), nullptr);
+  CsvOptions wrong;
+  wrong.weight_name = "v";
+  ExpectError(CsvDataset(path, wrong).status(), Code::kInvalidArgument, path,
+              "'v'");
+  wrong = CsvOptions();
+  wrong.weight_column = 3;
+  ExpectError(CsvDataset(path, wrong).status(), Code::kInvalidArgument, path,
+              "the label too");
+  wrong.weight_column = 4;
+  ExpectError(CsvDataset(path, wrong).status(), Code::kInvalidArgument, path,
+              "column 4");
 }
 
 TEST(CsvTest, TheLastColumnIsTheLabelAndTheFirstLineTheNames) {
@@ -393,19 +424,15 @@ TEST(CsvTest, NaNAndInfinityAreReadAndNamedByTheLoader) {
   EXPECT_EQ(table.x[5], std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(table.y[2]));
   const Dataset d = CsvDataset(path).Batch(3);
-  std::vector<float> x[2];
-  std::vector<int32_t> y[2];
+  std::vector<float> x(6);
+  std::vector<int32_t> y(3);
   BatchLoader::Options options;
   options.dataset = d;
   options.x_shape = d.source()->x().shape;
   options.num_classes = 2;
   options.classes = true;
-  for (int s = 0; s < 2; ++s) {
-    x[s].resize(6);
-    y[s].resize(3);
-    options.x[s] = x[s].data();
-    options.y[s] = y[s].data();
-  }
+  options.x = x.data();
+  options.y = y.data();
   std::unique_ptr<BatchLoader> loader;
   ASSERT_TRUE(BatchLoader::Open(options, &loader).ok());
   Batch batch;

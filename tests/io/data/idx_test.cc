@@ -1,4 +1,4 @@
-#include "io/data/idx.h"
+#include "io/data/readers.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -479,7 +479,7 @@ TEST(IdxTest, AFileThatIsRefusedCostsLittleMemory) {
   EXPECT_LT(PeakKiB([&] {
               if (!ReadIdx(whole, &array).ok()) abort();
             }),
-            (kMany >> 10) + kLittle);
+            static_cast<long>(kMany >> 10) + kLittle);
 }
 
 }  // namespace

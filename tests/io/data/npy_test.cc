@@ -1,4 +1,4 @@
-#include "io/data/npy.h"
+#include "io/data/readers.h"
 
 #include <gtest/gtest.h>
 
@@ -163,6 +163,23 @@ TEST(NpyTest, AnArrayReadBeforeIsForgotten) {
   EXPECT_FALSE(ReadNpy(files.Path("none.npy"), &array).ok());
   EXPECT_EQ(array.shape, Shape());
   EXPECT_TRUE(array.data.empty());
+}
+
+TEST(NpyTest, SampleWeightsAreOneNumberAnExample) {
+  const DataFiles files;
+  const std::string path = files.Path("w.npy");
+  const double values[] = {0.5, 2, -1, 0};
+  std::vector<float> weights;
+  for (const Shape& shape : {Shape({4}), Shape({4, 1})}) {
+    ASSERT_TRUE(WriteNpy(path, DType::kFloat64, shape, values).ok());
+    const Status read = ReadSampleWeights(path, &weights);
+    ASSERT_TRUE(read.ok()) << read.message();
+    EXPECT_EQ(weights, (std::vector<float>{0.5f, 2, -1, 0}));
+  }
+  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {2, 2}, values).ok());
+  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
+  ASSERT_TRUE(WriteNpy(path, DType::kFloat64, {}, values).ok());
+  EXPECT_FALSE(ReadSampleWeights(path, &weights).ok());
 }
 
 TEST(NpyTest, ADatasetPairsTheFirstDimensions) {

@@ -11,7 +11,7 @@
 #include "../../support/peak_memory.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
-#include "io/data/npy.h"
+#include "io/data/readers.h"
 
 namespace ringlet {
 namespace {

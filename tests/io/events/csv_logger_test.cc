@@ -1,4 +1,4 @@
-#include "io/events/csv_logger.h"
+#include "io/events/loggers.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,13 +8,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "../../support/full_disk.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
+#include "core/base/text.h"
+#include "core/fit/callback.h"
 #include "io/events/row_file.h"
 
 namespace ringlet {
@@ -489,6 +491,59 @@ TEST(StepLoggerTest, ARowIsTheStepAlone) {
   const std::string large = "1.0000000138484279e+24";  // float32's 1e24
   EXPECT_EQ(ReadWhole(path), "epoch,step,loss\n0,0," + large + "\n0,1,4\n1,0," +
                                  large + "\n1,1,4\n");
+}
+
+// Notes Model::weights_digest after each step.
+class NotesDigests final : public Callback {
+ public:
+  const char* name() const override { return "notes_digests"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    rows += HexText(fit.model->weights_digest()) + "\n";
+    return Status();
+  }
+  std::string rows;
+};
+
+TEST(StepLoggerTest, DigestsAreTheLastColumn) {
+  TempFolder folder;
+  const std::string path = folder / "steps.csv";
+  auto model = TinyModel();
+  FitOptions options = Quiet(2);
+  const auto notes = std::make_shared<NotesDigests>();
+  options.callbacks = {StepLogger(path, /*digests=*/true), notes};
+  ASSERT_TRUE(model->Fit(Points(32).Batch(8), options).ok());
+  std::string digests;
+  std::istringstream rows(ReadWhole(path));
+  for (std::string row; std::getline(rows, row);) {
+    digests += row.substr(row.rfind(',') + 1) + "\n";
+  }
+  EXPECT_EQ(digests, "weights_digest\n" + notes->rows);
+  EXPECT_NE(digests.substr(15, 16), digests.substr(32, 16));
+}
+
+TEST(StepLoggerTest, ALogThatIsGoneOnWithKeepsItsColumns) {
+  TempFolder folder;
+  for (const bool before : {false, true}) {
+    const std::string path = folder / (before ? "with.csv" : "without.csv");
+    const std::string header = std::string("epoch,step,loss,accuracy") +
+                               (before ? ",weights_digest\n" : "\n");
+    WriteWhole(path, header);
+    auto model = TinyModel();
+    const auto logger = StepLogger(path, !before);
+    FitState fit;
+    fit.model = model.get();
+    ASSERT_TRUE(logger->OnSetup(fit).ok());
+    std::vector<StateSpan> spans;
+    logger->AppendState(&spans);
+    *static_cast<int64_t*>(spans[0].data) = static_cast<int64_t>(header.size());
+    ASSERT_TRUE(logger->StateLoaded().ok());
+    ASSERT_TRUE(logger->OnTrainBatchBegin(fit).ok());
+    ASSERT_TRUE(logger->OnTrainBatchEnd(fit, {}).ok());
+    ASSERT_TRUE(logger->OnTrainEnd(fit, {}).ok());
+    const std::string row =
+        before ? "0,0,0,0," + HexText(model->weights_digest()) : "0,0,0,0";
+    EXPECT_EQ(ReadWhole(path), header + row + "\n");
+  }
 }
 
 TEST(StepLoggerTest, LossThatIsNotANumberHasNoSign) {

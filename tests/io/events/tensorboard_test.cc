@@ -1,4 +1,4 @@
-#include "io/events/tensorboard.h"
+#include "io/events/loggers.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
-#include "core/fit/callbacks.h"
-#include "io/checkpoint/backup_and_restore.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/saving_callbacks.h"
 
 namespace ringlet {
 namespace {

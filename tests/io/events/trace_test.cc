@@ -1,8 +1,9 @@
-#include "io/events/trace.h"
+#include "io/events/loggers.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -79,7 +80,7 @@ TEST_F(TraceTest, TimesAreMicrosecondsFromTheFirstPiece) {
 
 TEST_F(TraceTest, PiecesBeyondTheLimitAreCounted) {
   Trace trace(2);
-  trace.Reserve(1000000000000);
+  trace.Reserve(SIZE_MAX);
   for (int i = 0; i < 5; ++i) trace.Piece("a", "step", i, i + 1);
   EXPECT_EQ(trace.events(), 2u);
   EXPECT_EQ(trace.dropped(), 3);

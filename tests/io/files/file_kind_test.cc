@@ -8,8 +8,8 @@
 #include "core/base/crc32c.h"
 #include "io/checkpoint/model_file.h"
 #include "io/checkpoint/weights_file.h"
-#include "io/data/npy.h"
 #include "io/data/npz.h"
+#include "io/data/readers.h"
 #include "io/events/event_file.h"
 
 namespace ringlet {
@@ -52,6 +52,8 @@ TEST(FileKindTest, KindsAreToldByTheirBytes) {
   ExpectKind(std::string("\x93NUMPY\1\0", 8), Format::kNpy);
   ExpectKind(std::string("\x18\0\0\0TFL3\0\0", 10), Format::kTflite);
   ExpectKind(std::string("\x08\x07\x12\x07pytorch", 11), Format::kOnnx);
+  // The length of a long safetensors header.
+  EXPECT_FALSE(IsOnnx(std::string("\x08\x07\x12\0\0\0\0\0{", 9)));
   ExpectKind(std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0", 11),
              Format::kPickle);
   ExpectKind(std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x1c", 12), Format::kIdx);
@@ -161,10 +163,11 @@ os.rename(f + "npy.npy", f + "npy")
   WeightsFile file;
   const std::string path = files.Path("keras");
   const Status status = file.Open(FileSystem::Posix(), path);
-  ExpectError(status, Code::kInvalidArgument, path,
-              "is a model of Keras 3 (.keras), not safetensors or npz or npy; "
-              "in Python: m = keras.models.load_model(\"" +
-                  path + "\"); numpy.savez(\"w.npz\", *m.get_weights())");
+  ExpectError(
+      status, Code::kInvalidArgument, path,
+      "is a model of Keras 3 (.keras), not safetensors or npz or npy or onnx; "
+      "in Python: m = keras.models.load_model(\"" +
+          path + "\"); numpy.savez(\"w.npz\", *m.get_weights())");
 }
 
 TEST(FileKindTest, WhatRingletWritesIsTold) {

@@ -1,7 +1,9 @@
 #include "io/files/file_system.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../../support/temp_folder.h"
@@ -157,6 +159,64 @@ TEST(PosixFileSystemTest, AReplacedFileHandsOnItsMode) {
   struct stat info;
   ASSERT_EQ(stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0644u);
+}
+
+// What a file of `mode` is once it was replaced.
+struct stat Replaced(const std::string& path, mode_t mode) {
+  struct stat info = {};
+  AtomicFile file;
+  const bool done = chmod(path.c_str(), mode) == 0 &&
+                    file.Open(FileSystem::Posix(), path, 10, true).ok() &&
+                    file.Commit().ok() && stat(path.c_str(), &info) == 0;
+  EXPECT_TRUE(done);
+  return info;
+}
+
+// Permissions of a group are no other group's.
+TEST(PosixFileSystemTest, AReplacedFileHandsOnItsGroup) {
+  gid_t groups[64];
+  const int count = getgroups(64, groups);
+  gid_t other = geteuid() == 0 ? 100 : getegid();
+  for (int i = 0; i < count; ++i) {
+    if (groups[i] != getegid()) other = groups[i];
+  }
+  TempFolder folder;
+  const std::string path = folder / "a";
+  std::unique_ptr<File> made;
+  ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+  ASSERT_EQ(chown(path.c_str(), static_cast<uid_t>(-1), other), 0);
+  for (const mode_t mode : {0640u, 0644u, 0660u}) {
+    const struct stat info = Replaced(path, mode);
+    EXPECT_EQ(info.st_gid, other);
+    EXPECT_EQ(info.st_mode & 0777, mode);
+  }
+}
+
+// Only root can show it: a user whose group it is not.
+TEST(PosixFileSystemTest, AGroupThatCannotBeGivenTakesItsPermissionsAlong) {
+  if (geteuid() != 0) return;
+  TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  constexpr mode_t kModes[][2] = {{0640, 0600}, {0664, 0644}, {0600, 0600}};
+  for (const auto& [before, after] : kModes) {
+    const std::string path = folder / "a";
+    std::unique_ptr<File> made;
+    ASSERT_TRUE(FileSystem::Posix()->Create(path, &made).ok());
+    ASSERT_EQ(chown(path.c_str(), 65534, 100), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool nobody = setgroups(0, nullptr) == 0 && setgid(65534) == 0 &&
+                          setuid(65534) == 0;
+      const struct stat info = Replaced(path, before);
+      _exit(nobody && info.st_gid == 65534 && (info.st_mode & 0777) == after
+                ? 0
+                : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << std::oct << before;
+    ASSERT_EQ(unlink(path.c_str()), 0);
+  }
 }
 
 // Where root saves to /dev/null the device stays one.

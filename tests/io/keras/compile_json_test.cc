@@ -44,6 +44,10 @@ void ExpectSame(const Loss& a, const Loss& b) {
   EXPECT_EQ(a.from_logits, b.from_logits);
   EXPECT_EQ(a.label_smoothing, b.label_smoothing);
   EXPECT_EQ(a.delta, b.delta);
+  EXPECT_EQ(a.apply_class_balancing, b.apply_class_balancing);
+  EXPECT_EQ(a.alpha, b.alpha);
+  EXPECT_EQ(a.gamma, b.gamma);
+  EXPECT_EQ(a.reduction, b.reduction);
 }
 
 void ExpectSame(const Metric& a, const Metric& b) {
@@ -51,6 +55,18 @@ void ExpectSame(const Metric& a, const Metric& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.threshold, b.threshold);
   EXPECT_EQ(a.k, b.k);
+  EXPECT_EQ(a.top_k, b.top_k);
+  EXPECT_EQ(a.class_id, b.class_id);
+  EXPECT_EQ(a.num_thresholds, b.num_thresholds);
+  EXPECT_EQ(a.curve, b.curve);
+  EXPECT_EQ(a.summation, b.summation);
+  EXPECT_EQ(a.from_logits, b.from_logits);
+  EXPECT_EQ(a.label_smoothing, b.label_smoothing);
+  EXPECT_EQ(a.average, b.average);
+  EXPECT_EQ(a.beta, b.beta);
+  EXPECT_EQ(a.num_classes, b.num_classes);
+  EXPECT_EQ(a.sparse_targets, b.sparse_targets);
+  EXPECT_EQ(a.aggregation, b.aggregation);
 }
 
 // Chosen so that a reader that sets nothing is found out.
@@ -88,6 +104,49 @@ void ExpectRoundTrip(const T& value, const T& unset) {
   const T again = Read(json, unset);
   ExpectSame(value, again);
   EXPECT_EQ(ToJson(again), json);
+}
+
+TEST(CompileJsonTest, EveryLossByItsNames) {
+  const std::pair<const char*, Loss> names[] = {
+      {"kld", KLDivergence()},
+      {"KLDivergence", KLDivergence()},
+      {"kullback_leibler_divergence", KLDivergence()},
+      {"poisson", Poisson()},
+      {"mape", MeanAbsolutePercentageError()},
+      {"msle", MeanSquaredLogarithmicError()},
+      {"cosine_similarity", CosineSimilarity()},
+      {"log_cosh", LogCosh()},
+      {"logcosh", LogCosh()},
+      {"hinge", Hinge()},
+      {"squared_hinge", SquaredHinge()},
+      {"categorical_hinge", CategoricalHinge()},
+      {"binary_focal_crossentropy", BinaryFocalCrossentropy()},
+      {"categorical_focal_crossentropy", CategoricalFocalCrossentropy()},
+  };
+  for (const auto& [name, loss] : names) {
+    SCOPED_TRACE(name);
+    ExpectSame(ReadLoss(name), loss);
+    ExpectRoundTrip(loss, Huber(7));
+    Loss sum = loss;
+    sum.Reduction(LossReduction::kSum);
+    ExpectRoundTrip(sum, Huber(7));
+  }
+  ExpectRoundTrip(BinaryFocalCrossentropy(true, 0.4f, 1.5f, kFromLogits, 0.1f),
+                  Huber(7));
+  ExpectRoundTrip(CategoricalFocalCrossentropy(2, 0.5f, kFromLogits, 0.1f),
+                  Huber(7));
+}
+
+TEST(CompileJsonTest, AFocalLossOfKeras3) {
+  ExpectSame(ReadLoss(R"({"module": "keras.losses",
+      "class_name": "BinaryFocalCrossentropy",
+      "config": {"name": "binary_focal_crossentropy",
+                 "reduction": "sum", "from_logits": true,
+                 "label_smoothing": 0.1, "axis": -1,
+                 "apply_class_balancing": true, "alpha": 0.3, "gamma": 3.0},
+      "registered_name": null})"),
+             BinaryFocalCrossentropy(true, 0.3f, 3, kFromLogits, 0.1f)
+                 .Reduction(LossReduction::kSum));
 }
 
 // --- optimizers -------------------------------------------------------------
@@ -179,6 +238,11 @@ TEST(CompileJsonTest, OptimizersSurviveTheRoundTrip) {
       SGD(ExponentialDecay(0.1f, 3, 0.9f, true)),
       Adam(CosineDecay(0.1f, 5, 0.01f)),
       Adam(CosineDecay(0.1f, 5, 0, 0.2f, 7)),
+      SGD(PolynomialDecay(0.1f, 5, 0.01f, 2, true)),
+      SGD(PolynomialDecay(0.1f, 5).Warmup(0.2f, 3)),
+      SGD(InverseTimeDecay(0.1f, 5, 0.5f, true).Warmup(0.2f, 3)),
+      SGD(CosineDecayRestarts(0.1f, 5, 1.5f, 0.5f, 0.01f)),
+      SGD(0.1f).UseEma(0.9f, 7),
       RMSprop(PiecewiseConstantDecay({1, 1, int64_t{1} << 53},
                                      {1, 2, 0.1f, 1e-9f})),
       SGD(PiecewiseConstantDecay({}, {0.5f}))};
@@ -270,13 +334,84 @@ TEST(CompileJsonTest, MetricsOfKeras) {
 
 TEST(CompileJsonTest, MetricsSurviveTheRoundTrip) {
   for (const Metric& metric :
-       {Accuracy(), Accuracy().Name("acc"), Accuracy().Name("mine"),
-        BinaryAccuracy(0.1f), CategoricalAccuracy(),
+       {Accuracy(),
+        Accuracy().Name("acc"),
+        Accuracy().Name("mine"),
+        BinaryAccuracy(0.1f),
+        CategoricalAccuracy(),
         SparseCategoricalAccuracy().Name("a \"b\""),
-        SparseTopKCategoricalAccuracy(2), MeanSquaredErrorMetric(),
-        MeanAbsoluteErrorMetric()}) {
+        SparseTopKCategoricalAccuracy(2),
+        MeanSquaredErrorMetric(),
+        MeanAbsoluteErrorMetric(),
+        TopKCategoricalAccuracy(3),
+        RootMeanSquaredError(),
+        R2Score(Metric::kVarianceWeightedAverage),
+        AUC(),
+        AUC(50, Metric::kPrecisionRecall, Metric::kMajoring),
+        AUC(3, Metric::kROC, Metric::kMinoring).FromLogits(),
+        Precision(),
+        Precision(0.25f),
+        Recall().TopK(3),
+        Recall(0.5f).ClassId(0),
+        TruePositives(0),
+        TrueNegatives(),
+        FalsePositives(0.1f),
+        FalseNegatives(),
+        F1Score(Metric::kMicro),
+        F1Score(Metric::kWeighted, 0.3f),
+        FBetaScore(Metric::kMacro, 2),
+        MeanIoU(3),
+        MeanIoU(3, false),
+        OneHotMeanIoU(7)}) {
     ExpectRoundTrip(metric, BinaryAccuracy(0.9f));
   }
+}
+
+TEST(CompileJsonTest, EveryMetricByItsName) {
+  for (const char* name : {"auc",
+                           "precision",
+                           "recall",
+                           "true_positives",
+                           "true_negatives",
+                           "false_positives",
+                           "false_negatives",
+                           "r2_score",
+                           "mape",
+                           "msle",
+                           "root_mean_squared_error",
+                           "cosine_similarity",
+                           "log_cosh_error",
+                           "top_k_categorical_accuracy",
+                           "hinge",
+                           "squared_hinge",
+                           "categorical_hinge",
+                           "poisson",
+                           "kl_divergence",
+                           "bce",
+                           "categorical_crossentropy",
+                           "sparse_categorical_crossentropy"}) {
+    SCOPED_TRACE(name);
+    ExpectRoundTrip(ReadMetric(name), BinaryAccuracy(0.9f));
+  }
+  EXPECT_EQ(ReadMetric("log_cosh_error").name, "logcosh");
+  EXPECT_EQ(ReadMetric("mape").name, "mean_absolute_percentage_error");
+  EXPECT_EQ(ReadMetric("Hinge").kind, Metric::Kind::kHinge);
+}
+
+TEST(CompileJsonTest, AnAucOfKeras3) {
+  ExpectSame(ReadMetric(R"({"module": "keras.metrics", "class_name": "AUC",
+      "config": {"name": "pr", "dtype": "float32", "num_thresholds": 100,
+                 "curve": "PR", "summation_method": "majoring",
+                 "multi_label": false, "num_labels": null,
+                 "label_weights": null}, "registered_name": null})"),
+             AUC(100, Metric::kPrecisionRecall, Metric::kMajoring).Name("pr"));
+  ExpectSame(ReadMetric(R"({"class_name": "Precision", "config":
+      {"name": "precision", "thresholds": [0.75], "top_k": null,
+       "class_id": 2}})"),
+             Precision(0.75f).ClassId(2));
+  ExpectSame(ReadMetric(R"({"class_name": "F1Score", "config":
+      {"average": "macro", "threshold": null}})"),
+             F1Score(Metric::kMacro));
 }
 
 // --- what is refused --------------------------------------------------------
@@ -321,8 +456,8 @@ const Wrong kWrong[] = {
      {"optimizer", "'adamm'", "nearest known is 'Adam'"}},
     {"OptimizerRingletLacks",
      'o',
-     R"({"class_name": "Adagrad"})",
-     {"class_name", "'Adagrad'"}},
+     R"({"class_name": "Ftrl"})",
+     {"class_name", "'Ftrl'"}},
     {"UnknownFieldOfAnOptimizer",
      'o',
      R"({"class_name": "SGD", "config": {"momentun": 0.9}})",
@@ -366,8 +501,8 @@ const Wrong kWrong[] = {
      {"config.clipnorm", "must be a number > 0, or null"}},
     {"Averages",
      'o',
-     R"({"class_name": "SGD", "config": {"use_ema": true}})",
-     {"config.use_ema", "only false"}},
+     R"({"class_name": "SGD", "config": {"use_ema": true, "ema_momentum": 2}})",
+     {"config.ema_momentum", "in [0, 1]"}},
     {"Accumulation",
      'o',
      R"({"class_name": "SGD", "config": {"gradient_accumulation_steps": 1}})",
@@ -383,9 +518,8 @@ const Wrong kWrong[] = {
     {"UnknownSchedule",
      'o',
      R"({"class_name": "SGD", "config": {"learning_rate":
-         {"class_name": "InverseTimeDecay", "config": {}}}})",
-     {"config.learning_rate.class_name", "Keras has the learning rate schedule",
-      "it has ExponentialDecay, "}},
+         {"class_name": "NoamDecay", "config": {}}}})",
+     {"config.learning_rate.class_name", "'NoamDecay'"}},
     {"ScheduleWithoutSteps",
      'o',
      R"({"class_name": "SGD", "config": {"learning_rate":
@@ -416,11 +550,58 @@ const Wrong kWrong[] = {
      'l',
      "mean_square_error",
      {"loss", "nearest known is 'mean_squared_error'"}},
+    {"NoAverage",
+     'm',
+     R"({"class_name": "F1Score", "config": {}})",
+     {"config.average", "is missing"}},
+    {"AverageOfEachClass",
+     'm',
+     R"({"class_name": "F1Score", "config": {"average": null}})",
+     {"config.average", "macro"}},
+    {"SeveralThresholds",
+     'm',
+     R"({"class_name": "Recall", "config": {"thresholds": [0.2, 0.5]}})",
+     {"config.thresholds", "several"}},
+    {"LabelWeights",
+     'm',
+     R"({"class_name": "AUC", "config": {"label_weights": [1, 2]}})",
+     {"config.label_weights", "null"}},
+    {"MultiLabel",
+     'm',
+     R"({"class_name": "AUC", "config": {"multi_label": true}})",
+     {"config.multi_label", "false"}},
+    {"OtherCurve",
+     'm',
+     R"({"class_name": "AUC", "config": {"curve": "DET"}})",
+     {"config.curve", "ROC"}},
+    {"SparsePredictions",
+     'm',
+     R"({"class_name": "MeanIoU", "config": {"num_classes": 3,
+                                              "sparse_y_pred": true}})",
+     {"config.sparse_y_pred", "false"}},
     {"LossForEachOutput", 'l', R"(["mse", "mse"])", {"must be a name"}},
     {"Reduction",
      'l',
-     R"({"class_name": "MeanSquaredError", "config": {"reduction": "sum"}})",
-     {"config.reduction", "\"sum\"", "sum_over_batch_size"}},
+     R"({"class_name": "Hinge", "config": {"reduction": "avg"}})",
+     {"config.reduction", "avg", "sum_over_batch_size"}},
+    {"ReductionByWeights",
+     'l',
+     R"({"class_name": "Hinge",
+         "config": {"reduction": "mean_with_sample_weight"}})",
+     {"config.reduction", "weights", "sum_over_batch_size"}},
+    {"NoReduction",
+     'l',
+     R"({"class_name": "Hinge", "config": {"reduction": "none"}})",
+     {"config.reduction", "one number"}},
+    {"AlphaOfEachClass",
+     'l',
+     R"({"class_name": "CategoricalFocalCrossentropy",
+         "config": {"alpha": [0.25, 0.5]}})",
+     {"config.alpha", "a number"}},
+    {"CosineOverAnotherAxis",
+     'l',
+     R"({"class_name": "CosineSimilarity", "config": {"axis": 1}})",
+     {"config.axis", "-1"}},
     {"IgnoredClass",
      'l',
      R"({"class_name": "SparseCategoricalCrossentropy",

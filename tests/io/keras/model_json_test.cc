@@ -73,6 +73,24 @@ void ExpectSameLayer(const Layer& a, const Layer& b) {
   EXPECT_EQ(a.rate, b.rate);
   EXPECT_EQ(a.seed, b.seed);
   EXPECT_EQ(a.settings & Layer::kSetSeed, b.settings & Layer::kSetSeed);
+  EXPECT_EQ(a.momentum, b.momentum);
+  EXPECT_EQ(a.epsilon, b.epsilon);
+  EXPECT_EQ(a.center, b.center);
+  EXPECT_EQ(a.scale, b.scale);
+  EXPECT_EQ(a.synchronized, b.synchronized);
+  EXPECT_TRUE(Same(a.gamma_initializer, b.gamma_initializer));
+  EXPECT_TRUE(Same(a.beta_initializer, b.beta_initializer));
+  EXPECT_TRUE(Same(a.moving_mean_initializer, b.moving_mean_initializer));
+  EXPECT_TRUE(
+      Same(a.moving_variance_initializer, b.moving_variance_initializer));
+  EXPECT_EQ(a.gamma_regularizer.l2, b.gamma_regularizer.l2);
+  EXPECT_EQ(a.scales, b.scales);
+  EXPECT_EQ(a.offsets, b.offsets);
+  EXPECT_EQ(a.means, b.means);
+  EXPECT_EQ(a.variances, b.variances);
+  EXPECT_EQ(a.invert, b.invert);
+  EXPECT_EQ(a.axes, b.axes);
+  EXPECT_EQ(a.beta_regularizer.l1, b.beta_regularizer.l1);
 }
 
 void ExpectSameModel(const Model& a, const Model& b) {
@@ -133,6 +151,128 @@ TEST(ModelJsonTest, TheTutorialsModelOfKeras3) {
   ExpectSameWeights(&expected, model.get());
 }
 
+// Inputs come first whatever the file's order; all spellings are one model.
+TEST(ModelJsonTest, TwoInputsAndTwoOutputs) {
+  Functional expected;
+  const auto image = expected.Add(Input({4, 4, 1}).Name("image"));
+  const auto numbers = expected.Add(Input({3}).Name("numbers"));
+  const auto flat = expected.Add(Flatten().Name("flat"), {image});
+  const auto join = expected.Add(Concatenate().Name("join"), {flat, numbers});
+  const auto hidden = expected.Add(Dense(8, kRelu).Name("hidden"), {join});
+  const auto kind = expected.Add(Dense(5, kSoftmax).Name("kind"), {hidden});
+  const auto age = expected.Add(Dense(1).Name("age"), {hidden});
+  expected.Outputs({kind, age});
+  for (const char* file :
+       {"keras3_two_by_two", "keras2_two_by_two", "tfjs_two_by_two"}) {
+    SCOPED_TRACE(file);
+    const auto model = Load(KerasJson(file));
+    ASSERT_NE(model, nullptr);
+    expected.set_name(model->name());
+    ExpectSameModel(expected, *model);
+    ASSERT_EQ(model->num_inputs(), 2);
+    ASSERT_EQ(model->num_outputs(), 2);
+    EXPECT_EQ(model->output_name(0), "kind");
+    EXPECT_EQ(model->output_name(1), "age");
+    EXPECT_EQ(ToJson(*Load(ToJson(*model))), ToJson(*model));
+  }
+  // In another order, and one of them taken by a layer.
+  Functional other;
+  const auto x = other.Add(Input({2}).Name("x"));
+  const auto y = other.Add(Input({2}).Name("y"));
+  const auto a = other.Add(Dense(2).Name("a"), {y});
+  const auto b = other.CallAgain(a, {other.Add(Add(), {a, x})});
+  other.Outputs({b, a});
+  const auto again = Load(ToJson(other));
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(ToJson(*again), ToJson(other));
+  EXPECT_EQ(again->output_name(0), "a");
+  EXPECT_EQ(again->output_name(1), "a_1");
+  EXPECT_EQ(again->output_node(1), a);
+}
+
+TEST(ModelJsonTest, BatchNormalizationOfKeras3) {
+  Sequential expected({Input({8, 8, 3}),
+                       Conv2D(4, 3).Padding(kSame).UseBias(false),
+                       BatchNormalization(),
+                       BatchNormalization(0.9f, 1e-5f)
+                           .Name("frozen")
+                           .Trainable(false)
+                           .Center(false)
+                           .MovingMeanInitializer(Constant(0.5f))
+                           .GammaRegularizer(L2(0.01f))});
+  const auto model = Load(KerasJson("keras3_batch_normalization"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+  ExpectSameWeights(&expected, model.get());
+  ExpectRoundTrip(expected);
+  const std::string json = ToJson(expected);
+  EXPECT_NE(ErrorOf(Replaced(json, "\"axis\":-1", "\"axis\":1"))
+                .find("only the last axis"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(Replaced(json, "\"momentum\":0.99", "\"momentum\":1.5"))
+                .find("momentum"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(Replaced(json, "\"synchronized\":false",
+                             "\"synchronized\":false,\"renorm\":true"))
+                .find("renorm"),
+            std::string::npos);
+}
+
+TEST(ModelJsonTest, BatchNormalizationOfKeras2) {
+  Sequential expected(
+      {Input({4, 4, 2}).Name("input_1"), BatchNormalization().Scale(false)});
+  const auto model = Load(KerasJson("keras2_batch_normalization"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
+TEST(ModelJsonTest, NormalizationsOfKeras3) {
+  Sequential expected(
+      {Input({4, 5, 3}), Rescaling(1.0f / 255),
+       Rescaling({1, 2, 4}, {-0.5f, 0, 0.5f}),
+       Normalization({0.25f, 0.5f, 0.75f}, {1, 2, 4}),
+       Normalization({0.5f}, {2}).Invert(true), LayerNormalization().Axes({3}),
+       LayerNormalization(1e-5f).Axes({1, 2, 3}).Center(false)});
+  const auto model = Load(KerasJson("keras3_normalizations"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+  ExpectSameWeights(&expected, model.get());
+  ExpectRoundTrip(expected);
+  const std::string json = ToJson(expected);
+  const auto error = [&json](const char* from, const char* to) {
+    return ErrorOf(Replaced(json, from, to));
+  };
+  EXPECT_NE(error("\"rms_scaling\":false", "\"rms_scaling\":true")
+                .find("rms_scaling"),
+            std::string::npos);
+  EXPECT_NE(error("\"axis\":[1,2,3]", "\"axis\":[1,2]").find("axis must be"),
+            std::string::npos);
+  EXPECT_NE(error("\"axis\":[1,2,3]", "\"axis\":[]").find("axis"),
+            std::string::npos);
+  EXPECT_NE(error("\"mean\":0.5", "\"mean\":null").find("mean"),
+            std::string::npos);
+  EXPECT_NE(error("\"mean\":0.5,", "").find("mean"), std::string::npos);
+  EXPECT_NE(error("\"mean\":0.5", "\"mean\":[[0.5]]").find("mean"),
+            std::string::npos);
+  EXPECT_NE(error("\"variance\":2.0", "\"variance\":-2").find("variance"),
+            std::string::npos);
+  EXPECT_NE(error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,2.0]")
+                .find("scale has 2 values"),
+            std::string::npos);
+  EXPECT_NE(error("\"scale\":[1.0,2.0,4.0]", "\"scale\":[1.0,1e39,4.0]")
+                .find("scale"),
+            std::string::npos);
+}
+
+TEST(ModelJsonTest, NormalizationsOfKeras2) {
+  Sequential expected({Input({4, 2}).Name("input_1"), Rescaling(0.5f, -1),
+                       LayerNormalization().Axes({1, 2}),
+                       Normalization({1, 2}, {1, 4})});
+  const auto model = Load(KerasJson("keras2_normalizations"));
+  ASSERT_NE(model, nullptr);
+  ExpectSameModel(expected, *model);
+}
+
 TEST(ModelJsonTest, TheTutorialsModelOfKeras2) {
   Sequential expected({Input({28, 28}).Name("input_1"), Reshape({28, 28, 1}),
                        Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu),
@@ -186,6 +326,51 @@ TEST(ModelJsonTest, AResidualModelOfKeras3) {
   ExpectSameWeights(&expected, model.get());
 }
 
+// The names of the classes as they are written differ in the spelling alone.
+TEST(ModelJsonTest, LayersOverWindowsOfBothKeras) {
+  Sequential expected(
+      {Input({24, 20, 4}), ZeroPadding2D(1, 0, 2, 1),
+       DepthwiseConv2D(3)
+           .DepthMultiplier(2)
+           .Strides(2)
+           .UseBias(false)
+           .DepthwiseRegularizer(L2(0.0001f)),
+       SeparableConv2D(6, 3, kRelu)
+           .Padding(kSame)
+           .PointwiseInitializer(HeNormal()),
+       Conv2D(6, 3).Groups(3).DilationRate(2, 1).Padding(kSame),
+       Cropping2D(1, 0, 0, 2), UpSampling2D(2, 1), Permute({2, 1, 3}),
+       Reshape({-1, 6}), ZeroPadding1D(1, 2),
+       Conv1D(8, 3).Padding(kCausal).DilationRate(1, 2),
+       MaxPooling1D().Padding(kSame), DepthwiseConv1D(3).Padding(kSame),
+       SeparableConv1D(5, 3).Padding(kSame).Strides(1, 2).PointwiseInitializer(
+           HeNormal()),
+       AveragePooling1D().Padding(kSame), Cropping1D(1, 0), UpSampling1D(3),
+       GlobalMaxPooling1D().KeepDims(true), GlobalAveragePooling1D()});
+  expected.set_name("windows");
+  ASSERT_TRUE(expected.status().ok()) << expected.status().message();
+  for (const char* name : {"keras2_windows", "keras3_windows"}) {
+    SCOPED_TRACE(name);
+    const auto model = Load(KerasJson(name));
+    ASSERT_NE(model, nullptr);
+    ExpectSameModel(expected, *model);
+    ExpectSameWeights(&expected, model.get());
+  }
+}
+
+TEST(ModelJsonTest, LayersOverWindowsOfTensorFlowJs) {
+  const auto model = Load(KerasJson("tfjs_windows"));
+  ASSERT_NE(model, nullptr);
+  std::string text;
+  for (const Variable& v : model->variables()) {
+    text += v.path.substr(v.path.find('/')) + v.shape.ToString();
+  }
+  EXPECT_EQ(text,
+            "/kernel(3, 3, 4, 2)/depthwise_kernel(3, 2, 8, 1)"
+            "/pointwise_kernel(1, 1, 8, 6)/bias(6,)/kernel(3, 3, 6, 5)"
+            "/bias(5,)/kernel(3, 5, 8)/bias(8,)");
+}
+
 TEST(ModelJsonTest, LayersOfAGraphMayStandInAnyOrder) {
   Functional expected;
   expected.set_name("model");
@@ -219,6 +404,45 @@ TEST(ModelJsonTest, TheModulesAndOldNodesOfTfKeras) {
   const auto model = Load(KerasJson("tf_keras_2_15_functional"));
   ASSERT_NE(model, nullptr);
   ExpectSameModel(expected, *model);
+}
+
+// Keras 3, Keras 2 and TensorFlow.js.
+TEST(ModelJsonTest, LayersOfActivationsAndMerges) {
+  const auto layer = [](const std::string& name, const std::string& config) {
+    return R"({"class_name": ")" + name + R"(", "config": {)" + config + "}}";
+  };
+  const auto model_of = [](const std::string& layers) {
+    return R"({"class_name": "Sequential", "config": {"name": "m", "layers": [
+      {"class_name": "InputLayer", "config": {"batch_shape": [null, 4],
+       "name": "x"}}, )" +
+           layers + "]}}";
+  };
+  const auto model = Load(model_of(
+      layer("ReLU", R"("name": "a", "max_value": 6.0)") + "," +
+      layer("ReLU", R"("name": "b", "negative_slope": 0.5, "threshold": 1)") +
+      "," + layer("LeakyReLU", R"("name": "c", "alpha": 0.25)") + "," +
+      layer("LeakyReLU", R"("name": "d", "negative_slope": 0.5)") + "," +
+      layer("LeakyReLU", R"("name": "e")") + "," +
+      layer("ELU", R"("name": "f", "alpha": 2.0)") + "," +
+      layer("Activation", R"("name": "g", "activation": "swish")") + "," +
+      layer("Dense", R"("name": "h", "units": 2, "activation": "gelu")")));
+  ASSERT_NE(model, nullptr);
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  Sequential expected(
+      {Input({4}).Name("x"), ReLU(6).Name("a"), ReLU(kNone, 0.5f, 1).Name("b"),
+       LeakyReLU(0.25f).Name("c"), LeakyReLU(0.5f).Name("d"),
+       LeakyReLU().Name("e"), ELU(2).Name("f"),
+       ActivationLayer(kSilu).Name("g"), Dense(2, kGelu).Name("h")});
+  expected.set_name("m");
+  ExpectSameModel(expected, *model);
+  EXPECT_EQ(model->layer(3).negative_slope, 0.25f);
+  EXPECT_EQ(model->layer(1).max_value, 6);
+  EXPECT_EQ(model->layer(2).threshold, 1);
+  EXPECT_EQ(model->layer(5).negative_slope, 0.3f);
+  const std::string written = ToJson(*model);
+  const auto again = Load(written);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(ToJson(*again), written);
 }
 
 TEST(ModelJsonTest, OmittedFieldsAreKerassDefaults) {
@@ -397,6 +621,7 @@ TEST_P(WrongModelJsonTest, IsRefusedWithItsPlace) {
 }
 
 constexpr char kCnn[] = "keras3_tutorial_cnn";
+constexpr char kWindows[] = "keras3_windows";
 constexpr char kResidual[] = "keras3_residual";
 constexpr char kBranches[] = "keras2_branches";
 constexpr char kShort[] = "defaults_omitted";
@@ -411,8 +636,8 @@ const Wrong kWrong[] = {
     {"UnsupportedLayer",
      kCnn,
      R"("class_name": "Flatten")",
-     R"("class_name": "BatchNormalization")",
-     {"layer 'flatten' (BatchNormalization)", "config.layers[3].class_name"}},
+     R"("class_name": "GroupNormalization")",
+     {"layer 'flatten' (GroupNormalization)", "config.layers[3].class_name"}},
     {"UnknownField",
      kCnn,
      R"("units": 128)",
@@ -422,9 +647,9 @@ const Wrong kWrong[] = {
     {"UnknownActivation",
      kCnn,
      R"("activation": "relu")",
-     R"("activation": "gelu")",
-     {"layer 'conv2d' (Conv2D)", "config.layers[2].config.activation", "'gelu'",
-      "it has linear, relu, sigmoid, tanh, softmax"}},
+     R"("activation": "celu")",
+     {"layer 'conv2d' (Conv2D)", "config.layers[2].config.activation", "'celu'",
+      "it has linear, relu, sigmoid, tanh, softmax, relu6, elu"}},
     {"ActivationLayerWithinALayer",
      kCnn,
      R"("activation": "relu")",
@@ -463,13 +688,53 @@ const Wrong kWrong[] = {
     {"Dilation",
      kCnn,
      R"("dilation_rate": [1, 1])",
-     R"("dilation_rate": [2, 1])",
-     {"config.layers[2].config.dilation_rate", "[2, 1]", "only 1"}},
+     R"("dilation_rate": [0, 1])",
+     {"config.layers[2].config.dilation_rate", "[0, 1]", "from 1"}},
     {"Groups",
      kCnn,
      R"("groups": 1)",
+     R"("groups": 0)",
+     {"config.layers[2].config.groups", "is 0", "from 1"}},
+    {"GroupsThatDoNotDivide",
+     kCnn,
+     R"("groups": 1)",
      R"("groups": 4)",
-     {"config.layers[2].config.groups", "is 4", "only 1"}},
+     {"config.layers[2]", "groups of 4 do not divide 1 channels"}},
+    {"CausalOfTwoAxes",
+     kCnn,
+     R"("padding": "valid")",
+     R"("padding": "causal")",
+     {"config.layers[2].config.padding", "causal"}},
+    {"BordersOfOneNumber",
+     kWindows,
+     R"("padding": [[1, 0], [2, 1]])",
+     R"("padding": [[1, 0], [2, -1]])",
+     {"config.layers[1].config.padding", "[[top, bottom], [left, right]]"}},
+    {"ThreeBorders",
+     kWindows,
+     R"("padding": [[1, 0], [2, 1]])",
+     R"("padding": [1, 2, 3])",
+     {"config.layers[1].config.padding", "[[top, bottom], [left, right]]"}},
+    {"BordersOfOneAxis",
+     kWindows,
+     R"("cropping": [1, 0]}, )",
+     R"("cropping": [[1, 0], [1, 0]]}, )",
+     {"config.layers[15].config.cropping", "[before, after]"}},
+    {"TwoSizesOfOneAxis",
+     kWindows,
+     R"("size": 3)",
+     R"("size": [3, 3])",
+     {"config.layers[16].config.size", "a whole number from 1"}},
+    {"Bilinear",
+     kWindows,
+     R"("interpolation": "nearest")",
+     R"("interpolation": "bilinear")",
+     {"config.layers[6].config.interpolation", "only \"nearest\""}},
+    {"DimsFromZero",
+     kWindows,
+     R"("dims": [2, 1, 3])",
+     R"("dims": [2, 0, 1])",
+     {"config.layers[7].config.dims", "from 1"}},
     {"Constraint",
      kCnn,
      R"("kernel_constraint": null)",
@@ -596,17 +861,18 @@ const Wrong kWrong[] = {
      kCnn,
      R"("class_name": "Flatten")",
      R"("class_name": "Functional")",
-     {"config.layers[3].class_name", "a model within a model"}},
+     {"layer 'flatten' (Functional)", "config.layers[3].config"}},
     {"LeakyReLU",
      kResidual,
      R"("negative_slope": 0.0)",
-     R"("negative_slope": 0.3)",
-     {"layer 're_lu' (ReLU)", "config.layers[5].config.negative_slope", "0.3"}},
+     R"("negative_slope": -0.3)",
+     {"layer 're_lu' (ReLU)", "config.layers[5].config.negative_slope",
+      "-0.3"}},
     {"ReLU6",
      kResidual,
      R"("max_value": null)",
-     R"("max_value": 6.0)",
-     {"config.layers[5].config.max_value", "6"}},
+     R"("max_value": -6.0)",
+     {"config.layers[5].config.max_value", "-6"}},
     {"NoiseShape",
      kResidual,
      R"("noise_shape": null)",
@@ -668,6 +934,11 @@ const Wrong kWrong[] = {
      R"("name": "dense_1")",
      R"("name": "a\nb")",
      {"config.layers[5].config.name"}},
+    {"CycleOfTwoCalls",
+     kResidual,
+     R"("name": "conv_a", "inbound_nodes": [)",
+     R"("name": "conv_a", "inbound_nodes": [{"args": [{"class_name": "__keras_tensor__", "config": {"keras_history": ["conv_a", 1, 0]}}]}, )",
+     {"layer 'conv_a'", "cycle"}},
     {"Cycle",
      kResidual,
      R"("keras_history": ["stem", 0, 0])",
@@ -682,12 +953,22 @@ const Wrong kWrong[] = {
      kBranches,
      R"([[["left", 0, 0, {}])",
      R"([[["left", 1, 0, {}])",
-     {"layer 'concatenate'", "twice"}},
+     {"layer 'concatenate'", "call 1 of layer 'left'", "0 to 0"}},
     {"CalledTwice",
      kBranches,
      R"("inbound_nodes": [[["flatten", 0, 0, {}]]])",
      R"("inbound_nodes": [[["flatten", 0, 0, {}]], [["left", 0, 0, {}]]])",
-     {"layer 'head'", "inbound_nodes", "2 calls", "shared"}},
+     {"layer 'head'", "nothing takes its output"}},
+    {"SeveralTensors",
+     kBranches,
+     R"([[["left", 0, 0, {}])",
+     R"([[["left", 0, 1, {}])",
+     {"layer 'concatenate'", "several tensors"}},
+    {"NegativeCall",
+     kBranches,
+     R"([[["left", 0, 0, {}])",
+     R"([[["left", -1, 0, {}])",
+     {"layer 'concatenate'", "number of its call"}},
     {"NotCalled",
      kBranches,
      R"("inbound_nodes": [[["flatten", 0, 0, {}]]])",
@@ -698,16 +979,31 @@ const Wrong kWrong[] = {
      R"(["flatten", 0, 0, {}])",
      R"(["flatten", 0, 0, {"training": true}])",
      {"layer 'head'", "training", "only false"}},
-    {"TwoOutputs",
+    {"OutputTwice",
      kBranches,
      R"("output_layers": [)",
-     R"("output_layers": [["left", 0, 0], )",
-     {"config.output_layers", "one output"}},
-    {"TwoInputs",
+     R"("output_layers": [["head", 0, 0], )",
+     {"config.output_layers", "names layer 'head' twice"}},
+    {"NoOutput",
+     "keras3_two_by_two",
+     R"("output_layers": [["kind", 0, 0], ["age", 0, 0]])",
+     R"("output_layers": [])",
+     {"config.output_layers", "is empty"}},
+    {"OutputLeftOut",
+     "keras3_two_by_two",
+     R"("output_layers": [["kind", 0, 0], ["age", 0, 0]])",
+     R"("output_layers": [["kind", 0, 0]])",
+     {"layer 'age'", "not the model's"}},
+    {"InputLeftOut",
+     "keras3_two_by_two",
+     R"("input_layers": [["image", 0, 0], ["numbers", 0, 0]])",
+     R"("input_layers": ["image", 0, 0])",
+     {"layer 'numbers'", "input_layers does not name it"}},
+    {"InputThatIsNoLayerOfInput",
      kBranches,
      R"("input_layers": [)",
      R"("input_layers": [["left", 0, 0], )",
-     {"config.input_layers", "one input"}},
+     {"layer 'left'", "not an InputLayer"}},
     {"OutputThatIsNotThere",
      kBranches,
      R"("output_layers": [["head")",

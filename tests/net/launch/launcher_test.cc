@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -20,7 +21,8 @@
 
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
-#include "core/base/thread.h"
+#include "core/base/key_file.h"
+#include "core/base/thread_pool.h"
 
 namespace ringlet {
 namespace {
@@ -293,6 +295,50 @@ TEST_F(LauncherTest, WorkersReadNothingAndKeepTheEnvironment) {
             0);
   EXPECT_EQ(Of("[0] ", out()), (Strings{folder_.path(), "1"}));
 }
+
+// A file descriptor's path in /proc, so the key is in no file system.
+TEST_F(LauncherTest, TheJobHasAKeyThatOnlyItsWorkersCanOpen) {
+  setenv(kLauncherKeyVariable, "another launcher's", 1);
+  EXPECT_EQ(RunScript(2,
+                      "env | grep -c LAUNCHER_KEY; echo $RINGLET_LAUNCHER_KEY; "
+                      "stat -Lc %a $RINGLET_LAUNCHER_KEY; "
+                      "grep -v \"#\" $RINGLET_LAUNCHER_KEY"),
+            0);
+  unsetenv(kLauncherKeyVariable);
+  const Strings lines = Of("[0] ", out());
+  ASSERT_EQ(lines.size(), 4u) << out();
+  EXPECT_EQ(lines[0], "1");
+  EXPECT_EQ(lines[1].compare(0, 6, "/proc/"), 0);
+  EXPECT_EQ(lines[2], "600");
+  EXPECT_EQ(lines[3].size(), 44u);
+  EXPECT_EQ(Of("[1] ", out()), lines);
+  EXPECT_FALSE(std::filesystem::exists(lines[1]));  // gone with the job
+  EXPECT_EQ(RunScript(1, "grep -v \"#\" $RINGLET_LAUNCHER_KEY"), 0);
+  EXPECT_NE(Of("[0] ", out()), Strings{lines[3]});  // another job's
+}
+
+#ifdef RINGLET_SECURE
+// Where memory without a name cannot be had: here a file may have no bytes.
+TEST_F(LauncherTest, AJobWithoutAKeySaysSo) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  Start({"-n", "1", "--", "sh", "-c", "echo key=$RINGLET_LAUNCHER_KEY"},
+        ends[1], ends[1]);
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(Wait(), 0);
+  char said[4096] = {};
+  EXPECT_GT(read(ends[0], said, sizeof(said) - 1), 0);
+  for (const int end : ends) close(end);
+  EXPECT_EQ(Of("[0] ", said), Strings{"key="}) << said;
+  EXPECT_NE(std::string(said).find("[launcher] warning: no key could be made"),
+            std::string::npos)
+      << said;
+}
+#endif
 
 // --- exit codes ---
 

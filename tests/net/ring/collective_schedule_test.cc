@@ -14,6 +14,7 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
+#include "net/ring/topology.h"
 
 namespace ringlet {
 namespace {
@@ -109,6 +110,7 @@ class Network {
     }
     void Send(int peer, const FrameHeader& header, const uint8_t* payload,
               bool borrowed) override {
+      EXPECT_TRUE(Linked(network_->size_, rank_, peer));
       Frame frame{header, payload, {}, borrowed};
       if (!borrowed) {
         EXPECT_LE(header.payload_bytes, kEagerBytes);
@@ -167,6 +169,25 @@ class Network {
 
 using Data = std::vector<float>;
 
+bool IsSum(FrameType type) {
+  return type == FrameType::kAllReduce || type == FrameType::kAllReduceInts;
+}
+
+uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+// An integer of all 32 bits, in a float's place.
+float IntegerAsFloat(int rank, size_t i) {
+  const uint32_t bits = (static_cast<uint32_t>(i) + 3) * 0x9E3779B9u +
+                        static_cast<uint32_t>(rank) * 0x01000193u;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
 // A history: what every rank calls, in order; each rank starts its next call at
 // a random time.
 void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
@@ -182,7 +203,7 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
   std::vector<Planned> plan;
   for (int i = 0; i < 12; ++i) {
     const size_t counts[] = {0, 1, 5, 2048, 2049, 20000, 40001};
-    plan.push_back({static_cast<FrameType>(16 + random() % 4),
+    plan.push_back({static_cast<FrameType>(16 + random() % 5),
                     counts[random() % 7], static_cast<int>(random() % size)});
   }
   std::vector<std::vector<Data>> data(size);
@@ -192,6 +213,7 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
       Data v(p.count * (gathers ? size : 1));
       for (size_t i = 0; i < v.size(); ++i) {
         v[i] = static_cast<float>((r + 1) * 0.3 + static_cast<double>(i % 101));
+        if (p.type == FrameType::kAllReduceInts) v[i] = IntegerAsFloat(r, i);
       }
       data[r].push_back(v);
     }
@@ -203,9 +225,8 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
     // Blocking calls wait for what was started before.
     const bool may_start =
         at[r] < plan.size() &&
-        (plan[at[r]].type == FrameType::kAllReduce ||
-         network.rank(r)->completed() == at[r]) &&
-        (at[r] == 0 || plan[at[r] - 1].type == FrameType::kAllReduce ||
+        (IsSum(plan[at[r]].type) || network.rank(r)->completed() == at[r]) &&
+        (at[r] == 0 || IsSum(plan[at[r] - 1].type) ||
          network.rank(r)->completed() == at[r]);
     if (may_start && random() % 3 == 0) {
       const Planned& p = plan[at[r]];
@@ -243,6 +264,12 @@ void PlayHistory(int size, Algorithm algorithm, uint32_t seed,
     for (int r = 0; r < size; ++r) {
       const Data& v = data[r][i];
       for (size_t j = 0; j < v.size(); ++j) {
+        if (plan[i].type == FrameType::kAllReduceInts) {
+          uint32_t sum = 0;
+          for (int q = 0; q < size; ++q) sum += BitsOf(before[q][i][j]);
+          ASSERT_EQ(BitsOf(v[j]), sum);
+          continue;
+        }
         float expected = before[r][i][j];
         if (plan[i].type == FrameType::kAllReduce) {
           ASSERT_EQ(std::memcmp(&v[j], &data[0][i][j], sizeof(float)), 0);
@@ -286,6 +313,53 @@ TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResultsByTree) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     for (int size = 2; size <= 5; ++size) {
       PlayHistory(size, Algorithm::kTree, seed);
+    }
+  }
+}
+
+// Where not every pair is linked.
+TEST(CollectiveScheduleTest, AnyTimingGivesTheSameResultsInLargeRings) {
+  for (const int size : {17, 18, 24, 33}) {
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+      PlayHistory(size, Algorithm::kAuto, seed);
+    }
+    PlayHistory(size, Algorithm::kRing, 3);
+    PlayHistory(size, Algorithm::kTree, 4);
+  }
+}
+
+// Without a link between them the root of a broadcast knows of every rank
+// before it sends, and whoever waits knows whom to wait for.
+TEST(CollectiveScheduleTest, ABroadcastInALargeRingAwaitsTheLast) {
+  constexpr int kSize = 33;
+  for (const int root : {0, 5, 32}) {
+    for (const int last : {1, 12, 31}) {
+      Network network(kSize, Algorithm::kAuto, WireDtype::kFloat32, 1);
+      std::vector<uint8_t> data(kSize, 7);
+      const auto start = [&](int r) {
+        Call call{FrameType::kBroadcast, &data[r], 1, root};
+        ASSERT_TRUE(network.Start(r, call).ok());
+      };
+      for (int r = 0; r < kSize; ++r) {
+        if (r != last) start(r);
+      }
+      bool moved = true;
+      while (moved) ASSERT_TRUE(network.Step(&moved).ok());
+      for (int r = 0; r < kSize; ++r) {
+        ASSERT_EQ(network.rank(r)->completed(), 0u);
+        if (r == last) continue;
+        int at = r;
+        for (int hops = 0; at != last && hops < kSize; ++hops) {
+          at = network.rank(at)->waiting_on();
+          ASSERT_GE(at, 0);
+        }
+        EXPECT_EQ(at, last);
+      }
+      start(last);
+      for (moved = true; moved;) ASSERT_TRUE(network.Step(&moved).ok());
+      for (int r = 0; r < kSize; ++r) {
+        EXPECT_EQ(network.rank(r)->completed(), 1u);
+      }
     }
   }
 }
@@ -433,6 +507,53 @@ TEST(CollectiveScheduleTest, ASecondEarlyFrameIsRejected) {
   ASSERT_TRUE(rank.OnHeader(1, DataFrame(1, 4, 4), &landing).ok());
   ASSERT_TRUE(rank.OnFrame(1, DataFrame(1, 4, 4), payload).ok());
   EXPECT_FALSE(rank.OnHeader(1, DataFrame(1, 4, 4), &landing).ok());
+}
+
+// The operation begins between the header and the end of a peer's first frame;
+// the peer hears of it, and its second comes in the same read.
+TEST(CollectiveScheduleTest, AnOperationThatBeginsInTheMiddleOfAFrame) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kTree, WireDtype::kFloat32, &wire);
+  constexpr size_t kCount = kEagerBytes / sizeof(float);
+  std::vector<float> mine(2 * kCount, 1), theirs(kCount, 2);
+  const size_t total = mine.size() * sizeof(float);
+  SwapToLittle(mine.data(), sizeof(float), mine.size());
+  SwapToLittle(theirs.data(), sizeof(float), theirs.size());
+  Landing landing;
+  FrameHeader first = DataFrame(1, kEagerBytes, total);
+  ASSERT_TRUE(rank.OnHeader(1, first, &landing).ok());
+  EXPECT_EQ(landing.mode, Landing::kKeep);
+  rank.Start({FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()),
+              total, 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  const uint8_t* payload = reinterpret_cast<const uint8_t*>(theirs.data());
+  ASSERT_TRUE(rank.OnFrame(1, first, payload).ok());
+  FrameHeader second = first;
+  second.chunk = 1;
+  const Status status = rank.OnHeader(1, second, &landing);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(landing.mode, Landing::kKeep);  // its own second goes first
+  ASSERT_TRUE(rank.OnFrame(1, second, payload).ok());
+  ASSERT_TRUE(rank.Progress().ok());
+  EXPECT_EQ(rank.completed(), 1u);
+  SwapToLittle(mine.data(), sizeof(float), mine.size());
+  EXPECT_EQ(mine, Data(mine.size(), 3));
+}
+
+TEST(CollectiveScheduleTest, OtherCallsAreSeenInTheMiddleOfAFrame) {
+  Void wire;
+  CollectiveSchedule rank(0, 2, Algorithm::kAuto, WireDtype::kFloat32, &wire);
+  std::vector<float> mine(4), theirs(4);
+  Landing landing;
+  FrameHeader other = DataFrame(1, 16, 16);
+  other.type = FrameType::kAllGather;
+  ASSERT_TRUE(rank.OnHeader(1, other, &landing).ok());
+  rank.Start(
+      {FrameType::kAllReduce, reinterpret_cast<uint8_t*>(mine.data()), 16, 0});
+  ASSERT_TRUE(rank.Progress().ok());
+  const Status status =
+      rank.OnFrame(1, other, reinterpret_cast<const uint8_t*>(theirs.data()));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "net/ring/topology.h"
+
 namespace ringlet {
 namespace {
 
@@ -166,6 +168,9 @@ TEST(CollectiveStepsTest, AllGatherBringsEveryPartToEveryRank) {
     }
     ExpectGathered(DirectAllGather, size, 0);
   }
+  for (const int size : {1, 2, 3, 4, 7, 8, 16, 17, 24, 33, 100}) {
+    for (const int64_t n : {0, 1, 3}) ExpectGathered(TreeAllGather, size, n);
+  }
 }
 
 TEST(CollectiveStepsTest, BroadcastReachesEveryRankFromEveryRoot) {
@@ -181,6 +186,45 @@ TEST(CollectiveStepsTest, BroadcastReachesEveryRankFromEveryRoot) {
       ASSERT_TRUE(Play(lists, &data));
       for (int r = 0; r < size; ++r) ASSERT_EQ(data[r], data[root]);
     }
+  }
+}
+
+// All that a large ring uses.
+TEST(CollectiveStepsTest, EveryStepIsBetweenLinkedRanks) {
+  for (const int size : {17, 18, 24, 33, 64, 100, 1000}) {
+    for (int rank = 0; rank < size; ++rank) {
+      std::vector<Step> all, steps;
+      const auto add = [&] {
+        all.insert(all.end(), steps.begin(), steps.end());
+      };
+      RingAllGather(rank, size, 1, &steps), add();
+      DoublingAllReduce(rank, size, 1, 1, &steps), add();
+      TreeAllGather(rank, size, 1, &steps), add();
+      for (const int root : {0, 1, 7, size / 2, size - 1}) {
+        TreeBroadcast(rank, size, root, 1, &steps), add();
+      }
+      for (const Step& step : all) {
+        for (const int peer : {step.send_to, step.receive_from}) {
+          ASSERT_TRUE(peer < 0 || Linked(size, rank, peer))
+              << size << " ranks, " << rank << " and " << peer;
+        }
+      }
+    }
+  }
+}
+
+TEST(TopologyTest, LinksAreMutualAndFew) {
+  for (const int size : {2, 16, 17, 18, 24, 33, 64, 100, 1000}) {
+    size_t most = 0;
+    for (int a = 0; a < size; ++a) {
+      most = std::max(most, LinksOf(a, size).size());
+      EXPECT_FALSE(Linked(size, a, a));
+      for (int b = 0; b < size; ++b) {
+        ASSERT_EQ(Linked(size, a, b), Linked(size, b, a));
+        ASSERT_TRUE(Linked(size, a, b) || a == b || size > kMostEveryPair);
+      }
+    }
+    EXPECT_TRUE(size < 1000 || most == 20) << most;
   }
 }
 

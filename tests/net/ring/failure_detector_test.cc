@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
+
+#include "net/ring/topology.h"
 
 namespace ringlet {
 namespace {
@@ -273,11 +277,159 @@ TEST(HeartbeatTest, NonsenseIsRejected) {
   for (int type = 0; type < 256; ++type) {
     payload[0] = static_cast<uint8_t>(type);
     EXPECT_EQ(DecodeHeartbeat(header, payload, 4, &activity).ok(),
-              type == 4 || (type >= 16 && type <= 19));
+              type == 4 || (type >= 16 && type <= 20));
   }
   header.payload_bytes = 3;
   payload[0] = 4;
   EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &activity).ok());
+}
+
+ChainEnd EndExample() {
+  ChainEnd end;
+  end.rank = 3;
+  end.activity.step = 123456789012;
+  end.activity.sequence = 42;
+  end.activity.type = FrameType::kBroadcast;
+  end.activity.waiting_on = 2;
+  end.same_ms = 0x01020304;
+  end.still_ms = 0xfffffffe;
+  end.seen_ms = 7;
+  return end;
+}
+
+TEST(HeartbeatTest, TheEndOfAChainTravelsWithIt) {
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes + kChainEndBytes];
+  EncodeHeartbeat(Activity(), &header, payload, EndExample());
+  ASSERT_EQ(header.payload_bytes, sizeof(payload));
+  EXPECT_EQ(header.payload_bytes, MaxPayload(FrameType::kHeartbeat));
+  Activity back;
+  ChainEnd end;
+  ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
+  EXPECT_EQ(end.rank, 3);
+  EXPECT_TRUE(end.activity == EndExample().activity);
+  EXPECT_EQ(end.same_ms, 0x01020304u);
+  EXPECT_EQ(end.still_ms, 0xfffffffeu);
+  EXPECT_EQ(end.seen_ms, 7u);
+  EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back).ok())
+      << "a small ring has no such end";
+  EXPECT_FALSE(DecodeHeartbeat(header, payload, 3, &back, &end).ok());
+  EXPECT_EQ(end.rank, -1);
+  payload[kHeartbeatBytes + 7] = 1;
+  EXPECT_FALSE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
+  EncodeHeartbeat(Activity(), &header, payload);
+  ASSERT_TRUE(DecodeHeartbeat(header, payload, 4, &back, &end).ok());
+  EXPECT_EQ(end.rank, -1);
+}
+
+// Some ranks of a ring of 32, in which heartbeats pass between linked ranks.
+class LargeRingTest : public testing::Test {
+ protected:
+  static constexpr int kSize = 32;
+  LargeRingTest() {
+    FailureDetector::Options options;
+    options.timeout_nanos = kTimeout;
+    options.addresses.resize(kSize, "a:1");
+    for (int r = 0; r < kSize; ++r) {
+      options.rank = r;
+      ranks_.emplace_back(options, now_);
+      for (const int peer : LinksOf(r, kSize)) ranks_[r].Joined(peer, now_);
+      Does(r, FrameType::kHeartbeat, 4, -1);
+    }
+  }
+  void Does(int rank, FrameType type, uint64_t sequence, int waiting_on) {
+    Activity activity;
+    activity.sequence = sequence;
+    activity.type = type;
+    activity.waiting_on = waiting_on;
+    ranks_[rank].SetActivity(activity, 0, now_);
+  }
+  // All beat; `moves` is done at every tick. Who suspects whom.
+  std::map<int, int> Pass(int64_t nanos, const std::function<void()>& moves) {
+    std::map<int, int> suspects;
+    const int64_t end = now_ + nanos;
+    while (now_ < end && suspects.empty()) {
+      now_ += ranks_[0].tick_nanos();
+      moves();
+      for (int r = 0; r < kSize; ++r) {
+        bool beat = false;
+        const FailureDetector::Suspect suspect = ranks_[r].Tick(now_, &beat);
+        if (suspect.rank >= 0) suspects[r] = suspect.rank;
+        if (beat) Beat(r);
+      }
+    }
+    return suspects;
+  }
+  void Beat(int from) {
+    FrameHeader header;
+    uint8_t payload[kHeartbeatBytes + kChainEndBytes];
+    EncodeHeartbeat(ranks_[from].activity(), &header, payload,
+                    ranks_[from].EndOfChain(now_));
+    for (const int to : LinksOf(from, kSize)) {
+      Activity activity;
+      ChainEnd end;
+      ASSERT_TRUE(
+          DecodeHeartbeat(header, payload, kSize, &activity, &end).ok());
+      ranks_[to].Heard(from, now_);
+      ranks_[to].Beat(from, activity, now_, end);
+    }
+  }
+
+  int64_t now_ = 5000 * kMs;
+  std::vector<FailureDetector> ranks_;
+};
+
+// Everyone waits for the left one, who computes in the end.
+TEST_F(LargeRingTest, ASlowOneAtTheEndOfALongChainIsWaitedFor) {
+  for (int r = 1; r < kSize; ++r) Does(r, FrameType::kAllReduce, 5, r - 1);
+  EXPECT_TRUE(Pass(60 * kTimeout, [] {}).empty());
+  const std::vector<std::string> addresses(kSize, "a:1");
+  EXPECT_EQ(WaitText(ranks_[31].WaitsFor(now_), 60, addresses),
+            "rank 31 has waited 60 s in operation 5 (all-reduce), step 0, for "
+            "rank 30 (a:1), which has been in operation 5 (all-reduce), step "
+            "0, for 60 s, waiting for rank 29; at the end of that is rank 0 "
+            "(a:1), which has computed for 60 s, step 0, after operation 4");
+}
+
+TEST_F(LargeRingTest, OneThatBeatsAndMovesNothingIsNamedByItsNeighbour) {
+  for (int r = 1; r < kSize; ++r) Does(r, FrameType::kAllReduce, 5, r - 1);
+  Does(0, FrameType::kAllReduce, 5, -1);
+  const std::map<int, int> suspects = Pass(3 * kTimeout, [] {});
+  EXPECT_EQ(suspects, (std::map<int, int>{{1, 0}}));
+}
+
+TEST_F(LargeRingTest, ACircleThatStandsStillEnds) {
+  for (int r = 0; r < kSize; ++r) {
+    Does(r, FrameType::kAllReduce, 5, (r + kSize - 1) % kSize);
+  }
+  EXPECT_FALSE(Pass(20 * kTimeout, [] {}).empty());
+}
+
+// Words of a circle that may never have been there at one time: the oldest of
+// them is from before the last of its waits began.
+TEST_F(LargeRingTest, OldNewsOfACircleIsNoStandstill) {
+  for (const uint32_t seen_ms : {100u, 400u, 600u, 5000u}) {
+    now_ += 10 * kTimeout;
+    Activity waits;
+    waits.sequence = 5;
+    waits.type = FrameType::kAllReduce;
+    waits.waiting_on = 29;
+    Does(31, FrameType::kAllReduce, 5, 30);
+    for (int i = 0; i < 17; ++i) {  // 2.1 T
+      now_ += ranks_[31].tick_nanos();
+      ChainEnd end;
+      end.rank = 31;
+      end.still_ms = 2000;
+      end.seen_ms = seen_ms;
+      ranks_[31].Beat(30, waits, now_, end);
+      for (const int peer : LinksOf(31, kSize)) ranks_[31].Heard(peer, now_);
+      bool beat = false;
+      const FailureDetector::Suspect suspect = ranks_[31].Tick(now_, &beat);
+      if (i < 16) continue;
+      EXPECT_EQ(suspect.rank, seen_ms < 500 ? 30 : -1) << seen_ms;
+    }
+    Does(31, FrameType::kHeartbeat, 5, -1);
+  }
 }
 
 TEST_F(FailureDetectorTest, AWaitIsToldWithWhatTheOtherDoes) {

@@ -1,14 +1,16 @@
 #include "net/ring/ring_collective.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -26,10 +28,12 @@
 #include "core/base/message.h"
 #include "net/launch/local_ports.h"
 #include "net/ring/failure_detector.h"
+#include "net/ring/local_socket.h"
 #include "net/ring/name_lookup.h"
 #include "net/ring/own_addresses.h"
 #include "net/ring/socket_address.h"
 #include "net/wire/handshake.h"
+#include "stranger.h"
 
 namespace ringlet {
 namespace {
@@ -38,6 +42,7 @@ using Ranks = std::function<void(Collective*)>;
 
 RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank) {
   RingOptions options;
+  options.insecure = true;  // names, and addresses of this host
   options.addresses = addresses;
   options.rank = rank;
   options.start_timeout_seconds = 20;
@@ -79,7 +84,29 @@ std::vector<float> Mine(int rank, size_t n) {
   return v;
 }
 
+// Integers of all 32 bits, whose sums wrap.
+int32_t WholeValue(int rank, size_t i) {
+  return static_cast<int32_t>((static_cast<uint32_t>(i) + 7) * 0x9E3779B9u +
+                              static_cast<uint32_t>(rank) * 0x10001u);
+}
+
+void ExpectIntegerSums(Collective* ring, size_t n) {
+  std::vector<int32_t> v(n);
+  for (size_t i = 0; i < n; ++i) v[i] = WholeValue(ring->rank(), i);
+  Collective::Ticket ticket = 0;
+  ASSERT_OK(ring->StartAllReduceInts(v.data(), n, &ticket));
+  ASSERT_OK(ring->Wait(ticket));
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t sum = 0;
+    for (int r = 0; r < ring->size(); ++r) {
+      sum += static_cast<uint32_t>(WholeValue(r, i));
+    }
+    ASSERT_EQ(v[i], static_cast<int32_t>(sum)) << i << " of " << n;
+  }
+}
+
 void ExpectSums(Collective* ring, size_t n) {
+  ExpectIntegerSums(ring, n);
   std::vector<float> v = Mine(ring->rank(), n);
   ASSERT_OK(ring->AllReduce(v.data(), n));
   const size_t stride = n < 5000 ? 1 : 7;
@@ -263,13 +290,13 @@ TEST(RingCollectiveTest, AWaitIsToldUntilItEnds) {
         }
         ExpectSums(ring, 50000);
       },
-      [](RingOptions* options) { options->timeout_seconds = 0.2; });
+      [](RingOptions* options) { options->timeout_seconds = 0.4; });
   const std::string told = testing::internal::GetCapturedStderr();
   for (const char* part :
        {"warning: rank 0 has waited 0.", "warning: rank 2 has waited 0.",
-        " s in operation 4 (all-reduce), step 17, for rank ",
+        " s in operation 5 (all-reduce of integers), step 17, for rank ",
         "rank 1 (127.0.0.1:", "which has computed for ",
-        " s, step 17, after operation 3\n", "rank 0 has waited 1.",
+        " s, step 17, after operation 4\n", "rank 0 has waited 1.",
         "rank 2 has waited 1.", " s, and goes on\n"}) {
     EXPECT_NE(told.find(part), std::string::npos) << part << "\n" << told;
   }
@@ -292,14 +319,14 @@ TEST(RingCollectiveTest, PatienceHasAnEndForAll) {
         EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
         const std::string message = status.message();
         for (const char* part :
-             {"failed: rank ", "has waited 0.", "operation 4 (barrier)",
+             {"failed: rank ", " has waited ", "operation 5 (barrier)",
               "rank 1 (127.0.0.1:", "which has computed for ", "patience"}) {
           EXPECT_NE(message.find(part), std::string::npos) << message;
         }
       },
       [](RingOptions* options) {
-        options->timeout_seconds = 0.2;
-        options->patience_seconds = 0.7;
+        options->timeout_seconds = 1;  // nobody is silent for so long
+        options->patience_seconds = 1.5;
       });
   testing::internal::GetCapturedStderr();
 }
@@ -373,6 +400,26 @@ TEST_P(DifferentCallsTest, AShortAndALongOneAreNamed) {
                         return ring->AllReduce(v.data(), 1);
                       }),
                   "all-reduce of 400000 bytes", "all-reduce of 4 bytes");
+}
+
+TEST_P(DifferentCallsTest, FloatsAndIntegersAreNamed) {
+  for (const size_t n : {size_t{100}, size_t{100000}}) {
+    const std::string of = " of " + std::to_string(4 * n) + " bytes";
+    ExpectBothNamed(RunDifferent(
+                        GetParam(),
+                        [n](Collective* ring) {
+                          std::vector<float> v(n);
+                          return ring->AllReduce(v.data(), n);
+                        },
+                        [n](Collective* ring) {
+                          std::vector<int32_t> v(n);
+                          Collective::Ticket ticket = 0;
+                          RINGLET_RETURN_IF_ERROR(
+                              ring->StartAllReduceInts(v.data(), n, &ticket));
+                          return ring->Wait(ticket);
+                        }),
+                    "an all-reduce" + of, "an all-reduce of integers" + of);
+  }
 }
 
 TEST_P(DifferentCallsTest, KindsAreNamed) {
@@ -560,56 +607,6 @@ TEST(RingCollectiveTest, AnAbortAloneFailsWhatFollows) {
   });
 }
 
-// Whatever may connect to a port: comes back with what it was told.
-class Stranger {
- public:
-  // `window`: bytes that its kernel takes unread; 0: as usual.
-  explicit Stranger(const std::string& address, int window = 0) {
-    fd_ = socket(AF_INET, SOCK_STREAM, 0);
-    if (window > 0) {
-      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
-    }
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(
-        std::stoi(address.substr(address.rfind(':') + 1))));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // Whom it connects to may be slow to listen, on a busy machine.
-    int connected = -1;
-    for (int tries = 0; tries < 2000 && connected != 0; ++tries) {
-      connected = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to));
-      if (connected == 0) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_EQ(connected, 0);
-  }
-  ~Stranger() { close(fd_); }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
-
-  void Say(const std::string& bytes) {
-    send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-  // Until the other side closes, or 10 seconds have gone.
-  std::string Hear() {
-    timeval limit = {10, 0};
-    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    std::string all;
-    char buffer[4096];
-    ssize_t n;
-    while ((n = recv(fd_, buffer, sizeof(buffer), 0)) > 0) {
-      all.append(buffer, static_cast<size_t>(n));
-    }
-    closed_ = n == 0 || errno == ECONNRESET;
-    return all;
-  }
-  bool closed() const { return closed_; }
-
- private:
-  int fd_;
-  bool closed_ = false;
-};
-
 bool Listens(const std::string& address) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to = {};
@@ -621,14 +618,6 @@ bool Listens(const std::string& address) {
       connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
   close(fd);
   return listens;
-}
-
-std::string FrameOf(FrameHeader header, const std::vector<uint8_t>& payload) {
-  header.payload_bytes = static_cast<uint32_t>(payload.size());
-  header.payload_crc = Crc32c(payload.data(), payload.size());
-  std::string bytes(kFrameHeaderBytes, '\0');
-  EncodeHeader(header, reinterpret_cast<uint8_t*>(bytes.data()));
-  return bytes + std::string(payload.begin(), payload.end());
 }
 
 TEST(StrangersTest, DoNotDisturbARunningJob) {
@@ -688,6 +677,7 @@ TEST(StrangersTest, DoNotDisturbARunningJob) {
     identity.bytes_per_pack = RingOptions().bytes_per_pack;
     header = FrameHeader();
     header.type = FrameType::kHello;
+    header.destination = static_cast<uint16_t>(&address - addresses.data());
     Stranger twin(address);
     twin.Say(FrameOf(header, EncodeIdentity(identity)));
     EXPECT_NE(twin.Hear().find("same index"), std::string::npos);
@@ -889,6 +879,117 @@ TEST(SquatterTest, OfAnotherUserHearsNothing) {
   zero.join();
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Comes as rank 1, with all that rank 1 would say: what it is told, and "" once
+// the connection ends.
+std::string ToldAsRank1(const std::vector<std::string>& addresses) {
+  Address host;
+  sockaddr_storage numeric;
+  EXPECT_TRUE(ParseAddress(addresses[0], &host).ok());
+  EXPECT_TRUE(NumericAddress(host, &numeric).ok());
+  const std::string name = LocalSocketName(numeric);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, name.data(), name.size());
+  const socklen_t bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  for (int i = 0;
+       connect(fd, reinterpret_cast<const sockaddr*>(&address), bytes) != 0;
+       ++i) {
+    if (i == 30000) return "nobody listens";
+    usleep(1000);
+  }
+  FrameHeader header;
+  header.type = FrameType::kHello;
+  Identity identity;
+  identity.job = "ringlet";
+  identity.rank = 1;
+  identity.size = 2;
+  identity.cluster_hash = ClusterHash(addresses);
+  identity.timeout_ms = 5000;
+  identity.bytes_per_pack = RingOptions().bytes_per_pack;
+  const std::string hello = FrameOf(header, EncodeIdentity(identity));
+  send(fd, hello.data(), hello.size(), MSG_NOSIGNAL);
+  timeval limit = {30, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  char said[64];
+  const ssize_t got = recv(fd, said, sizeof(said), 0);
+  const bool over = got == 0 || (got < 0 && errno == ECONNRESET);
+  close(fd);
+  return got > 0 ? std::string(said, static_cast<size_t>(got))
+         : over  ? ""
+                 : "nothing for half a minute";
+}
+
+// Who comes to the local socket and is another user is neither let in nor
+// answered; one of this user is answered, so the test would see it.
+TEST(SquatterTest, AGuestOfAnotherUserIsNotAnswered) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  for (const bool other : {true, false}) {
+    const std::vector<std::string> addresses = FreeAddresses(2);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (other && setuid(65534) != 0) _exit(2);
+      _exit(ToldAsRank1(addresses).empty() ? 0 : 1);
+    }
+    std::thread zero([&] {
+      std::unique_ptr<Collective> ring;
+      RingOptions options = OptionsOf(addresses, 0);
+      options.start_timeout_seconds = other ? 60 : 5;
+      const Status status = RingCollective::Open(options, &ring);
+      if (other) {
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+      if (status.ok()) ExpectSums(ring.get(), 1000);
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, other ? 0 : 1 << 8);
+    if (other) {  // else its place was taken, and rank 0 has lost it
+      std::unique_ptr<Collective> ring;
+      const Status opened =
+          RingCollective::Open(OptionsOf(addresses, 1), &ring);
+      EXPECT_TRUE(opened.ok()) << opened.message();
+      if (opened.ok()) ExpectSums(ring.get(), 1000);
+    }
+    zero.join();
+  }
+}
+
+// In a container with users of its own the number of nobody stands for all whom
+// it has no number for, whoever they are.
+TEST(SquatterTest, NobodyMayBeAnybody) {
+  if (geteuid() != 0) GTEST_SKIP() << "no users of its own";
+  int pair[2];
+  ASSERT_EQ(seteuid(12345), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  ASSERT_EQ(seteuid(0), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const char map[] = "65534 0 1\n";
+    if (unshare(CLONE_NEWUSER) != 0) _exit(2);
+    const int fd = open("/proc/self/uid_map", O_WRONLY);
+    const bool mapped = write(fd, map, sizeof(map) - 1) > 0;
+    if (!mapped || geteuid() != 65534) _exit(2);
+    _exit(IsOfSameUser(pair[0]) ? 1 : 0);
+  }
+  close(pair[0]);
+  close(pair[1]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (status == 2 << 8) GTEST_SKIP() << "no users of its own";
+  EXPECT_EQ(status, 0);
+  // Where all users have numbers it is one like others.
+  const pid_t nobody = fork();
+  if (nobody == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) _exit(2);
+    _exit(IsOfSameUser(pair[0]) ? 0 : 1);
+  }
+  ASSERT_EQ(waitpid(nobody, &status, 0), nobody);
   EXPECT_EQ(status, 0);
 }
 
@@ -1094,6 +1195,26 @@ TEST(RingCollectiveTest, APortInUseIsAStatus) {
   EXPECT_EQ(status.code(), Code::kAlreadyExists);
   EXPECT_NE(std::string(status.message()).find(addresses[0]),
             std::string::npos);
+}
+
+// At once, and not after the time for which workers wait for each other.
+TEST(RingCollectiveTest, TooFewDescriptorsAreAStatus) {
+  const std::vector<std::string> addresses = FreeAddresses(16);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(0);  // what is open, and some of the ring's own
+  close(next);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next) + 20;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::unique_ptr<Collective> ring;
+  const Status status = RingCollective::Open(OptionsOf(addresses, 3), &ring);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  const std::string said = status.message();
+  EXPECT_NE(said.find("needs 17: 15 connections and 2 files"),
+            std::string::npos)
+      << said;
 }
 
 TEST(RingCollectiveTest, AnAddressOfAnotherHostIsAStatus) {
@@ -1531,6 +1652,7 @@ TEST(RingCollectiveTest, ASlowResolverHoldsNobodyUp) {
   const std::string port = FreeAddresses(1)[0].substr(9);
   for (const bool own : {true, false}) {
     RingOptions options;
+    options.insecure = true;
     options.addresses = {"nobody.invalid" + port, "127.0.0.1" + port};
     options.rank = own ? 0 : 1;
     options.start_timeout_seconds = 0.3;

@@ -74,6 +74,17 @@ class Child {
            static_cast<double>(used.tv_nsec) / 1e9;
   }
   std::string Output() const { return ReadWhole(output_); }
+  // Segments that it has mapped to share with others.
+  int SharedSegments() const {
+    const std::string maps =
+        ReadWhole("/proc/" + std::to_string(pid_) + "/maps");
+    int n = 0;
+    for (size_t at = 0;
+         (at = maps.find("/memfd:ringlet", at)) != std::string::npos; ++at) {
+      ++n;
+    }
+    return n;
+  }
 
   // The exit code, 128 + a signal, or -1 after so many seconds.
   int Wait(double seconds) {
@@ -92,9 +103,10 @@ class Child {
     return status_;
   }
 
-  bool IsUp() {
+  bool IsUp() { return Says("up\n"); }
+  bool Says(const char* text) {
     for (int i = 0; i < 6000; ++i) {
-      if (Output().find("up\n") != std::string::npos) return true;
+      if (Output().find(text) != std::string::npos) return true;
       if (Wait(0) != -1) return false;
       Pause(10);
     }
@@ -204,6 +216,16 @@ TEST_F(RingProcessTest, AKilledWorkerIsNamedByAllOverTcp) {
   ExpectAllName(0, "exited");
 }
 
+#ifdef RINGLET_SECURE
+TEST_F(RingProcessTest, AKilledWorkerIsNamedByAllWhereLinksAreSealed) {
+  StartRing(4, {"100000", "0", "timeout=50", "tcp=1", "key=secret"});
+  WaitUntilUp();
+  Pause(100);
+  workers_[1]->Signal(SIGKILL);
+  ExpectAllName(1, "exited");
+}
+#endif
+
 TEST_F(RingProcessTest, AStoppedWorkerIsNamedByAll) {
   StartRing(4, {"100000", "0", "timeout=1"});
   WaitUntilUp();
@@ -267,6 +289,69 @@ TEST_F(RingProcessTest, ANormalEndIsNoFailure) {
     EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
     if (digest.empty()) digest = worker->Output();
     EXPECT_EQ(worker->Output(), digest);
+  }
+}
+
+// Three workers, each with a way of its own to speak with others; the segments
+// that are then between them.
+struct Ways {
+  const char* of[3];
+  int segments[3];
+};
+constexpr char kNoMemory[] = "no memory";  // the system gives it none
+
+TEST_F(RingProcessTest, TheBitsAreTheSameWhicheverWayTheyGo) {
+#ifndef __linux__
+  GTEST_SKIP() << "workers share memory on Linux only";
+#endif
+  constexpr Ways kWays[] = {
+      {{"tcp=1", "tcp=1", "tcp=1"}, {0, 0, 0}},
+      {{"socket=1", "socket=1", "socket=1"}, {0, 0, 0}},
+      {{"", "", ""}, {2, 2, 2}},
+      {{"", "socket=1", ""}, {1, 0, 1}},
+      {{"socket=1", "", ""}, {0, 1, 1}},
+      {{"", "", "tcp=1"}, {1, 1, 0}},
+      {{"", kNoMemory, ""}, {1, 1, 2}},  // one that is offered it takes
+      {{"RINGLET_SHM=0", "", ""}, {0, 1, 1}},
+  };
+  const std::string seen = folder_ / "seen";  // the segments have been counted
+  for (const std::string dtype : {"dtype=float32", "dtype=bfloat16"}) {
+    std::string digest;
+    for (const Ways& ways : kWays) {
+      workers_.clear();
+      std::remove(seen.c_str());
+      const std::vector<std::string> places = FreeAddresses(3);
+      const std::string addresses =
+          places[0] + "," + places[1] + "," + places[2];
+      for (int r = 0; r < 3; ++r) {
+        const std::string way = ways.of[r];
+        std::string before;
+        if (way == kNoMemory) before = "ulimit -f 100; ";
+        if (way.find("RINGLET") == 0) before = "export " + way + "; ";
+        std::vector<std::string> arguments =
+            Arguments(r, addresses,
+                      {"100003", "15", "timeout=20", "hold=" + seen, dtype});
+        if (before.empty()) arguments.push_back(way);
+        arguments.insert(arguments.begin(),
+                         {"/bin/sh", "-c", before + "exec \"$0\" \"$@\""});
+        workers_.push_back(std::make_unique<Child>(
+            arguments, folder_ / ("worker" + std::to_string(r))));
+        // One that came between the two ways to it would be met by TCP.
+        ASSERT_TRUE(AwaitListener(places[r]));
+      }
+      for (auto& worker : workers_) EXPECT_TRUE(worker->Says("digest"));
+      for (int r = 0; r < 3; ++r) {
+        EXPECT_EQ(workers_[r]->SharedSegments(), ways.segments[r])
+            << ways.of[0] << ", " << ways.of[1] << ", " << ways.of[2]
+            << ": rank " << r;
+      }
+      std::fclose(std::fopen(seen.c_str(), "w"));
+      for (auto& worker : workers_) {
+        EXPECT_EQ(worker->Wait(60), 0) << worker->Output();
+        if (digest.empty()) digest = worker->Output();
+        EXPECT_EQ(worker->Output(), digest);
+      }
+    }
   }
 }
 

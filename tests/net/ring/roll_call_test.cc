@@ -82,7 +82,50 @@ TEST(RollCallTest, OfManyTheFirstAreNamed) {
   const std::string line = roll.Due(kSecond);
   EXPECT_LT(line.size(), 1000u);
   EXPECT_NE(line.find("rank 8 ("), std::string::npos);
-  EXPECT_NE(line.find("; and 1015 more"), std::string::npos) << line;
+  EXPECT_NE(line.find("; and 11 more"), std::string::npos) << line;
+}
+
+TEST(RollCallTest, WhoIsMissingLongestIsNamedFirst) {
+  RollCall roll(0, Addresses(16), 60);
+  roll.Begin(0);
+  for (int r = 1; r < 15; ++r) {
+    roll.Came(r);
+    roll.Lost(r, 60 * kSecond);
+  }
+  EXPECT_EQ(roll.Missing(60 * kSecond).find("rank 15 ("), 0u);
+  EXPECT_NE(roll.Missing(60 * kSecond).find("; and 7 more"), std::string::npos);
+}
+
+// One whose own links are there waits for what others say.
+// All give up at the deadline, the first a moment before the last.
+TEST(RollCallTest, InALargeRingWhoGivesUpFirstHidesNobody) {
+  RollCall roll(0, Addresses(20), 60);
+  roll.Begin(0);
+  for (int r = 1; r < 20; ++r) roll.Came(r);
+  roll.Elsewhere(11, kSecond);
+  roll.Elsewhere(3, 60 * kSecond - kTick);  // which gave up before
+  roll.Trouble(2, "it was there and gave up");
+  roll.Lost(2, 60 * kSecond);
+  roll.Elsewhere(2, 60 * kSecond);
+  EXPECT_EQ(roll.Missing(60 * kSecond),
+            "rank 2 (10.0.0.2:7000), missing for 0 s: it was there and gave "
+            "up; rank 11 (10.0.0.11:7000), whom others missed before");
+  roll.Came(2);
+  roll.Elsewhere(-1, 61 * kSecond);
+  roll.Elsewhere(-1, 62 * kSecond);
+  EXPECT_EQ(roll.Missing(60 * kSecond), "workers that others miss");
+}
+
+TEST(RollCallTest, InALargeRingOneThatIsMissingElsewhereIsNamed) {
+  RollCall roll(0, Addresses(24), 120);
+  roll.Begin(0);
+  for (int r = 1; r < 24; ++r) roll.Came(r);
+  EXPECT_EQ(roll.Missing(kSecond), "workers that others miss");
+  roll.Elsewhere(11, kSecond);
+  EXPECT_EQ(roll.Missing(kSecond),
+            "rank 11 (10.0.0.11:7000), whom others miss");
+  roll.Lost(4, kSecond);
+  EXPECT_EQ(roll.Missing(kSecond).find("rank 4 ("), 0u);
 }
 
 TEST(RollCallTest, ARefusalIsSaidAtOnceAndNotAgainForAMinute) {
@@ -135,6 +178,14 @@ TEST(RollCallTest, AFloodIsAFewLines) {
     EXPECT_LE(told, tried);
     EXPECT_GE(told, tried / 2) << seed;  // the rest is of the last window
   }
+}
+
+TEST(RollCallTest, HowManySufficeIsSaid) {
+  RollCall roll(0, {"a:1", "b:1", "c:1"}, 120, 2);
+  roll.Begin(0);
+  EXPECT_NE(roll.Due(RollCall::kFirst)
+                .find(" (2 workers suffice, else it gives up after 120 s)"),
+            std::string::npos);
 }
 
 }  // namespace

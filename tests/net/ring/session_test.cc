@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/base/crc32c.h"
+#include "net/ring/topology.h"
+#include "net/wire/view.h"
 
 namespace ringlet {
 namespace {
@@ -49,10 +51,63 @@ class Stream final : public ByteStream {
   sockaddr_storage address_ = {};
 };
 
+// A frame of that rank comes by this stream.
+void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
+             uint32_t generation, const std::vector<uint8_t>& payload,
+             int64_t now, uint16_t to = 0) {
+  FrameHeader header;
+  header.type = type;
+  header.sequence = sequence;
+  header.generation = generation;
+  header.source = static_cast<uint16_t>(from);
+  header.destination = to;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.data(), payload.size());
+  std::vector<uint8_t> frame(kFrameHeaderBytes);
+  EncodeHeader(header, frame.data());
+  frame.insert(frame.end(), payload.begin(), payload.end());
+  for (size_t at = 0; at < frame.size();) {
+    const ByteStream::Space space = stream->owner->NextSpace();
+    const size_t n = std::min(space.bytes, frame.size() - at);
+    std::memcpy(space.data, frame.data() + at, n);
+    stream->owner->OnRead(n, now);
+    at += n;
+  }
+}
+
+// The world of a session, in which nobody can be reached, and its owner.
+class World : public Transport, public Session::Owner {
+ protected:
+  Status Listen() override { return Status(); }
+  void StopListening() override {}
+  Status Resolve(int, bool* done, std::vector<Endpoint>*) override {
+    *done = true;
+    return Error(Code::kNotFound, "nobody");
+  }
+  Status Connect(const Endpoint&, StreamPtr*) override {
+    return Error(Code::kUnavailable, "nobody");
+  }
+  void TickEvery(int64_t) override {}
+  void AwaitTurn() override {}
+  void OnLeft() override { left_ = true; }
+  void OnRunning() override { running_ = true; }
+  void OnCompleted(uint64_t sequence) override { completed_ = sequence; }
+  void OnFailed(const Status& status) override { failure_ = status; }
+  void OnTold() override {}
+  void OnVisited() override { visited_ = true; }
+  void OnNotice(const std::string& line) override { notice_ = line; }
+
+  int64_t now_ = 5 * kSecond;
+  bool running_ = false;
+  bool left_ = false;
+  bool visited_ = false;
+  uint64_t completed_ = 0;
+  Status failure_;
+  std::string notice_;
+};
+
 // Rank 0; rank 1 has greeted it.
-class SessionTest : public testing::Test,
-                    public Transport,
-                    public Session::Owner {
+class SessionTest : public testing::Test, public World {
  protected:
   explicit SessionTest(int size = 2)
       : options_(OptionsOf(size)), session_(options_, 1, 42, this, this, now_) {
@@ -69,11 +124,12 @@ class SessionTest : public testing::Test,
     return options;
   }
 
-  Identity Rank1(uint64_t incarnation) const {
+  Identity Other(uint64_t incarnation) const {
     Identity peer;
     peer.job = options_.job;
-    peer.rank = 1;
+    peer.rank = from_;
     peer.size = static_cast<int>(options_.addresses.size());
+    peer.links = EveryPair(peer.size) ? 0 : 1;
     peer.incarnation = incarnation;
     peer.cluster_hash = ClusterHash(options_.addresses);
     peer.timeout_ms = 1000;
@@ -81,36 +137,20 @@ class SessionTest : public testing::Test,
     return peer;
   }
 
-  // A worker of rank 1 comes by this stream.
+  // A worker of rank from_ comes by this stream.
   void Greet(Stream* stream, uint64_t incarnation) {
     session_.OnAccepted(StreamPtr(stream), now_);
-    Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Rank1(incarnation)));
+    Hear(stream, FrameType::kHello, 0, 1, EncodeIdentity(Other(incarnation)));
   }
 
-  // A frame comes from rank 1.
+  // A frame comes from rank from_.
   void Hear(FrameType type, uint64_t sequence, uint32_t generation = 1,
             const std::vector<uint8_t>& payload = {}) {
     Hear(&stream_, type, sequence, generation, payload);
   }
   void Hear(Stream* stream, FrameType type, uint64_t sequence,
             uint32_t generation, const std::vector<uint8_t>& payload) {
-    FrameHeader header;
-    header.type = type;
-    header.sequence = sequence;
-    header.generation = generation;
-    header.source = 1;
-    header.payload_bytes = static_cast<uint32_t>(payload.size());
-    header.payload_crc = Crc32c(payload.data(), payload.size());
-    std::vector<uint8_t> frame(kFrameHeaderBytes);
-    EncodeHeader(header, frame.data());
-    frame.insert(frame.end(), payload.begin(), payload.end());
-    for (size_t at = 0; at < frame.size();) {
-      const ByteStream::Space space = stream->owner->NextSpace();
-      const size_t n = std::min(space.bytes, frame.size() - at);
-      std::memcpy(space.data, frame.data() + at, n);
-      stream->owner->OnRead(n, now_);
-      at += n;
-    }
+    Deliver(stream, from_, type, sequence, generation, payload, now_, to_);
   }
   void StartBarrier() {
     const Call barrier;
@@ -134,31 +174,11 @@ class SessionTest : public testing::Test,
     session_.Tick(now_);
   }
 
-  Status Listen() override { return Status(); }
-  void StopListening() override {}
-  Status Resolve(int, bool* done, std::vector<Endpoint>*) override {
-    *done = true;
-    return Error(Code::kNotFound, "nobody");
-  }
-  Status Connect(const Endpoint&, StreamPtr*) override {
-    return Error(Code::kUnavailable, "nobody");
-  }
-  void TickEvery(int64_t) override {}
-  void AwaitTurn() override {}
-  void OnLeft() override { left_ = true; }
-  void OnRunning() override { running_ = true; }
-  void OnCompleted(uint64_t sequence) override { completed_ = sequence; }
-  void OnFailed(const Status& status) override { failure_ = status; }
-  void OnTold() override {}
-  void OnNotice(const std::string&) override {}
-
-  int64_t now_ = 5 * kSecond;
-  bool running_ = false;
-  bool left_ = false;
-  uint64_t completed_ = 0;
-  Status failure_;
+  int from_ = 1;
+  uint16_t to_ = 0;  // the rank that they mean
   Stream stream_;
   Stream back_;
+  Stream streams_[17];  // of a large ring, by rank
   const RingOptions options_;
   Session session_;
 };
@@ -168,6 +188,86 @@ class FormingSessionTest : public SessionTest {
  protected:
   FormingSessionTest() : SessionTest(3) {}
 };
+
+// Ranks 2 and 3 are there too.
+class FourSessionTest : public SessionTest {
+ protected:
+  FourSessionTest() : SessionTest(4) {
+    for (from_ = 2; from_ < 4; ++from_) Greet(&streams_[from_], 43);
+  }
+};
+
+// Rank 0 of 17, whose links are all there.
+class LargeSessionTest : public SessionTest {
+ protected:
+  LargeSessionTest() : SessionTest(17) {
+    for (const int peer : LinksOf(0, 17)) {
+      from_ = peer;
+      if (peer != 1) Greet(&streams_[peer], 43);
+    }
+  }
+  void Says(int peer, const Met& met) {
+    from_ = peer;
+    Hear(peer == 1 ? &stream_ : &streams_[peer], FrameType::kMet, 0, 0,
+         EncodeMet(met));
+  }
+  // The levels on which rank 0 relies: of the ranks 1, 2, 4, 8, 16 below.
+  void AllSay(uint32_t generation) {
+    int level = 1;
+    for (const int peer : {16, 15, 13, 9, 1}) {
+      EXPECT_FALSE(running_);
+      Says(peer, {level++, -1, generation, false, {}});
+    }
+  }
+};
+
+TEST_F(LargeSessionTest, ItIsInARingOnceTheOthersSaySo) {
+  AllSay(3);
+  EXPECT_TRUE(running_);
+  EXPECT_EQ(session_.generation(), 3u);
+  Says(13, {6, -1, 3, false, {}});
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(LargeSessionTest, WhatItReliedOnIsTakenBack) {
+  AllSay(1);
+  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
+  Says(13, {3, -1, 1, false, {}});  // as much as it needs
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  Says(13, {2, -1, 1, true, why});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 11);
+  EXPECT_STREQ(failure_.message(), "rank 11 was lost (told by rank 13)");
+}
+
+TEST_F(LargeSessionTest, AnotherGenerationIsAnotherRing) {
+  AllSay(1);
+  Says(9, {6, -1, 2, false, {}});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 9);
+}
+
+TEST_F(LargeSessionTest, WhileItFormsNewsIsPassedOnAndNothingEnds) {
+  Says(16, {1, -1, 1, false, {}});
+  const AbortNotice why = {Code::kPeerLost, 11, -1, "rank 11 was lost"};
+  Says(16, {0, 11, 1, true, why});
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  // To rank 1, which relies on this one: level 1 again, and why.
+  ASSERT_GT(stream_.written.size(), kFrameHeaderBytes);
+  Met met;
+  ASSERT_TRUE(DecodeMet(stream_.written.data() + kFrameHeaderBytes,
+                        stream_.written.size() - kFrameHeaderBytes, 17, 0, &met)
+                  .ok());
+  EXPECT_EQ(met.level, 1);
+  EXPECT_EQ(met.missing, 11);
+  EXPECT_TRUE(met.fell);
+  EXPECT_EQ(met.why.rank, 11);
+}
+
+TEST_F(SessionTest, ASmallRingHasNoSuchFrames) {
+  Hear(FrameType::kMet, 0, 1, EncodeMet(Met()));
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+}
 
 TEST_F(SessionTest, FramesOfAnotherGenerationAreDropped) {
   ASSERT_TRUE(running_);
@@ -202,6 +302,22 @@ TEST_F(SessionTest, AGoodbyeAmidAnOperationIsALoss) {
   EXPECT_EQ(failure_.rank(), 1);
 }
 
+// It has completed what this rank is still in, and a heartbeat waits for it.
+TEST_F(FourSessionTest, AGoodbyeOfOneThatIsDoneIsNoLoss) {
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  from_ = 1;
+  Hear(FrameType::kBarrier, 1);
+  BeatInVain();
+  Hear(FrameType::kGoodbye, 1);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  EXPECT_EQ(completed_, 0u);
+  from_ = 2;
+  Hear(&streams_[2], FrameType::kBarrier, 1, 1, {});
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
 TEST_F(SessionTest, SilenceIsALoss) {
   StartBarrier();
   for (int i = 0; i < 10 && failure_.ok(); ++i) {
@@ -217,6 +333,18 @@ TEST_F(SessionTest, TwoOfOneRankAreTwoWhereBothAreHeard) {
   now_ += 3 * kSecond;
   Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
   EXPECT_TRUE(RefusesForGood());
+}
+
+// Whoever sits between the hosts leads connections where he likes: who came to
+// the wrong rank is no second worker of its own, and may try again.
+TEST_F(SessionTest, OneThatWasLedAstrayIsNotRefusedForGood) {
+  to_ = 1;
+  EXPECT_FALSE(RefusesForGood());
+  now_ += 3 * kSecond;
+  to_ = 0;
+  Hear(FrameType::kHeartbeat, 1, 1, {4, 0, 0xff, 0xff});
+  to_ = 1;
+  EXPECT_FALSE(RefusesForGood());
 }
 
 // It stood still itself for that time, and has not missed the first yet.
@@ -236,6 +364,161 @@ TEST_F(FormingSessionTest, OneThatLostItsConnectionIsNotRefusedForGood) {
   now_ += 3 * kSecond;
   Hear(&back_, FrameType::kHeartbeat, 1, 0, {4, 0, 0xff, 0xff});
   EXPECT_FALSE(RefusesForGood());
+}
+
+// Rank 0 of three that need not be all there; workers 1 and 2 have greeted it
+// and said that they hear each other.
+class ElasticSessionTest : public testing::Test, public World {
+ protected:
+  ElasticSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+  }
+
+  static RingOptions Options() {
+    RingOptions options;
+    for (const char* host : {"a:1", "b:1", "c:1"}) {
+      options.addresses.push_back(host);
+    }
+    options.timeout_seconds = 1;
+    options.start_timeout_seconds = 2;
+    options.min_workers = 2;
+    return options;
+  }
+  void Greet(int from) {
+    Identity peer;
+    peer.job = Options().job;
+    peer.rank = from;
+    peer.size = 3;
+    peer.incarnation = 43;
+    peer.cluster_hash = ClusterHash(Options().addresses);
+    peer.timeout_ms = 1000;
+    peer.bytes_per_pack = static_cast<uint64_t>(Options().bytes_per_pack);
+    peer.min_workers = 2;
+    session_.OnAccepted(StreamPtr(&streams_[from]), now_);
+    Hear(from, FrameType::kHello, 0, 1, EncodeIdentity(peer));
+  }
+  void Says(int from, ViewWord word, uint16_t workers, uint32_t generation) {
+    std::vector<uint8_t> payload(kViewBytes);
+    EncodeView({word, word == ViewWord::kHears, word == ViewWord::kHears,
+                workers, generation},
+               payload.data());
+    Hear(from, FrameType::kView, 0, 0, payload);
+  }
+  void Hear(int from, FrameType type, uint64_t sequence, uint32_t generation,
+            const std::vector<uint8_t>& payload = {}) {
+    Deliver(&streams_[from], from, type, sequence, generation, payload, now_);
+  }
+  void StartBarrier() {
+    const Call barrier;
+    session_.Start(&barrier, 1, now_);
+  }
+  // Runs with worker 2 only: 1 has not come in time.
+  void RunWithTwo() {
+    Greet(2);
+    for (int i = 0; i < 10; ++i) {
+      Says(2, ViewWord::kHears, 5, 0);
+      now_ += kSecond / 4;
+      session_.Tick(now_);
+      Hear(2, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+      Says(2, ViewWord::kAck, 5, ViewGeneration(1, 0));
+      if (running_) break;
+    }
+    ASSERT_TRUE(running_);
+    EXPECT_EQ(session_.workers(), (std::vector<int>{0, 2}));
+    EXPECT_EQ(session_.generation(), kView);
+  }
+
+  static constexpr uint32_t kView = 1u << 4;
+  Stream streams_[3];
+  Session session_;
+};
+
+TEST_F(ElasticSessionTest, DataOfAnotherGenerationIsDropped) {
+  RunWithTwo();
+  EXPECT_EQ(notice_, "the worker at a:1 goes on with 2 of 3, without b:1");
+  StartBarrier();
+  for (const uint32_t other : {0u, 1u, kView + 1, 2 * kView}) {
+    Hear(2, FrameType::kBarrier, 1, other);
+    EXPECT_EQ(completed_, 0u);
+  }
+  Hear(2, FrameType::kBarrier, 1, kView);
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, WhatAMemberSendsBeforeTheStartIsKept) {
+  Greet(1);
+  Greet(2);
+  Hear(1, FrameType::kBarrier, 1, kView);  // nothing is agreed on yet
+  for (const int from : {1, 2}) Says(from, ViewWord::kHears, 7, 0);
+  Says(1, ViewWord::kAck, 7, kView);
+  Hear(1, FrameType::kBarrier, 1, kView);
+  Hear(1, FrameType::kBarrier, 2, 2 * kView);
+  EXPECT_FALSE(running_);
+  Says(2, ViewWord::kAck, 7, kView);
+  ASSERT_TRUE(running_);
+  StartBarrier();
+  Hear(2, FrameType::kBarrier, 1, kView);
+  // Rank 2 of three hands over to 0, which waits for 1 as well: it was there.
+  EXPECT_EQ(completed_, 1u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, AVisitorIsToldOfAndJudgedByNobody) {
+  RunWithTwo();
+  Greet(1);
+  EXPECT_FALSE(streams_[1].closed);
+  EXPECT_FALSE(visited_);
+  Says(1, ViewWord::kHears, 3, 0);
+  EXPECT_FALSE(visited_);  // it does not hear worker 2 yet
+  Says(1, ViewWord::kHears, 7, 0);
+  EXPECT_TRUE(visited_);
+  const std::vector<uint8_t> abort = {7, 0, 2, 0, 0xff, 0xff};
+  Hear(1, FrameType::kAbort, 0, 0, abort);
+  Hear(1, FrameType::kBarrier, 1, kView);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  for (int i = 0; i < 12; ++i) {  // it falls silent
+    now_ += kSecond / 8;
+    Hear(2, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    session_.Tick(now_);
+  }
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  // The member does, which is a loss: of rank 1, as callers know it.
+  for (int i = 0; i < 12; ++i) session_.Tick(now_ += kSecond / 8);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+  EXPECT_NE(std::string(failure_.message()).find("rank 1 (c:1) was lost"),
+            std::string::npos)
+      << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, AGoodbyeOfAVisitorIsNoLoss) {
+  RunWithTwo();
+  Greet(1);
+  Hear(1, FrameType::kGoodbye, 0, 0);
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, AMemberThatTakesNoPartIsLost) {
+  RunWithTwo();
+  Says(2, ViewWord::kHears, 5, 0);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+  Hear(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1);
+}
+
+TEST_F(ElasticSessionTest, FewerThanNeededGiveUpInTheEnd) {
+  for (int i = 0; i < 9 && failure_.ok(); ++i)
+    session_.Tick(now_ += kSecond / 4);
+  EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
+}
+
+TEST_F(SessionTest, ARingOfAllHasNoViews) {
+  Hear(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
 }
 
 }  // namespace

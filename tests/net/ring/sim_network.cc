@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/check.h"
+
 namespace ringlet {
 namespace sim {
 namespace {
@@ -69,6 +71,12 @@ class SimStream final : public ByteStream {
     connection_->end[side_] = nullptr;
     network_->SendEnd(connection_, side_, Cause::kExited);
     delete this;
+  }
+  void SendDescriptor(int descriptor) override {
+    connection_->descriptor = dup(descriptor);
+  }
+  int TakeDescriptor() override {
+    return side_ == 1 ? std::exchange(connection_->descriptor, -1) : -1;
   }
   bool is_local() const override { return connection_->local; }
   const std::string& remote() const override { return remote_; }
@@ -267,7 +275,13 @@ void Network::SendBytes(const ConnectionPtr& c, int side,
   if (when >= kNever) return;
   Deliver(c, 1 - side, when, c->life[1 - side],
           [this, c, side, bytes = std::move(bytes)] {
-            if (!Lost(c, side)) Read(c, 1 - side, bytes);
+            if (Lost(c, side)) return;
+            std::vector<uint8_t>& unread = c->from[side].unread;
+            unread.insert(unread.end(), bytes.begin(), bytes.end());
+            if (!Chance(4)) return Read(c, 1 - side);
+            // It is busy, and more may come meanwhile.
+            InProcess(c->rank[1 - side], Random(kMs),
+                      [this, c, side] { Read(c, 1 - side); });
           });
 }
 
@@ -276,13 +290,16 @@ void Network::SendEnd(const ConnectionPtr& c, int side, Cause cause) {
   const int64_t when = Arrival(c, side);
   if (when >= kNever) return;
   Deliver(c, 1 - side, when, c->life[1 - side], [this, c, side, cause] {
+    if (Lost(c, side)) return;
+    Read(c, 1 - side);
     SimStream* stream = c->end[1 - side];
-    if (stream != nullptr && !Lost(c, side)) stream->Ended(cause, "ended");
+    if (stream != nullptr) stream->Ended(cause, "ended");
   });
 }
 
-void Network::Read(const ConnectionPtr& c, int side,
-                   const std::vector<uint8_t>& bytes) {
+void Network::Read(const ConnectionPtr& c, int side) {
+  std::vector<uint8_t> bytes;
+  bytes.swap(c->from[1 - side].unread);
   size_t at = 0;
   while (at < bytes.size()) {
     SimStream* stream = c->end[side];

@@ -9,6 +9,8 @@
 #ifndef RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
 #define RINGLET_TESTS_NET_RING_SIM_NETWORK_H_
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,12 +36,17 @@ struct Connection {
     bool cut = false;          // nothing arrives any more, and nobody is told
     size_t in_flight = 0;      // taken and not yet read
     int64_t last_arrival = 0;  // of bytes or their end
+    std::vector<uint8_t> unread;
   };
   int rank[2];                             // the process at each end
   uint64_t life[2];                        // of that process
   SimStream* end[2] = {nullptr, nullptr};  // null: closed here
   Direction from[2];                       // from that end to the other
   bool local = false;
+  int descriptor = -1;  // on its way to end 1
+  ~Connection() {
+    if (descriptor >= 0) close(descriptor);
+  }
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
@@ -118,8 +125,7 @@ class Network {
   int64_t Arrival(const ConnectionPtr& c, int side);
   void SendBytes(const ConnectionPtr& c, int side, std::vector<uint8_t> bytes);
   void SendEnd(const ConnectionPtr& c, int side, Cause cause);
-  void Read(const ConnectionPtr& c, int side,
-            const std::vector<uint8_t>& bytes);
+  void Read(const ConnectionPtr& c, int side);
   bool Listens(int rank) const {
     return processes_[rank].listener != nullptr && !processes_[rank].silent;
   }

@@ -7,7 +7,10 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
+#include "net/ring/sealed_stream.h"
+#include "net/ring/topology.h"
 #include "net/ring/withdrawal.h"
+#include "sim_process.h"
 
 namespace ringlet {
 namespace sim {
@@ -27,11 +30,9 @@ const char* const kReason = "the disk is full";
 class Job;
 
 // One rank: a process, which may end and start again, and its caller.
-class Worker final : public Transport,
-                     public Session::Owner,
-                     public Network::Listener {
+class Worker final : public SimProcess, public Session::Owner {
  public:
-  Worker(Job* job, int rank) : job_(job), rank_(rank) {}
+  Worker(Job* job, int rank);
 
   void StartProcess();
   void Withdraw();
@@ -52,16 +53,6 @@ class Worker final : public Transport,
   const Status& failure() const { return failure_; }
 
  private:
-  // Transport.
-  Status Listen() override;
-  void StopListening() override;
-  Status Resolve(int peer, bool* done,
-                 std::vector<Endpoint>* endpoints) override;
-  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
-  void TickEvery(int64_t nanos) override;
-  void AwaitTurn() override;
-  void OnLeft() override;
-  void Accept(StreamPtr stream) override;
   // Session::Owner.
   void OnRunning() override;
   void OnCompleted(uint64_t sequence) override;
@@ -71,26 +62,16 @@ class Worker final : public Transport,
 
   void MakeSession(double start_seconds = kStartSeconds);
   void Later(int64_t delay, void (Worker::*what)());
-  void TickLater(uint64_t timer);
   void StartNext();
+  void LookNoMore();
   void CheckResult(size_t op);
   void Leave();
-  void Closed();
-  int64_t Now() const;
-  Network* network() const;
+  void Closed() override;
 
   Job* const job_;
-  const int rank_;
   bool alive_ = false;
   uint32_t generation_ = 1;       // to propose
   uint32_t last_generation_ = 0;  // of a ring of this process
-  uint64_t session_number_ = 0;   // events of an older one are void
-  std::unique_ptr<Session> session_;
-  uint64_t timer_ = 0;
-  int64_t every_ = 0;
-  bool turn_ = false;
-  int lookups_ = 0;
-
   bool running_ = false;
   bool finished_ = false;
   bool leaving_ = false;
@@ -112,7 +93,24 @@ class Job {
   struct Call {
     size_t count;
     bool wait;  // for it, before the next starts
+    FrameType type = FrameType::kAllReduce;
+    int root = 0;
   };
+  // What rank gives to an operation, and expects of it.
+  size_t Floats(size_t op) const {
+    const Call& call = calls_[op];
+    const size_t parts = static_cast<size_t>(options_.size);
+    return call.type == FrameType::kAllGather ? call.count * parts : call.count;
+  }
+  double Expected(size_t op, size_t i) const {
+    const Call& call = calls_[op];
+    if (call.type == FrameType::kBroadcast) return Value(call.root, op, i);
+    if (call.type == FrameType::kAllGather) {
+      return Value(static_cast<int>(i / call.count), op, i % call.count);
+    }
+    const double size = options_.size;
+    return 0.3 * size * (size + 1) / 2 + size * (Value(0, op, i) - 0.3);
+  }
   float Value(int rank, size_t op, size_t i) const {
     return static_cast<float>((rank + 1) * 0.3 +
                               static_cast<double>(i % 13 + op % 3));
@@ -121,6 +119,7 @@ class Job {
     if (report_.violation.empty()) report_.violation = what;
   }
   void Trace(int rank, const std::string& what) const;
+  void InjectWhileForming();
   void Ended();  // a rank has finished, failed, ended or started again
 
   const Options options_;
@@ -128,11 +127,14 @@ class Job {
   RingOptions ring_;
   std::vector<Call> calls_;
   int64_t slowest_caller_ = 0;
+  int64_t slowest_ring_ = 0;  // once around, of all operations under way
   bool reforms_ = false;
+  bool slow_ = false;  // while it forms
   Report report_;
   std::map<size_t, uint32_t> bits_;  // of an operation's result, wherever
   int64_t last_fault_ = 0;           // when it was over
   int culprit_ = -1;                 // who aborts or withdraws
+  int while_forming_ = 0;            // faults left for when a rank is in a ring
 
  private:
   void PlanFaults();
@@ -145,8 +147,10 @@ class Job {
 
 // Worker: the process.
 
-Network* Worker::network() const { return &job_->network_; }
-int64_t Worker::Now() const { return job_->network_.ClockOf(rank_); }
+Worker::Worker(Job* job, int rank)
+    : SimProcess(&job->network_, rank, job->options_.seed,
+                 job->options_.sealed ? job->ring_.keys : nullptr),
+      job_(job) {}
 
 void Worker::StartProcess() {
   network()->Live(rank_);
@@ -167,11 +171,11 @@ void Worker::Withdraw() {
 }
 
 void Worker::MakeSession(double start_seconds) {
-  ++session_number_;
+  NewSession();
   RingOptions options = job_->ring_;
   options.rank = rank_;
   options.start_timeout_seconds = start_seconds;
-  running_ = finished_ = leaving_ = turn_ = told_ = false;
+  running_ = finished_ = leaving_ = told_ = false;
   failure_ = Status();
   started_ = completed_ = 0;
   progress_ = network()->now();
@@ -185,12 +189,7 @@ void Worker::MakeSession(double start_seconds) {
 void Worker::Crash(bool silent) {
   if (!alive_) return;
   job_->Trace(rank_, silent ? "and its host end silently" : "crashes");
-  if (silent) network()->Silence(rank_, true);
-  network()->Kill(rank_);
-  StopListening();
-  ++session_number_;
-  ++timer_;
-  session_.reset();
+  EndProcess(silent);
   alive_ = running_ = finished_ = false;
   job_->Ended();
 }
@@ -216,66 +215,7 @@ void Worker::Reform() {
 
 // Of this session, not of a later one.
 void Worker::Later(int64_t delay, void (Worker::*what)()) {
-  const uint64_t number = session_number_;
-  network()->InProcess(rank_, delay, [this, number, what] {
-    if (number == session_number_) (this->*what)();
-  });
-}
-
-// Worker: the transport.
-
-Status Worker::Listen() {
-  network()->Listen(rank_, this);
-  return Status();
-}
-
-void Worker::StopListening() { network()->Listen(rank_, nullptr); }
-
-void Worker::Accept(StreamPtr stream) {
-  session_->OnAccepted(std::move(stream), Now());
-}
-
-Status Worker::Resolve(int peer, bool* done, std::vector<Endpoint>* endpoints) {
-  *done = ++lookups_ % 3 != 0;
-  if (!*done) return Error(Code::kUnavailable, "not yet");
-  if (lookups_ % 16 == 1) return Error(Code::kNotFound, "no such name");
-  if ((peer + rank_) % 3 == 0) endpoints->push_back(SimEndpoint(peer, true));
-  endpoints->push_back(SimEndpoint(peer, false));
-  return Status();
-}
-
-Status Worker::Connect(const Endpoint& endpoint, StreamPtr* out) {
-  return network()->Connect(rank_, endpoint, out);
-}
-
-void Worker::TickEvery(int64_t nanos) {
-  every_ = nanos;
-  TickLater(++timer_);
-}
-
-void Worker::TickLater(uint64_t timer) {
-  const uint64_t number = session_number_;
-  network()->InProcess(rank_, every_, [this, timer, number] {
-    if (timer != timer_ || number != session_number_) return;
-    TickLater(timer);
-    session_->Tick(Now());
-  });
-}
-
-void Worker::AwaitTurn() {
-  if (turn_) return;
-  turn_ = true;
-  const uint64_t number = session_number_;
-  network()->InProcess(rank_, network()->Random(20000), [this, number] {
-    if (number != session_number_) return;
-    turn_ = false;
-    session_->TakeTurn(Now());
-  });
-}
-
-void Worker::OnLeft() {
-  ++timer_;
-  Later(0, &Worker::Closed);
+  InSession(delay, [this, what] { (this->*what)(); });
 }
 
 // Worker: the caller.
@@ -289,6 +229,7 @@ void Worker::OnRunning() {
   last_generation_ = generation;
   running_ = true;
   job_->report_.formed_nanos = network()->now();
+  job_->InjectWhileForming();
   Later(0, &Worker::StartNext);
 }
 
@@ -301,20 +242,30 @@ void Worker::StartNext() {
     const size_t op = started_++;
     wait = plan[op].wait;
     std::vector<float>& v = data_[op];
-    v.resize(plan[op].count);
-    for (size_t i = 0; i < v.size(); ++i) v[i] = job_->Value(rank_, op, i);
+    v.assign(job_->Floats(op), -1);
+    const bool gathers = plan[op].type == FrameType::kAllGather;
+    const size_t own =
+        gathers ? plan[op].count * static_cast<size_t>(rank_) : 0;
+    for (size_t i = 0; i < plan[op].count; ++i) {
+      v[own + i] = job_->Value(rank_, op, i);
+    }
     SwapToLittle(v.data(), sizeof(float), v.size());  // as numbers travel
     Call call;
-    if (op > 0) {
-      call.type = FrameType::kAllReduce;
-      call.data = reinterpret_cast<uint8_t*>(v.data());
-      call.bytes = v.size() * sizeof(float);
-    }
+    call.type = plan[op].type;
+    call.root = plan[op].root;
+    call.data = reinterpret_cast<uint8_t*>(v.data());
+    call.bytes = plan[op].count * sizeof(float);
     session_->SetStep(op);
     session_->Start(&call, 1, Now());
     if (failed()) return;
   }
+  if (!network()->Chance(3)) return;
+  session_->Poll(Now(), false);
+  Later(network()->Random(kTimeout / 32), &Worker::LookNoMore);
 }
+
+// A caller that looked by itself, and was not to be woken, sleeps.
+void Worker::LookNoMore() { session_->Poll(Now(), true); }
 
 void Worker::OnCompleted(uint64_t sequence) {
   progress_ = network()->now();
@@ -339,17 +290,18 @@ void Worker::CheckResult(size_t op) {
     job_->Violated("rank " + std::to_string(rank_) + " has other bits in sum " +
                    std::to_string(op));
   }
-  const double last_place =
+  double last_place =
       job_->ring_.wire_dtype == WireDtype::kFloat32 ? 1e-5 : 1. / 128;
+  if (job_->calls_[op].type != FrameType::kAllReduce) last_place = 0;
   for (size_t i = 0; i < v.size(); ++i) {
-    const double size = job_->options_.size;
-    const double sum =
-        0.3 * size * (size + 1) / 2 + size * (job_->Value(0, op, i) - 0.3);
-    if (std::fabs(v[i] - sum) <= last_place * size * sum) {
+    const double right = job_->Expected(op, i);
+    if (std::fabs(v[i] - right) <= last_place * job_->options_.size * right) {
       continue;
     }
     return job_->Violated("rank " + std::to_string(rank_) + " has " +
-                          std::to_string(v[i]) + " for " + std::to_string(sum));
+                          std::to_string(v[i]) + " for " +
+                          std::to_string(right) + " in operation " +
+                          std::to_string(op + 1));
   }
 }
 
@@ -363,14 +315,10 @@ void Worker::OnFailed(const Status& status) {
     job_->Violated("nothing was wrong: " + text);
   } else if (text.find("rank ") == std::string::npos) {
     job_->Violated("an error that names nobody: " + text);
-  } else if (scenario == Scenario::kFaults) {
+  } else if (job_->reforms_) {
     if (status.code() != Code::kPeerLost) {
       job_->Violated("not the loss of a peer: " + text);
     }
-  } else if (status.code() == Code::kPeerLost && completed_ == 0) {
-    // A known limit: who hears of an abort before it has met all closes the
-    // links it is still greeting by without a word, and where that was heard
-    // of first it is named in place of the one that gave up.
   } else if (text.find(kReason) == std::string::npos) {
     job_->Violated("not the reason that was given: " + text);
   }
@@ -389,9 +337,7 @@ void Worker::Leave() {
 
 void Worker::Closed() {
   const bool good = failure_.ok();
-  session_.reset();
-  StopListening();
-  ++session_number_;
+  EndSession();
   running_ = false;
   finished_ = good && completed_ == job_->calls_.size();
   job_->Trace(rank_, "has left");
@@ -409,7 +355,8 @@ void Worker::CheckWait(int64_t since_fault) {
     job_->Trace(rank_, WaitText(session_->WaitsFor(Now()), seconds,
                                 job_->ring_.addresses));
   }
-  if (std::min(waits, since_fault) > kLongestWait + job_->slowest_caller_) {
+  if (std::min(waits, since_fault) >
+      kLongestWait + job_->slowest_caller_ + job_->slowest_ring_) {
     job_->Violated("rank " + std::to_string(rank_) + " has waited " +
                    std::to_string(waits / kMs) + " ms in operation " +
                    std::to_string(completed_ + 1));
@@ -423,23 +370,50 @@ Job::Job(const Options& options)
   for (int r = 0; r < options.size; ++r) {
     ring_.addresses.push_back("worker" + std::to_string(r) + ":7000");
   }
+  if (options.sealed) ring_.keys = std::make_shared<JobKeys>(JobKeys{{}, 1});
   ring_.timeout_seconds = static_cast<double>(kTimeout) / 1e9;
   const WireDtype dtypes[] = {WireDtype::kFloat32, WireDtype::kFloat32,
                               WireDtype::kBfloat16, WireDtype::kFloat16};
   // Sums of many ranks are beyond a float16.
   ring_.wire_dtype = dtypes[options.at_once ? 0 : network_.Random(4)];
+  if (options.seed / 32 % 8 == 2) {
+    ring_.implementation = RingImplementation::kRing;
+  }
+  if (options.seed / 32 % 4 == 3) {
+    ring_.implementation = RingImplementation::kTree;
+    ring_.wire_dtype = WireDtype::kFloat32;
+  }
   const size_t counts[] = {0, 1, 5, 700, 2048, 2049, 6000, 40001};
   const int64_t calls = options.at_once ? 3 : 8 + network_.Random(16);
-  calls_.push_back({0, true});
+  calls_.push_back({0, true, FrameType::kBarrier});
   for (int64_t i = 0; i < calls; ++i) {
     calls_.push_back({counts[network_.Random(network_.Chance(8) ? 8 : 7)],
                       network_.Chance(2)});
+    if (!options.all_calls) continue;
+    Call& call = calls_.back();
+    call.type = static_cast<FrameType>(16 + network_.Random(4));
+    if (call.type == FrameType::kAllReduce) continue;
+    call.wait = true;
+    if (call.type == FrameType::kBarrier) call.count = 0;
+    if (call.type == FrameType::kAllGather && call.count > 10) {
+      call.count = counts[network_.Random(4)] + 1;
+    }
+    if (call.type == FrameType::kBroadcast) {
+      call.root = static_cast<int>(network_.Random(options.size));
+    }
   }
   calls_.back().wait = true;
-  reforms_ = options.scenario == Scenario::kFaults;
+  reforms_ = options.scenario == Scenario::kFaults ||
+             options.scenario == Scenario::kForming;
   slowest_caller_ = kTimeout / 4;
   if (options.scenario == Scenario::kSlow) {
     network_.SetLatency(kTimeout / 100, kTimeout / 40);
+    slowest_ring_ = 2 * options.size * kTimeout * 7 / 200;
+  }
+  slow_ = options.scenario == Scenario::kForming && network_.Chance(2);
+  if (slow_) {
+    network_.SetLatency(kTimeout / 100, kTimeout / 40);
+    slowest_ring_ = 2 * options.size * kTimeout * 7 / 200;
     slowest_caller_ = 3 * kTimeout;
   }
 }
@@ -475,19 +449,31 @@ bool Job::Done() {
 }
 
 void Job::PlanFaults() {
-  const int64_t faults = options_.scenario == Scenario::kFaults
-                             ? 1 + network_.Random(3)
-                         : options_.scenario == Scenario::kSlow ? 5
-                                                                : 0;
+  const Scenario scenario = options_.scenario;
+  const bool forming = scenario == Scenario::kForming;
+  const int64_t faults = scenario == Scenario::kFaults ? 1 + network_.Random(3)
+                         : forming                     ? network_.Random(20)
+                         : scenario == Scenario::kSlow ? 5
+                                                       : 0;
   for (int64_t i = 0; i < faults; ++i) {
-    network_.At(network_.Random(3 * kTimeout), [this] { Inject(); });
+    network_.At(network_.Random(forming ? kTimeout : 3 * kTimeout),
+                [this] { Inject(); });
   }
+  if (forming) while_forming_ = 1 + static_cast<int>(network_.Random(6));
+}
+
+// Others are not in the ring yet, or have just heard of it.
+void Job::InjectWhileForming() {
+  if (while_forming_ == 0 || !network_.Chance(3)) return;
+  --while_forming_;
+  network_.At(network_.now() + network_.Random(slow_ ? 60 * kMs : 2 * kMs),
+              [this] { Inject(); });
 }
 
 void Job::Inject() {
   const int a = static_cast<int>(network_.Random(options_.size));
-  const int b = (a + 1 + static_cast<int>(network_.Random(options_.size - 1))) %
-                options_.size;
+  const std::vector<int> links = LinksOf(a, options_.size);
+  const int b = links[network_.Random(static_cast<int64_t>(links.size()))];
   Worker* const w = workers_[a].get();
   int64_t lasts = kTimeout / 4 + network_.Random(3 * kTimeout);
   ++report_.faults;
@@ -495,7 +481,8 @@ void Job::Inject() {
     Trace(a, "stands still for a moment");
     return network_.Stall(a, network_.Random(kTimeout / 5));
   }
-  const int64_t kind = network_.Random(6);
+  int64_t kind = network_.Random(6);
+  if (options_.scenario == Scenario::kForming && !network_.Chance(8)) kind = 2;
   if (kind <= 1) {
     w->Crash(kind == 1);
     network_.At(network_.now() + lasts, [w] {
@@ -522,8 +509,9 @@ void Job::Inject() {
 void Job::Watch() {
   const int64_t since = network_.now() - last_fault_;
   for (const auto& worker : workers_) worker->CheckWait(since);
-  int64_t most = kLongestJob + static_cast<int64_t>(calls_.size()) *
-                                   (slowest_caller_ + kTimeout / 2);
+  int64_t most =
+      kLongestJob + static_cast<int64_t>(calls_.size()) *
+                        (slowest_caller_ + slowest_ring_ + kTimeout / 2);
   if (since > most) Violated("the job is not done");
   network_.At(network_.now() + kTimeout / 4, [this] { Watch(); });
 }
@@ -568,6 +556,8 @@ const char* ScenarioName(Scenario scenario) {
       return "slow";
     case Scenario::kFaults:
       return "faults";
+    case Scenario::kForming:
+      return "forming";
     case Scenario::kAbort:
       return "abort";
     case Scenario::kWithdraw:
@@ -580,11 +570,22 @@ Options OptionsOfSeed(uint64_t seed) {
   Options options;
   options.seed = seed;
   const Scenario scenarios[] = {Scenario::kCalm,   Scenario::kSlow,
-                                Scenario::kFaults, Scenario::kFaults,
+                                Scenario::kFaults, Scenario::kForming,
                                 Scenario::kFaults, Scenario::kAbort,
                                 Scenario::kFaults, Scenario::kWithdraw};
   options.scenario = scenarios[seed % 8];
-  options.size = 2 + static_cast<int>(seed / 8 % 4);
+  const int sizes[] = {2, 3, 4, 5, 3, 4, 9, 16};
+  options.size = sizes[seed / 8 % 8];
+  options.all_calls = seed / 64 % 2 == 1;
+  options.sealed = seed % 3 == 1 && SecureStart();
+  return options;
+}
+
+Options LargeOptionsOfSeed(uint64_t seed) {
+  Options options = OptionsOfSeed(seed);
+  const int sizes[] = {17, 18, 24, 33, 64, 100};
+  options.size = sizes[(seed + seed / 8) % 6];
+  options.all_calls = true;
   return options;
 }
 

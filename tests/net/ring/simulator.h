@@ -1,7 +1,7 @@
 // A whole job in one thread: sessions, failure detectors and schedules of all
 // ranks over real frames, in virtual time, with faults drawn from a seed.
 //
-// Every rank all-reduces the same list of vectors. Whoever fails lets go of the
+// Every rank makes the same list of calls. Whoever fails lets go of the
 // ring and forms it anew, whoever was killed starts again, and whoever had
 // finished goes again with them, until a ring has carried the whole list. What
 // must hold on every seed is in simulator.cc, at each call of Violated.
@@ -25,6 +25,7 @@ enum class Scenario {
   kCalm,      // nothing goes wrong
   kSlow,      // long ways, short stalls, slow callers: nobody may be lost
   kFaults,    // cuts, crashes, partitions, stalls; the ring forms anew
+  kForming,   // the same, just when the first ranks are in a ring
   kAbort,     // one rank gives up: all hear of it
   kWithdraw,  // one rank cannot take part: all hear of it
 };
@@ -34,11 +35,15 @@ struct Options {
   uint64_t seed = 0;
   Scenario scenario = Scenario::kCalm;
   int size = 3;
-  bool at_once = false;  // all start within a few milliseconds
-  bool trace = false;    // to stdout
+  bool all_calls = false;  // not only all-reduces
+  bool at_once = false;    // all start within a few milliseconds
+  bool sealed = false;     // by a key, but for local sockets
+  bool trace = false;      // to stdout
 };
 // All of it drawn from the seed.
 Options OptionsOfSeed(uint64_t seed);
+// The same in rings where not every pair is linked.
+Options LargeOptionsOfSeed(uint64_t seed);
 
 struct Report {
   std::string violation;  // "": all properties held

@@ -8,25 +8,34 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "elastic_simulator.h"
+#include "net/ring/topology.h"
+
 namespace ringlet {
 namespace {
 
-TEST(SimulatorTest, WhateverHappensHoldsOnEverySeed) {
-  const char* one = std::getenv("RINGLET_SIM_SEED");
-  const char* many = std::getenv("RINGLET_SIM_SEEDS");
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
-  const uint64_t count = one != nullptr    ? 1
-                         : many != nullptr ? std::strtoull(many, nullptr, 10)
-                                           : 1000;
+uint64_t FromEnvironment(const char* name, uint64_t other) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : other;
+}
+
+bool Has(const char* name) { return std::getenv(name) != nullptr; }
+
+void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
+          uint64_t count) {
+  const bool alone = std::getenv(one) != nullptr;
+  const uint64_t first = FromEnvironment(one, 0);
+  if (alone) count = 1;
   sim::Report all;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    sim::Options options = sim::OptionsOfSeed(seed);
-    options.trace = one != nullptr;
+    sim::Options options = options_of(seed);
+    options.trace = alone;
     const sim::Report report = sim::Simulate(options);
     ASSERT_EQ(report.violation, "")
         << sim::ScenarioName(options.scenario) << ", " << options.size
         << " ranks, after " << report.virtual_nanos / sim::kMs
-        << " ms; see it by: make sim CASE=" << seed;
+        << " ms; see it by: make sim CASE=" << seed
+        << (options.size > kMostEveryPair ? " LARGE=1" : "");
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
     all.faults += report.faults;
@@ -42,7 +51,50 @@ TEST(SimulatorTest, WhateverHappensHoldsOnEverySeed) {
       all.failures, all.reforms);
 }
 
-// RINGLET_SIM_WORKERS says how many: 1,000 take some gigabytes.
+TEST(SimulatorTest, WhateverHappensHoldsOnEverySeed) {
+  if (Has("RINGLET_SIM_LARGE_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
+  Play(sim::OptionsOfSeed, "RINGLET_SIM_SEED",
+       FromEnvironment("RINGLET_SIM_SEEDS", 1000));
+}
+
+// 17 to 100 workers, of which not every pair is linked.
+TEST(SimulatorTest, WhateverHappensHoldsInLargeRings) {
+  if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
+  Play(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED",
+       FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 32);
+}
+
+// Whoever is there goes on. RINGLET_SIM_ELASTIC_SEED plays one.
+TEST(SimulatorTest, WhateverHappensHoldsInElasticRings) {
+  if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
+  const char* const kOne = "RINGLET_SIM_ELASTIC_SEED";
+  const bool alone = Has(kOne);
+  const uint64_t first = FromEnvironment(kOne, 0);
+  const uint64_t count =
+      alone ? 1 : FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 2;
+  sim::ElasticReport all;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const sim::ElasticReport report = sim::SimulateElastic(seed, alone);
+    ASSERT_EQ(report.violation, "")
+        << report.size << " workers, after " << report.virtual_nanos / sim::kMs
+        << " ms; see it by: " << kOne << "=" << seed << " simulator_test";
+    all.events += report.events;
+    all.virtual_nanos += report.virtual_nanos;
+    all.faults += report.faults;
+    all.views += report.views;
+    all.sums += report.sums;
+    all.partial += report.partial;
+  }
+  std::printf(
+      "%llu elastic jobs: %lld events, %lld s of virtual time, %d faults, %d "
+      "views, %d sums, %d of them without all\n",
+      static_cast<unsigned long long>(count),
+      static_cast<long long>(all.events),
+      static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
+      all.views, all.sums, all.partial);
+}
+
+// RINGLET_SIM_WORKERS says how many: 1,000 take 0.7 GB.
 TEST(SimulatorTest, ManyWorkersMeetAtOnce) {
   const char* many = std::getenv("RINGLET_SIM_WORKERS");
   sim::Options options;

@@ -1,11 +1,14 @@
 #include "net/strategy/strategy.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "../../support/map_environment.h"
 #include "../../support/temp_folder.h"
+#include "core/base/key_file.h"
 
 namespace ringlet {
 namespace {
@@ -30,6 +33,21 @@ TEST(StrategyTest, WrongEnvironmentFailsTheCompileThatUsesIt) {
   Sequential model({Input({2}), Dense(3)});
   model.Compile(SGD(), MeanSquaredError(), {}, strategy);
   EXPECT_STREQ(model.status().message(), strategy.status().message());
+}
+
+TEST(StrategyTest, TheReductionIsTheModels) {
+  StrategyOptions options;
+  options.reduction = Reduction::kExact;
+  const Environment& alone = MapEnvironment(Variables{});
+  const auto strategy =
+      MultiWorkerMirroredStrategy::FromEnvironment(options, alone);
+  EXPECT_EQ(CompileOptions(strategy).reduction, Reduction::kExact);
+  options.communication.wire_dtype = WireDtype::kBfloat16;
+  const auto rounded =
+      MultiWorkerMirroredStrategy::FromEnvironment(options, alone);
+  EXPECT_NE(std::string(rounded.status().message()).find("reduction exact"),
+            std::string::npos)
+      << rounded.status().message();
 }
 
 TEST(StrategyTest, WorkersThatDoNotComeAreNamed) {
@@ -63,6 +81,92 @@ TEST(StrategyTest, CommunicationThatIsNotBuiltInIsRefusedWithTheReason) {
   options.communication.bytes_per_pack = -1;
   EXPECT_FALSE(
       MultiWorkerMirroredStrategy::FromCluster(cluster, options).status().ok());
+}
+
+ClusterConfig TwoWorkers(const std::string& host) {
+  ClusterConfig cluster;
+  cluster.addresses = {{"127.0.0.1", 29873}, {host, 29874}};
+  cluster.world_size = 2;
+  return cluster;
+}
+
+TEST(StrategyTest, WithoutAKeyOnlyLoopbackAddressesAreTaken) {
+  unsetenv("RINGLET_KEY_FILE");
+  StrategyOptions options;
+  options.start_timeout_seconds = 0.2;
+  const auto status_of = [&](const std::string& host) {
+    return MultiWorkerMirroredStrategy::FromCluster(TwoWorkers(host), options)
+        .status();
+  };
+  const char* const kRefused[] = {"192.0.2.7", "a.invalid", "127.a.invalid",
+                                  "2001:db8::1", "10.0.0.1"};
+  for (const char* host : kRefused) {
+    const Status status = status_of(host);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+    for (const char* part :
+         {host, "ringlet keygen", "RINGLET_KEY_FILE", "--insecure", "rank 1"}) {
+      EXPECT_NE(std::string(status.message()).find(part), std::string::npos)
+          << status.message();
+    }
+  }
+  for (const char* host : {"127.0.0.2", "::1", "localhost"}) {
+    EXPECT_EQ(status_of(host).code(), Code::kDeadlineExceeded) << host;
+  }
+  options.insecure = true;
+  EXPECT_EQ(status_of("192.0.2.7").code(), Code::kDeadlineExceeded);
+  options.insecure = false;
+  setenv("RINGLET_INSECURE", "1", 1);
+  EXPECT_EQ(status_of("192.0.2.7").code(), Code::kDeadlineExceeded);
+  setenv("RINGLET_INSECURE", "0", 1);
+  EXPECT_EQ(status_of("192.0.2.7").code(), Code::kInvalidArgument);
+  unsetenv("RINGLET_INSECURE");
+}
+
+// A launcher may start one worker of a job that it knows nothing of.
+TEST(StrategyTest, ALaunchersKeyIsNoOtherHosts) {
+  TempFolder folder;
+  const std::string path = folder / "launcher.key";
+  WriteWhole(path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  unsetenv("RINGLET_KEY_FILE");
+  setenv(kLauncherKeyVariable, path.c_str(), 1);
+  StrategyOptions options;
+  options.start_timeout_seconds = 0.2;
+  const Status status =
+      MultiWorkerMirroredStrategy::FromCluster(TwoWorkers("192.0.2.7"), options)
+          .status();
+  unsetenv(kLauncherKeyVariable);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  EXPECT_NE(std::string(status.message()).find("ringlet keygen"),
+            std::string::npos);
+}
+
+TEST(StrategyTest, TheKeyIsOfTheFileThatIsNamed) {
+  TempFolder folder;
+  const std::string path = folder / "job.key";
+  StrategyOptions options;
+  options.start_timeout_seconds = 0.2;
+  const auto status = [&] {
+    return MultiWorkerMirroredStrategy::FromCluster(TwoWorkers("192.0.2.7"),
+                                                    options)
+        .status();
+  };
+  options.key_file = path;
+  EXPECT_EQ(status().code(), Code::kNotFound);
+  WriteWhole(path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_NE(std::string(status().message()).find("chmod 600"),
+            std::string::npos);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+#ifdef RINGLET_SECURE
+  EXPECT_EQ(status().code(), Code::kDeadlineExceeded) << status().message();
+  options.key_file.clear();
+  setenv("RINGLET_KEY_FILE", path.c_str(), 1);
+  EXPECT_EQ(status().code(), Code::kDeadlineExceeded) << status().message();
+  unsetenv("RINGLET_KEY_FILE");
+#else
+  EXPECT_EQ(status().code(), Code::kUnimplemented) << status().message();
+#endif
 }
 
 TEST(StrategyTest, MpiIsThereOrTheBuildThatHasItIsNamed) {

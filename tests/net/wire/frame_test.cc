@@ -159,7 +159,7 @@ TEST(FrameTest, EveryTypeHasItsBound) {
   for (int type = 0; type < 256; ++type) {
     FrameHeader h;
     h.type = static_cast<FrameType>(type);
-    const bool known = (type >= 1 && type <= 8) || (type >= 16 && type <= 19);
+    const bool known = (type >= 1 && type <= 11) || (type >= 16 && type <= 20);
     FrameHeader back;
     h.payload_bytes = MaxPayload(h.type);
     EXPECT_EQ(DecodeHeader(Encoded(h).data(), &back).ok(), known) << type;
@@ -286,15 +286,33 @@ TEST(FrameReaderTest, EverySplitPointGivesTheSameFrames) {
 
 TEST(FrameReaderTest, EveryReadSizeGivesTheSameFrames) {
   const Bytes all = Conversation();
-  for (size_t each = 1; each < 300; ++each) {
-    Recorder recorder;
-    FrameReader reader(&recorder);
+  for (size_t each = 1; each < 600; ++each) {
+    Recorder recorder, from_memory;
+    FrameReader reader(&recorder), other(&from_memory);
     for (size_t at = 0; at < all.size(); at += each) {
-      ASSERT_TRUE(
-          Feed(&reader, all.data() + at, std::min(each, all.size() - at)).ok());
+      const size_t n = std::min(each, all.size() - at);
+      ASSERT_TRUE(Feed(&reader, all.data() + at, n).ok());
+      ASSERT_TRUE(other.Read(all.data() + at, n).ok());
     }
     ExpectConversation(recorder);
+    ExpectConversation(from_memory);
   }
+}
+
+TEST(FrameReaderTest, UncheckedPayloadsHaveNoChecksum) {
+  FrameHeader h;
+  h.type = FrameType::kAbort;
+  Bytes frame = Frame(h, {'a', 'b'});
+  Recorder recorder;
+  FrameReader reader(&recorder);
+  reader.TakeUnchecked();
+  EXPECT_FALSE(reader.Read(frame.data(), frame.size()).ok());
+  h.payload_bytes = 2;
+  EncodeHeader(h, frame.data());
+  FrameReader another(&recorder);
+  another.TakeUnchecked();
+  EXPECT_TRUE(another.Read(frame.data(), frame.size()).ok());
+  EXPECT_EQ(recorder.log, "abort=ab;");
 }
 
 TEST(FrameReaderTest, EveryFlippedBitOfAFrameIsRejected) {

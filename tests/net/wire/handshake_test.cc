@@ -63,10 +63,25 @@ TEST(HandshakeTest, ALongJobNameIsRejected) {
 }
 
 TEST(HandshakeTest, ReservedBytesAreZero) {
-  std::vector<uint8_t> bytes = EncodeIdentity(Example());
-  bytes[30] = 1;
+  for (const size_t at : {29u, 30u, 31u}) {
+    std::vector<uint8_t> bytes = EncodeIdentity(Example());
+    bytes[at] = at == 30 ? 17 : 2;  // it may have a min_workers
+    Identity back;
+    EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok()) << at;
+  }
+}
+
+// As an older version, which knows no other byte there than 0, says so.
+TEST(HandshakeTest, OnlyALargeRingHasAByteForItsLinks) {
+  Identity large = Example();
+  large.links = 1;
+  std::vector<uint8_t> bytes = EncodeIdentity(large);
   Identity back;
-  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(back.links, 1);
+  EXPECT_EQ(bytes[29], 1);
+  bytes[29] = 0;
+  EXPECT_EQ(bytes, EncodeIdentity(Example()));
 }
 
 std::string Complaint(const Identity& self, const Identity& peer,
@@ -103,6 +118,10 @@ TEST(HandshakeTest, EveryDifferenceIsNamed) {
   EXPECT_NE(Complaint(self, peer, 3).find("4096, rank 2 2387509390608836392"),
             std::string::npos);
   peer.bytes_per_pack = self.bytes_per_pack;
+  peer.links = 1;
+  EXPECT_NE(Complaint(self, peer, 3).find("the same version"),
+            std::string::npos);
+  peer.links = self.links;
   peer.byte_order = 2;
   EXPECT_NE(Complaint(self, peer, 3).find("byte orders"), std::string::npos);
 }
@@ -208,6 +227,32 @@ TEST(HandshakeTest, AMemberIsOneOfTheSameListWhateverItsOptions) {
   }
 }
 
+TEST(HandshakeTest, ElasticWorkersAndOthersRefuseEachOther) {
+  Identity self = Example();
+  Identity peer = self;
+  peer.rank = self.rank + 1;
+  ASSERT_TRUE(CheckPeer(self, peer, -1).ok());
+  EXPECT_EQ(EncodeIdentity(self)[30], 0);
+  peer.min_workers = 2;
+  EXPECT_NE(std::string(CheckPeer(self, peer, -1).message())
+                .find("min_workers 2, rank"),
+            std::string::npos);
+  self.min_workers = 2;
+  EXPECT_TRUE(CheckPeer(self, peer, -1).ok());
+  self.min_workers = 1;
+  EXPECT_FALSE(CheckPeer(self, peer, -1).ok());
+  std::vector<uint8_t> bytes = EncodeIdentity(peer);
+  EXPECT_EQ(bytes[30], 2);
+  Identity back;
+  ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  EXPECT_EQ(back.min_workers, 2);
+  bytes[30] = 17;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+  bytes[30] = 0;
+  bytes[31] = 1;
+  EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
+}
+
 TEST(HandshakeTest, ClusterHashTellsListsApart) {
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"b:2", "a:1"}));
   EXPECT_NE(ClusterHash({"a:1", "b:2"}), ClusterHash({"a:1b:2"}));
@@ -217,7 +262,7 @@ TEST(HandshakeTest, ClusterHashTellsListsApart) {
 TEST(HandshakeTest, WhatMayArriveInEachPhase) {
   const auto legal = [](LinkPhase phase) {
     std::string types;
-    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 18, 19}) {
+    for (int type : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 18, 19, 20}) {
       if (!FrameIsLegal(phase, static_cast<FrameType>(type))) continue;
       types += std::to_string(type) + " ";
     }
@@ -226,7 +271,7 @@ TEST(HandshakeTest, WhatMayArriveInEachPhase) {
   EXPECT_EQ(legal(LinkPhase::kConnecting), "");
   EXPECT_EQ(legal(LinkPhase::kAwaitHello), "1 8 ");
   EXPECT_EQ(legal(LinkPhase::kAwaitWelcome), "2 3 8 ");
-  EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 16 17 18 19 ");
+  EXPECT_EQ(legal(LinkPhase::kUp), "4 5 6 7 9 16 17 18 19 20 ");
   EXPECT_EQ(legal(LinkPhase::kLeft), "");
   EXPECT_EQ(legal(LinkPhase::kClosed), "");
 }

@@ -1,0 +1,22 @@
+// What a source's numbers become as x: loops worth vectors.
+//
+// Internal to core/.
+
+#ifndef RINGLET_CORE_COMPUTE_CONVERT_H_
+#define RINGLET_CORE_COMPUTE_CONVERT_H_
+
+#include <cstdint>
+
+namespace ringlet {
+
+// to[i] = from[i] * factor + offset.
+void BytesToFloats(const unsigned char* from, int64_t n, float factor,
+                   float offset, float* to);
+
+// The same of float32 at any address. False where one of `to` is not finite.
+bool ScaleFloats(const void* from, int64_t n, float factor, float offset,
+                 float* to);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_COMPUTE_CONVERT_H_

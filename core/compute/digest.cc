@@ -1,0 +1,52 @@
+#include "digest.h"
+
+#include <atomic>
+#include <cstring>
+
+namespace ringlet {
+namespace {
+
+constexpr uint32_t kStep = 0x9e3779b9;  // odd: a key is there once
+
+uint32_t BitsOf(const float* value) {
+  uint32_t bits;
+  std::memcpy(&bits, value, sizeof(bits));
+  return bits;
+}
+
+// Of values[begin, end), begin even.
+uint64_t SumOfPairs(const float* values, Range part) {
+  uint32_t key = static_cast<uint32_t>(part.begin / 2) * kStep;
+  uint64_t sum = 0;
+  for (int64_t i = part.begin; i + 1 < part.end; i += 2) {
+    key += kStep;
+    sum += uint64_t{BitsOf(values + i) ^ key} * (BitsOf(values + i + 1) ^ ~key);
+  }
+  if (part.size() % 2 == 0) return sum;
+  key += kStep;
+  return sum + uint64_t{BitsOf(values + part.end - 1) ^ key} * ~key;
+}
+
+// The finalizer of MurmurHash3: each bit of `h` changes about half of all.
+uint64_t Mixed(uint64_t h) {
+  h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
+  h = (h ^ h >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+  return h ^ h >> 33;
+}
+
+}  // namespace
+
+uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool) {
+  constexpr int64_t kGrain = 1 << 14;  // a thread's least
+  std::atomic<uint64_t> sum{0};
+  if (count < 2 * kGrain) {
+    sum = SumOfPairs(values, {0, count});
+  } else {
+    pool->Run([&](int t) {
+      sum += SumOfPairs(values, Split(count, pool->threads(), t, kGrain));
+    });
+  }
+  return Mixed(sum + static_cast<uint64_t>(count));
+}
+
+}  // namespace ringlet

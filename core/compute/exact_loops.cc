@@ -1,0 +1,101 @@
+// Built once for any CPU and, on x86-64, again for AVX2: so it may call nothing
+// that another file could have inlined and share. The compiler makes vectors of
+// the loops; what is over its input has one pointer, for of two it would have
+// to take that they overlap.
+
+#include "exact_loops.h"
+
+namespace ringlet {
+namespace {
+
+template <typename T>
+inline T At(const void* numbers, int64_t i) {
+  T value;
+  __builtin_memcpy(&value, static_cast<const char*>(numbers) + 4 * i, 4);
+  return value;
+}
+template <typename T>
+inline void Put(T value, void* numbers, int64_t i) {
+  __builtin_memcpy(static_cast<char*>(numbers) + 4 * i, &value, 4);
+}
+
+inline int32_t Magnitude(const void* x, int64_t i) {
+  return At<int32_t>(x, i) & 0x7fffffff;
+}
+
+// To nearest, ties to even: from 2^23 on there are no fractions, so adding it
+// leaves none.
+inline int32_t Round(float v) {
+  const float whole = __builtin_copysignf(0x1p23f, v);
+  const float rounded = (v + whole) - whole;
+  return static_cast<int32_t>(__builtin_fabsf(v) < 0x1p23f ? rounded : v);
+}
+
+template <bool add>
+inline int32_t Quantize(const void* x, int64_t n, float inverse, float limit,
+                        void* to) {
+  int32_t greatest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t bits = Magnitude(x, i);
+    greatest = bits > greatest ? bits : greatest;
+    float v = At<float>(x, i) * inverse;
+    v = v < limit ? v : limit;  // NaN too: it is told by its magnitude
+    v = v > -limit ? v : -limit;
+    auto q = static_cast<uint32_t>(Round(v));
+    if (add) q += At<uint32_t>(to, i);
+    Put(q, to, i);
+  }
+  return greatest;
+}
+
+int32_t Set(const float* __restrict x, int64_t n, float inverse, float limit,
+            int32_t* __restrict to) {
+  return Quantize<false>(x, n, inverse, limit, to);
+}
+int32_t Add(const float* __restrict x, int64_t n, float inverse, float limit,
+            int32_t* __restrict to) {
+  return Quantize<true>(x, n, inverse, limit, to);
+}
+int32_t Over(void* x, int64_t n, float inverse, float limit) {
+  return Quantize<false>(x, n, inverse, limit, x);
+}
+
+inline uint32_t WidenTo(const void* whole, int64_t n, float unit, void* x) {
+  int32_t most = 0, least = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto q = At<int32_t>(whole, i);
+    most = q > most ? q : most;
+    least = q < least ? q : least;
+    Put(static_cast<float>(q) * unit, x, i);
+  }
+  const uint32_t below = 0 - static_cast<uint32_t>(least);
+  const auto above = static_cast<uint32_t>(most);
+  return above > below ? above : below;
+}
+uint32_t Widen(const int32_t* __restrict whole, int64_t n, float unit,
+               float* __restrict x) {
+  return WidenTo(whole, n, unit, x);
+}
+uint32_t WidenOver(void* whole, int64_t n, float unit) {
+  return WidenTo(whole, n, unit, whole);
+}
+
+int32_t Greatest(const float* x, int64_t n) {
+  int32_t greatest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t bits = Magnitude(x, i);
+    greatest = bits > greatest ? bits : greatest;
+  }
+  return greatest;
+}
+
+}  // namespace
+
+#if defined(RINGLET_AVX2)
+extern const ExactLoops kExactLoopsAvx2 =
+#else
+extern const ExactLoops kExactLoops =
+#endif
+    {Set, Add, Over, Widen, WidenOver, Greatest};
+
+}  // namespace ringlet

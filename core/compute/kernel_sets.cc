@@ -1,0 +1,187 @@
+// The sets of kernels that this build has, and the choice among them. The one
+// file that knows BLIS: of which it takes a micro-kernel for each set, by name,
+// and nothing else. Packing, blocks and threads are gemm.cc's.
+
+#include <cstdlib>
+#include <cstring>
+
+#include "../base/status.h"
+#include "direct_conv.h"
+#include "exact_loops.h"
+#include "gemm.h"
+#include "gemm_kernels.h"
+#include "paired_conv.h"
+#include "pool_loops.h"
+#include "row_loops.h"
+
+#ifdef RINGLET_BLIS
+#include <blis.h>
+#endif
+
+namespace ringlet {
+namespace {
+
+#if defined(__x86_64__)
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+bool HasNoAvx2() { return !HasAvx2(); }
+bool HasAvx512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+}
+#else
+bool Always() { return true; }
+#endif
+
+#if defined(RINGLET_BLIS) && (defined(__x86_64__) || defined(__aarch64__))
+// A micro-kernel of BLIS's for tiles of kRows rows. The tile of one that goes
+// by columns (kAcross) is that of C^T = B^T * A^T.
+template <auto kKernel, int kRows, int kCols, bool kAcross>
+void Tile(int64_t k, const float* a, const float* b, bool add, float* c,
+          int64_t row_stride, const float* next) {
+  float one = 1, beta = add ? 1 : 0;
+  float* const x = const_cast<float*>(kAcross ? b : a);
+  float* const y = const_cast<float*>(kAcross ? a : b);
+  auxinfo_t about = {};
+  about.a_next = const_cast<float*>(kAcross ? next : a);
+  about.b_next = const_cast<float*>(kAcross ? a : next);
+  kKernel(kAcross ? kCols : kRows, kAcross ? kRows : kCols, k, &one, x, y,
+          &beta, c, kAcross ? 1 : row_stride, kAcross ? row_stride : 1, &about,
+          nullptr);
+}
+#endif
+
+#if defined(__x86_64__)
+using Kernel = decltype(GemmKernelSet::tile);
+#if defined(RINGLET_BLIS)
+constexpr Kernel kSkxTile = Tile<bli_sgemm_skx_asm_32x12_l2, 12, 32, true>,
+                 kHaswellTile = Tile<bli_sgemm_haswell_asm_6x16, 6, 16, false>;
+#else
+constexpr Kernel kSkxTile = nullptr, kHaswellTile = nullptr;
+#endif
+#endif
+
+#ifdef __FP_FAST_FMAF
+constexpr bool kFuses = true;
+#else
+constexpr bool kFuses = false;
+#endif
+
+// The best first. Blocks of C: panels of both operands, kInnerBlock deep, in
+// three quarters of a second-level cache at most.
+const GemmKernelSet kSets[] = {
+#if defined(__x86_64__)
+    {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,
+     &kGemmLoopsAvx2, &kDirectConvAvx512, &kDirectConvAvx2, &kPairedConvAvx512,
+     &kRowLoopsAvx512, &kPoolLoopsAvx512, &kPoolLoopsAvx2, &kExactLoopsAvx2},
+    {"haswell", HasAvx2, true, 6, 16, 120, 256, kHaswellTile, &kGemmLoopsAvx2,
+     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr,
+     &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
+    {"generic", HasAvx2, true, 4, 16, 120, 256, nullptr, &kGemmLoopsAvx2,
+     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr,
+     &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
+    {"generic", HasNoAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
+     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops,
+     &kPoolLoops, &kExactLoops},
+    // The numbers of a CPU that cannot fuse, on one that can.
+    {"sse2", HasAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops, &kGemmLoops,
+     &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops, &kPoolLoops,
+     &kExactLoops},
+#else
+#if defined(RINGLET_BLIS) && defined(__aarch64__)
+    {"cortexa57", Always, true, 12, 8, 120, 256,
+     Tile<bli_sgemm_armv8a_asm_8x12, 12, 8, true>, &kGemmLoops, &kGemmLoops,
+     &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops, &kPoolLoops,
+     &kExactLoops},
+#endif
+    {"generic", Always, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
+     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops,
+     &kPoolLoops, &kExactLoops},
+#endif
+};
+
+const GemmKernelSet* chosen = nullptr;
+
+const GemmKernelSet* Find(const char* name) {
+  for (const GemmKernelSet& set : kSets) {
+    if (set.runs() && std::strcmp(set.name, name) == 0) return &set;
+  }
+  return nullptr;
+}
+
+const char* Wanted() {
+  const char* const name = std::getenv("RINGLET_KERNELS");
+  return name != nullptr && *name != '\0' ? name : nullptr;
+}
+
+const GemmKernelSet* FirstChoice() {
+  const GemmKernelSet* set = Wanted() != nullptr ? Find(Wanted()) : nullptr;
+  for (int i = 0; set == nullptr; ++i) {
+    if (kSets[i].runs()) set = &kSets[i];
+  }
+  return set;
+}
+
+}  // namespace
+
+const GemmKernelSet& KernelSet() {
+  static const GemmKernelSet* const first = FirstChoice();
+  return chosen != nullptr ? *chosen : *first;
+}
+
+const DirectConv& BestDirectConv(int64_t filters) {
+  const GemmKernelSet& set = KernelSet();
+  return filters > set.few_conv->lanes ? *set.conv : *set.few_conv;
+}
+
+const RowLoops& BestRowLoops() { return *KernelSet().rows; }
+
+const PoolLoops& BestPoolLoops(int64_t channels) {
+  const GemmKernelSet& set = KernelSet();
+  return channels > 8 ? *set.pools : *set.few_pools;
+}
+
+const ExactLoops& BestExactLoops() { return *KernelSet().exact; }
+
+const PairedConv* BestPairedConv(int64_t filters) {
+  return filters <= kMostPairedFilters ? KernelSet().pairs : nullptr;
+}
+
+bool GemmFuses() { return KernelSet().fuses; }
+
+const char* GemmArithmetic() {
+  return GemmFuses() ? "fused multiply-adds" : "no fused multiply-adds";
+}
+
+const char* GemmKernels() { return KernelSet().name; }
+
+std::string GemmKernelsOfCpu() {
+  std::string names;
+  for (const GemmKernelSet& set : kSets) {
+    if (set.runs())
+      names += (names.empty() ? "" : ", ") + std::string(set.name);
+  }
+  return names;
+}
+
+Status ChooseGemmKernels(const char* name) {
+  const GemmKernelSet* const set = Find(name);
+  if (set == nullptr) {
+    return InvalidArgument("no kernels \"%s\" for this CPU; there are: %s",
+                           name, GemmKernelsOfCpu().c_str());
+  }
+  chosen = set;
+  return Status();
+}
+
+Status CheckGemmKernels() {
+  if (Wanted() == nullptr || Find(Wanted()) != nullptr) return Status();
+  return InvalidArgument(
+      "RINGLET_KERNELS is \"%s\"; kernels that this CPU can run: %s", Wanted(),
+      GemmKernelsOfCpu().c_str());
+}
+
+}  // namespace ringlet

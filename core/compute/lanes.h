@@ -1,0 +1,89 @@
+// Vectors of the width that a file is built for.
+//
+// Internal to core/compute: for files that are built once for each width, on
+// x86-64 with RINGLET_AVX2 and RINGLET_AVX512. All of it is of the file that
+// includes it, so no two builds share a function.
+
+#ifndef RINGLET_CORE_COMPUTE_LANES_H_
+#define RINGLET_CORE_COMPUTE_LANES_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(RINGLET_AVX2) || defined(RINGLET_AVX512)
+#include <immintrin.h>
+#endif
+
+namespace ringlet {
+namespace {  // NOLINT: on purpose
+
+#if defined(RINGLET_AVX512)
+constexpr int kBytes = 64;  // NOLINT: of each file its own
+#elif defined(RINGLET_AVX2)
+constexpr int kBytes = 32;  // NOLINT
+#else
+constexpr int kBytes = 16;  // NOLINT
+#endif
+constexpr int64_t kLanes = kBytes / sizeof(float);  // NOLINT
+
+using Lanes = float __attribute__((vector_size(kBytes)));
+struct __attribute__((packed, may_alias)) UnalignedLanes {
+  Lanes lanes;
+};
+using Mask = int32_t __attribute__((vector_size(kBytes)));
+
+inline Lanes Load(const float* p) {
+  return reinterpret_cast<const UnalignedLanes*>(p)->lanes;
+}
+inline void Store(Lanes v, float* p) {
+  reinterpret_cast<UnalignedLanes*>(p)->lanes = v;
+}
+inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// The first `count` lanes, or all that there are, of what may end there.
+class Part {
+ public:
+#if defined(RINGLET_AVX512)
+  explicit Part(int64_t count)
+      : mask_(static_cast<__mmask16>((1u << Smaller(count, kLanes)) - 1)) {}
+  Lanes Load(const float* p) const {
+    return reinterpret_cast<Lanes>(_mm512_maskz_loadu_ps(mask_, p));
+  }
+  void Store(Lanes v, float* p) const {
+    _mm512_mask_storeu_ps(p, mask_, reinterpret_cast<__m512>(v));
+  }
+
+ private:
+  __mmask16 mask_;
+#elif defined(RINGLET_AVX2)
+  explicit Part(int64_t count)
+      : mask_(_mm256_cmpgt_epi32(
+            _mm256_set1_epi32(static_cast<int>(Smaller(count, kLanes))),
+            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
+  Lanes Load(const float* p) const { return _mm256_maskload_ps(p, mask_); }
+  void Store(Lanes v, float* p) const { _mm256_maskstore_ps(p, mask_, v); }
+
+ private:
+  __m256i mask_;
+#else
+  explicit Part(int64_t count) : count_(Smaller(count, kLanes)) {}
+  Lanes Load(const float* p) const {
+    if (count_ == kLanes) return ringlet::Load(p);
+    Lanes v = {};
+    for (int64_t i = 0; i < count_; ++i) v[i] = p[i];
+    return v;
+  }
+  void Store(Lanes v, float* p) const {
+    if (count_ == kLanes) return ringlet::Store(v, p);
+    for (int64_t i = 0; i < count_; ++i) p[i] = v[i];
+  }
+
+ private:
+  int64_t count_;
+#endif
+};
+
+}  // namespace
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_COMPUTE_LANES_H_

@@ -1,0 +1,264 @@
+// Built for AVX-512: so it may call nothing that another file could have
+// inlined and share. Lane 2 f is filter f at the first position or tap of a
+// pair, lane 2 f + 1 at the second: so one load broadcasts a pair.
+
+#include "paired_conv.h"
+
+#include <cstddef>
+
+#if !defined(__clang__)
+// gcc 12's own header, of registers that it says are undefined; and sums of
+// blocks, which are read from the second block on.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+namespace ringlet {
+namespace {
+
+using Lanes = __m512;
+
+inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+inline Lanes Broadcast(const float* pair) {
+  double both;
+  __builtin_memcpy(&both, pair, sizeof(both));
+  return _mm512_castpd_ps(_mm512_set1_pd(both));
+}
+
+inline __mmask16 First(int64_t count) {
+  return static_cast<__mmask16>((1u << count) - 1);
+}
+
+// Each of the first eight floats twice.
+inline Lanes Twice(Lanes v) {
+  const __m512i each =
+      _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  return _mm512_permutexvar_ps(each, v);
+}
+
+// Filter by filter of the first, and then of the second of a pair.
+inline Lanes Apart(Lanes v) {
+  const __m512i each =
+      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+  return _mm512_permutexvar_ps(each, v);
+}
+
+inline Lanes Relu(Lanes z) {
+  const __mmask16 not_above =
+      _mm512_cmp_ps_mask(z, _mm512_setzero_ps(), _CMP_LE_OQ);
+  return _mm512_mask_mov_ps(z, not_above, _mm512_setzero_ps());
+}
+
+// The same lanes of the upper half.
+inline __mmask16 High(__mmask16 here) {
+  return static_cast<__mmask16>(here << 8);
+}
+
+__attribute__((noinline)) void Finish(const ConvForward& c, const Lanes* sums,
+                                      int pairs, float* y) {
+  const __mmask16 here = First(c.filters);
+  const Lanes plus = c.bias != nullptr
+                         ? Twice(_mm512_maskz_loadu_ps(here, c.bias))
+                         : _mm512_setzero_ps();
+  for (int i = 0; i < pairs; ++i, y += 2 * c.y_step) {
+    Lanes z = sums[i];
+    if (c.bias != nullptr) z = _mm512_add_ps(z, plus);
+    if (c.relu) z = Relu(z);
+    z = Apart(z);
+    _mm512_mask_storeu_ps(y, here, z);
+    _mm512_mask_storeu_ps(y + c.y_step - 8, High(here), z);
+  }
+}
+
+// kTall pairs of positions from x and y on.
+template <int kTall>
+void ForwardTile(const ConvForward& c, const float* x, float* y) {
+  const int64_t step = 2 * c.in.x_step;
+  const int64_t* offset = c.in.offsets;
+  const float* w = c.w;
+  Lanes total[kTall];
+  for (int64_t left = c.in.taps;; left -= kConvBlock) {
+    Lanes s[kTall];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTall; ++i) s[i] = _mm512_setzero_ps();
+    for (int64_t n = Smaller(left, kConvBlock); n > 0; --n) {
+      const float* const p = x + *offset++;
+      const Lanes v = Twice(_mm512_castps256_ps512(_mm256_loadu_ps(w)));
+      w += c.w_stride;
+#pragma GCC unroll 16
+      for (int i = 0; i < kTall; ++i) {
+        const float* const at = p + i / 4 * 4 * step + i % 4 * step;
+        s[i] = _mm512_fmadd_ps(Broadcast(at), v, s[i]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kTall; ++i) {
+      total[i] = left < c.in.taps ? _mm512_add_ps(total[i], s[i]) : s[i];
+    }
+    if (left <= kConvBlock) return Finish(c, total, kTall, y);
+  }
+}
+
+// The positions of all rows in tiles; the last of a row begins further back.
+__attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t tall,
+                                           void (*tile)(const ConvForward& c,
+                                                        const float* x,
+                                                        float* y)) {
+  for (int64_t r = 0; r < c.in.rows; ++r) {
+    const float* const x = c.in.x + r * c.in.x_row;
+    float* const y = c.y + r * c.y_row;
+    for (int64_t p = 0; p < c.in.positions; p += tall) {
+      p = Smaller(p, c.in.positions - tall);
+      tile(c, x + p * c.in.x_step, y + p * c.y_step);
+    }
+  }
+}
+
+// Tiles of as many pairs as share a row among the fewest tiles, of those
+// heights that there are: up to eight, and even ones.
+template <int kMost>
+void ForwardOf(const ConvForward& c) {
+  constexpr int kLess = kMost > 8 ? kMost - 2 : kMost - 1;
+  const int64_t pairs = (c.in.positions + 1) / 2;
+  const int64_t tiles = (pairs + kMost - 1) / kMost;
+  if constexpr (kMost > 1) {
+    if ((pairs + tiles - 1) / tiles <= kLess || 2 * kMost > c.in.positions) {
+      return ForwardOf<kLess>(c);
+    }
+  }
+  ForEachTile(c, 2 * kMost, ForwardTile<kMost>);
+}
+
+// Up to kTall pairs of taps that lie side by side in x, each from tap[i] on,
+// of a block of positions. Of some the first is another one's, and not written.
+constexpr int kTallGradient = 8;
+struct TapPairs {
+  int64_t count;
+  int64_t tap[kTallGradient];
+  bool first[kTallGradient];
+};
+
+// The sums of such pairs into dw.
+__attribute__((noinline)) void AddPairs(const ConvGradient& c,
+                                        const TapPairs& pairs,
+                                        const Lanes* sums, bool adds) {
+  const __mmask16 here = First(c.filters);
+  for (int64_t i = 0; i < pairs.count; ++i) {
+    float* const first = c.dw + pairs.tap[i] * c.dw_stride;
+    float* const second = first + c.dw_stride;
+    Lanes z = Apart(sums[i]);
+    if (adds) {
+      const Lanes a = _mm512_maskz_loadu_ps(here, first);
+      z = _mm512_add_ps(_mm512_mask_loadu_ps(a, High(here), second - 8), z);
+    }
+    const __mmask16 of_first = pairs.first[i] ? here : First(0);
+    _mm512_mask_storeu_ps(first, of_first, z);
+    _mm512_mask_storeu_ps(second - 8, High(here), z);
+  }
+}
+
+template <int kTall>
+__attribute__((noinline)) void GradientTile(const ConvGradient& c,
+                                            const TapPairs& pairs,
+                                            int64_t begin, int64_t end,
+                                            bool adds) {
+  const int64_t step = c.in.x_step, positions = c.in.positions;
+  const __m256i of_dy =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(c.filters)),
+                         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  Lanes s[kTall], sums[kTall];
+  int64_t offset[kTall];
+#pragma GCC unroll 16
+  for (int i = 0; i < kTall; ++i) {
+    s[i] = _mm512_setzero_ps();
+    offset[i] = c.in.offsets[pairs.tap[i < pairs.count ? i : 0]];
+  }
+  const float* d = c.dy + begin * c.dy_step;
+  int64_t r = begin / positions, p = begin % positions;
+  for (int64_t left = end - begin; left > 0; ++r, p = 0) {
+    const float* const row = c.in.x + r * c.in.x_row + p * step;
+    const float* x[kTall];
+#pragma GCC unroll 16
+    for (int i = 0; i < kTall; ++i) x[i] = row + offset[i];
+    const int64_t n = Smaller(left, positions - p);
+    left -= n;
+    for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
+      const Lanes v =
+          Twice(_mm512_castps256_ps512(_mm256_maskload_ps(d, of_dy)));
+#pragma GCC unroll 16
+      for (int i = 0; i < kTall; ++i) {
+        s[i] = _mm512_fmadd_ps(Broadcast(x[i] + at), v, s[i]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kTall; ++i) sums[i] = s[i];
+  AddPairs(c, pairs, sums, adds);
+}
+// Taps from k on in pairs; the number of the first that is in none of them.
+int64_t PairUp(const ConvWindows& in, int64_t k, TapPairs* pairs) {
+  pairs->count = 0;
+  while (k < in.taps && pairs->count < kTallGradient) {
+    const bool with_next =
+        k + 1 < in.taps && in.offsets[k + 1] == in.offsets[k] + 1;
+    const bool with_last = k > 0 && in.offsets[k] == in.offsets[k - 1] + 1;
+    if (!with_next && !with_last) break;
+    pairs->tap[pairs->count] = with_next ? k : k - 1;
+    pairs->first[pairs->count++] = with_next;
+    k += with_next ? 2 : 1;
+  }
+  return k;
+}
+
+void Gradient(const ConvGradient& c) {
+  const int64_t positions = c.in.rows * c.in.positions;
+  for (int64_t k = 0; k < c.in.taps;) {
+    TapPairs pairs;
+    const int64_t next = PairUp(c.in, k, &pairs);
+    if (pairs.count == 0) {
+      ConvGradient one = c;
+      one.in.offsets += k;
+      one.in.taps = 1;
+      one.dw += k * c.dw_stride;
+      kDirectConvAvx2.gradient(one);
+      ++k;
+      continue;
+    }
+    k = next;
+    for (int64_t begin = 0; begin < positions; begin += kConvBlock) {
+      const int64_t end = Smaller(positions, begin + kConvBlock);
+      const auto of_tile = pairs.count > 4   ? GradientTile<kTallGradient>
+                           : pairs.count > 2 ? GradientTile<4>
+                                             : GradientTile<2>;
+      of_tile(c, pairs, begin, end, c.adds || begin > 0);
+    }
+  }
+}
+
+void Pair(const float* from, int64_t n, int64_t distance, float* to) {
+  const __m512i low =
+      _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                         13, 29, 14, 30, 15, 31);
+  int64_t i = 0;
+  for (; i + 16 + distance <= n; i += 16) {
+    const Lanes a = _mm512_loadu_ps(from + i);
+    const Lanes b = _mm512_loadu_ps(from + i + distance);
+    _mm512_storeu_ps(to + 2 * i, _mm512_permutex2var_ps(a, low, b));
+    _mm512_storeu_ps(to + 2 * i + 16, _mm512_permutex2var_ps(a, high, b));
+  }
+  for (; i < n; ++i) {
+    const float first = from[i];
+    const float second = i + distance < n ? from[i + distance] : 0.0f;
+    to[2 * i] = first;
+    to[2 * i + 1] = second;
+  }
+}
+
+}  // namespace
+
+extern const PairedConv kPairedConvAvx512 = {ForwardOf<14>, Gradient, Pair};
+
+}  // namespace ringlet

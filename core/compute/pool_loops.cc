@@ -1,0 +1,85 @@
+// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512: so it
+// may call nothing that another file could have inlined and share. Pixels of a
+// window are taken in the order of memory: of equal ones the first is taken,
+// 0 and -0 among them.
+
+#include "pool_loops.h"
+
+#include "lanes.h"
+
+namespace ringlet {
+namespace {
+
+#if defined(RINGLET_AVX512)
+#define RINGLET_POOL_LOOPS kPoolLoopsAvx512
+#elif defined(RINGLET_AVX2)
+#define RINGLET_POOL_LOOPS kPoolLoopsAvx2
+#else
+#define RINGLET_POOL_LOOPS kPoolLoops
+#endif
+
+// body(offset) for the pixels of a window of this size.
+template <typename Body>
+inline __attribute__((always_inline)) void ForEachPixel(int64_t height,
+                                                        int64_t width,
+                                                        const PoolWindows& w,
+                                                        const Body& body) {
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      body(y * w.row_floats + x * w.channels);
+    }
+  }
+}
+
+inline __attribute__((always_inline)) void MaximaOf(int64_t height,
+                                                    int64_t width,
+                                                    const PoolWindows& w,
+                                                    const float* x, float* y) {
+  for (int64_t c = 0; c < w.channels; c += kLanes) {
+    const Part here(w.channels - c);
+    for (int64_t p = 0; p < w.positions; ++p) {
+      const float* const from = x + p * w.step + c;
+      Lanes most = here.Load(from);
+      ForEachPixel(height, width, w, [&](int64_t at) {
+        const Lanes v = here.Load(from + at);
+        most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
+      });
+      here.Store(most, y + p * w.channels + c);
+    }
+  }
+}
+
+inline __attribute__((always_inline)) void GradientOf(
+    int64_t height, int64_t width, const PoolWindows& w, const float* x,
+    const float* y, const float* dy, float* dx) {
+  for (int64_t c = 0; c < w.channels; c += kLanes) {
+    const Part here(w.channels - c);
+    for (int64_t p = 0; p < w.positions; ++p) {
+      const int64_t first = p * w.step + c;
+      const Lanes most = here.Load(y + p * w.channels + c);
+      Lanes rest = here.Load(dy + p * w.channels + c);
+      ForEachPixel(height, width, w, [&](int64_t at) {
+        const Lanes v = here.Load(x + first + at);
+        here.Store(v == most ? rest : Lanes{}, dx + first + at);
+        rest = v == most ? Lanes{} : rest;  // given away
+      });
+    }
+  }
+}
+
+void Maxima(const PoolWindows& w, const float* x, float* y) {
+  if (w.height == 2 && w.width == 2) return MaximaOf(2, 2, w, x, y);
+  MaximaOf(w.height, w.width, w, x, y);
+}
+
+void Gradient(const PoolWindows& w, const float* x, const float* y,
+              const float* dy, float* dx) {
+  if (w.height == 2 && w.width == 2) return GradientOf(2, 2, w, x, y, dy, dx);
+  GradientOf(w.height, w.width, w, x, y, dy, dx);
+}
+
+}  // namespace
+
+extern const PoolLoops RINGLET_POOL_LOOPS = {Maxima, Gradient};
+
+}  // namespace ringlet

@@ -1,0 +1,395 @@
+// Built once for any CPU and, on x86-64, again for AVX2 and for AVX-512: so it
+// may call nothing that another file could have inlined and share.
+//
+// Columns are worked on in vectors, several side by side so that whole lines
+// of memory are used and additions overlap; those that are left over, one by
+// one. `V` is a vector, or a float.
+
+#include "row_loops.h"
+
+#include "lanes.h"
+
+#if defined(__x86_64__)
+#if defined(RINGLET_AVX512) && !defined(__clang__)
+// gcc 12's own header, of registers that it says are undefined.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#endif
+
+namespace ringlet {
+namespace {
+
+#if defined(RINGLET_AVX512)
+#define RINGLET_ROW_LOOPS kRowLoopsAvx512
+#elif defined(RINGLET_AVX2)
+#define RINGLET_ROW_LOOPS kRowLoopsAvx2
+#else
+#define RINGLET_ROW_LOOPS kRowLoops
+#endif
+
+template <typename V>
+inline V Load(const float* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+template <typename V>
+inline void Store(V v, float* p) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+
+// What is summed, at number `at` of the rows, whose column is `c`.
+struct Itself {
+  const float* m;
+  template <typename V>
+  V At(int64_t at, int64_t) const {
+    return Load<V>(m + at);
+  }
+};
+struct Distance {
+  const float *x, *minus;
+  template <typename V>
+  V At(int64_t at, int64_t c) const {
+    return Load<V>(x + at) - Load<V>(minus + c);
+  }
+};
+struct DistanceSquared {
+  Distance distance;
+  template <typename V>
+  V At(int64_t at, int64_t c) const {
+    const V d = distance.At<V>(at, c);
+    return d * d;
+  }
+};
+struct TimesDistance {
+  const float* dy;
+  Distance distance;
+  template <typename V>
+  V At(int64_t at, int64_t c) const {
+    return Load<V>(dy + at) * distance.At<V>(at, c);
+  }
+};
+
+template <typename V>
+constexpr int64_t Width() {
+  return sizeof(V) / sizeof(float);  // NOLINT: V may be a float
+}
+
+// kWide vectors of columns from `c` on, four rows in pairs.
+template <typename V, int kWide, typename Term>
+inline void SumDown(const RowsOfFloats& r, const Term& term, int64_t c,
+                    float* to) {
+  V sums[kWide] = {};
+  int64_t row = 0;
+  for (; row + 4 <= r.rows; row += 4) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      const int64_t column = c + j * Width<V>();
+      const int64_t at = row * r.stride + column;
+      sums[j] += (term.template At<V>(at, column) +
+                  term.template At<V>(at + r.stride, column)) +
+                 (term.template At<V>(at + 2 * r.stride, column) +
+                  term.template At<V>(at + 3 * r.stride, column));
+    }
+  }
+  for (; row < r.rows; ++row) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      const int64_t column = c + j * Width<V>();
+      sums[j] += term.template At<V>(row * r.stride + column, column);
+    }
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) Store(sums[j], to + c + j * Width<V>());
+}
+
+// The same, onto what is there, one row after another.
+template <typename V, int kWide>
+inline void AddDown(const RowsOfFloats& r, const float* m, int64_t c,
+                    float* to) {
+  V sums[kWide];
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) sums[j] = Load<V>(to + c + j * Width<V>());
+  for (int64_t row = 0; row < r.rows; ++row) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      sums[j] += Load<V>(m + row * r.stride + c + j * Width<V>());
+    }
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) Store(sums[j], to + c + j * Width<V>());
+}
+
+template <typename Term>
+inline void SumColumns(const RowsOfFloats& r, const Term& term, float* to) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= r.n; c += 4 * kLanes) {
+    SumDown<Lanes, 4>(r, term, c, to);
+  }
+  for (; c + kLanes <= r.n; c += kLanes) SumDown<Lanes, 1>(r, term, c, to);
+  for (; c < r.n; ++c) SumDown<float, 1>(r, term, c, to);
+}
+
+void ColumnSums(const RowsOfFloats& r, const float* m, float* sums) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= r.n; c += 4 * kLanes) {
+    AddDown<Lanes, 4>(r, m, c, sums);
+  }
+  for (; c + kLanes <= r.n; c += kLanes) AddDown<Lanes, 1>(r, m, c, sums);
+  if (c == r.n) return;
+  const Part here(r.n - c);
+  Lanes sum = here.Load(sums + c);
+  for (int64_t row = 0; row < r.rows; ++row) {
+    sum += here.Load(m + row * r.stride + c);
+  }
+  here.Store(sum, sums + c);
+}
+
+void Sum(const RowsOfFloats& r, const float* x, const float* minus, float* to) {
+  SumColumns(r, Distance{x, minus}, to);
+}
+void SumOfSquares(const RowsOfFloats& r, const float* x, const float* minus,
+                  float* to) {
+  SumColumns(r, DistanceSquared{{x, minus}}, to);
+}
+void SumOfProducts(const RowsOfFloats& r, const float* x, const float* minus,
+                   const float* dy, float* of_dy, float* of_product) {
+  SumColumns(r, Itself{dy}, of_dy);
+  SumColumns(r, TimesDistance{dy, {x, minus}}, of_product);
+}
+
+struct AffineOf {
+  const float *x, *minus, *times, *plus;
+  template <typename V>
+  struct Factors {
+    V minus, times, plus;
+  };
+  template <typename V>
+  Factors<V> At(int64_t c) const {
+    return {Load<V>(minus + c), Load<V>(times + c), Load<V>(plus + c)};
+  }
+  template <typename V>
+  V Value(const Factors<V>& f, int64_t at) const {
+    return (Load<V>(x + at) - f.minus) * f.times + f.plus;
+  }
+};
+
+struct AffineOfBoth {
+  const float *x, *dy, *minus, *of_dy, *of_x, *plus;
+  template <typename V>
+  struct Factors {
+    V minus, of_dy, of_x, plus;
+  };
+  template <typename V>
+  Factors<V> At(int64_t c) const {
+    return {Load<V>(minus + c), Load<V>(of_dy + c), Load<V>(of_x + c),
+            Load<V>(plus + c)};
+  }
+  template <typename V>
+  V Value(const Factors<V>& f, int64_t at) const {
+    return f.of_dy * Load<V>(dy + at) +
+           (f.of_x * (Load<V>(x + at) - f.minus) + f.plus);
+  }
+};
+
+// kWide vectors of columns from `c` on, of each row.
+template <typename V, int kWide, typename Function>
+inline void WriteColumns(const RowsOfFloats& r, const Function& function,
+                         int64_t c, float* y) {
+  typename Function::template Factors<V> factors[kWide];
+#pragma GCC unroll 4
+  for (int j = 0; j < kWide; ++j) {
+    factors[j] = function.template At<V>(c + j * Width<V>());
+  }
+  for (int64_t row = 0, at = c; row < r.rows; ++row, at += r.stride) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kWide; ++j) {
+      const int64_t i = at + j * Width<V>();
+      Store(function.Value(factors[j], i), y + i);
+    }
+  }
+}
+
+template <typename Function>
+inline void Write(const RowsOfFloats& r, const Function& function, float* y) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= r.n; c += 4 * kLanes) {
+    WriteColumns<Lanes, 4>(r, function, c, y);
+  }
+  for (; c + 2 * kLanes <= r.n; c += 2 * kLanes) {
+    WriteColumns<Lanes, 2>(r, function, c, y);
+  }
+  for (; c + kLanes <= r.n; c += kLanes) {
+    WriteColumns<Lanes, 1>(r, function, c, y);
+  }
+  for (; c < r.n; ++c) WriteColumns<float, 1>(r, function, c, y);
+}
+
+void Affine(const RowsOfFloats& r, const float* x, const float* minus,
+            const float* times, const float* plus, float* y) {
+  Write(r, AffineOf{x, minus, times, plus}, y);
+}
+
+void AffineOfTwo(const RowsOfFloats& r, const float* x, const float* dy,
+                 const float* minus, const float* of_dy, const float* of_x,
+                 const float* plus, float* dx) {
+  Write(r, AffineOfBoth{x, dy, minus, of_dy, of_x, plus}, dx);
+}
+
+// y[i] = body(i) for i < n, of one type of vectors and then another.
+template <typename Body>
+inline void Each(int64_t n, float* y, const Body& body) {
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    const Lanes first = body(Lanes{}, i), second = body(Lanes{}, i + kLanes);
+    Store(first, y + i);
+    Store(second, y + i + kLanes);
+  }
+  for (; i < n; ++i) y[i] = body(0.0f, i);
+}
+
+void Add(const float* from, int64_t n, float* to) {
+  Each(n, to, [=](auto zero, int64_t i) {
+    using V = decltype(zero);
+    return Load<V>(to + i) + Load<V>(from + i);
+  });
+}
+
+void Relu(const float* x, int64_t n, float* y) {
+  Each(n, y, [=](auto zero, int64_t i) {
+    using V = decltype(zero);
+    const V v = Load<V>(x + i);
+    return v < zero ? zero : v;
+  });
+}
+
+void ReluGradient(const float* y, const float* dy, int64_t n, float* to) {
+  Each(n, to, [=](auto zero, int64_t i) {
+    using V = decltype(zero);
+    return Load<V>(y + i) > zero ? Load<V>(dy + i) : zero;
+  });
+}
+
+// Philox's blocks side by side, each word in 64 bits, of which the upper ones
+// are anything: as a multiplication wants them.
+using Words = uint64_t __attribute__((vector_size(kBytes)));
+constexpr int64_t kBlocks = kBytes / sizeof(uint64_t);
+
+inline Words Times(Words w, uint64_t by) {
+#if defined(RINGLET_AVX512)
+  const __m512i factor = _mm512_set1_epi64(static_cast<int64_t>(by));
+  return reinterpret_cast<Words>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(w), factor));
+#elif defined(RINGLET_AVX2)
+  const __m256i factor = _mm256_set1_epi64x(static_cast<int64_t>(by));
+  return reinterpret_cast<Words>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(w), factor));
+#elif defined(__x86_64__)
+  const __m128i factor = _mm_set1_epi64x(static_cast<int64_t>(by));
+  return reinterpret_cast<Words>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(w), factor));
+#else
+  return (w & 0xffffffff) * by;
+#endif
+}
+
+struct PhiloxBlocks {
+  Words c[4];
+
+  // At every `step`th position.
+  PhiloxBlocks(uint64_t stream, uint64_t position, int64_t step) {
+    Words at = position - Words{};
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      at[i] += static_cast<uint64_t>(step * i);
+    }
+    c[0] = at;
+    c[1] = at >> 32;
+    c[2] = stream - Words{};
+    c[3] = (stream >> 32) - Words{};
+  }
+  void Round(uint64_t k0, uint64_t k1) {
+    const Words p0 = Times(c[0], 0xD2511F53), p1 = Times(c[2], 0xCD9E8D57);
+    c[0] = (p1 >> 32) ^ c[1] ^ k0;
+    c[2] = (p0 >> 32) ^ c[3] ^ k1;
+    c[1] = p1;
+    c[3] = p0;
+  }
+  // Two words that lie one after the other in memory.
+  static Words Pairs(Words first, Words second) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (first << 32) | (second & 0xffffffff);
+#else
+    return (second << 32) | (first & 0xffffffff);
+#endif
+  }
+  static void Put(Words words, float* to) {
+    using Integers = int32_t __attribute__((vector_size(kBytes)));
+    using Bits = uint32_t __attribute__((vector_size(kBytes)));
+    const auto bits = reinterpret_cast<Bits>(words) >> 8;
+    const auto integers = reinterpret_cast<Integers>(bits);
+    Store(__builtin_convertvector(integers, Lanes) * (1.0f / 16777216.0f), to);
+  }
+  void PutTo(float* to) const {
+    const Words a = Pairs(c[0], c[1]), b = Pairs(c[2], c[3]);
+#if defined(RINGLET_AVX512)
+    Put(__builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11), to);
+    to += 2 * kBlocks;
+    Put(__builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15), to);
+#elif defined(RINGLET_AVX2)
+    Put(__builtin_shufflevector(a, b, 0, 4, 1, 5), to);
+    Put(__builtin_shufflevector(a, b, 2, 6, 3, 7), to + 2 * kBlocks);
+#else
+    Put(__builtin_shufflevector(a, b, 0, 2), to);
+    Put(__builtin_shufflevector(a, b, 1, 3), to + 2 * kBlocks);
+#endif
+  }
+};
+
+// Two, as one waits for its products.
+inline void AllRounds(uint64_t seed, PhiloxBlocks* a, PhiloxBlocks* b) {
+  uint32_t k0 = static_cast<uint32_t>(seed);
+  uint32_t k1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    a->Round(k0, k1);
+    b->Round(k0, k1);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+}
+
+void Uniform(uint64_t seed, uint64_t stream, uint64_t position, int64_t n,
+             float* to) {
+  constexpr int64_t kHalf = 4 * kBlocks;
+  float space[2 * kHalf];
+  for (; n > 0; n -= 2 * kHalf, to += 2 * kHalf, position += 2 * kHalf) {
+    PhiloxBlocks a(stream, position, 4), b(stream, position + kHalf, 4);
+    AllRounds(seed, &a, &b);
+    float* const at = n < 2 * kHalf ? space : to;
+    a.PutTo(at);
+    b.PutTo(at + kHalf);
+    for (int64_t i = 0; at == space && i < n; ++i) to[i] = space[i];
+  }
+}
+
+void FirstUniform(uint64_t seed, uint64_t stream, int64_t n, float* to) {
+  float space[2 * kBlocks];
+  for (int64_t position = 0; position < n; position += 2 * kBlocks) {
+    const auto first = static_cast<uint64_t>(position);
+    PhiloxBlocks even(stream, first, 2), odd(stream, first + 1, 2);
+    AllRounds(seed, &even, &odd);
+    const int64_t left = n - position;
+    float* const at = left < 2 * kBlocks ? space : to + position;
+    PhiloxBlocks::Put(PhiloxBlocks::Pairs(even.c[0], odd.c[0]), at);
+    for (int64_t i = 0; at == space && i < left; ++i)
+      to[position + i] = space[i];
+  }
+}
+
+}  // namespace
+
+extern const RowLoops RINGLET_ROW_LOOPS = {
+    ColumnSums, Sum,  SumOfSquares, SumOfProducts, Affine,      AffineOfTwo,
+    Add,        Relu, ReluGradient, Uniform,       FirstUniform};
+
+}  // namespace ringlet

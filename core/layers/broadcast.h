@@ -1,0 +1,54 @@
+// Elements of a smaller shape as those of a larger one, as NumPy broadcasts.
+//
+// Internal to core/.
+
+#ifndef RINGLET_CORE_LAYERS_BROADCAST_H_
+#define RINGLET_CORE_LAYERS_BROADCAST_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "../base/shape.h"
+
+namespace ringlet {
+
+// The last axes of `from` and `to` are alike, or of `from` 1; others of `from`
+// are missing.
+class Broadcast {
+ public:
+  Broadcast(const Shape& from, const Shape& to)
+      : elements_(from.elements()), rank_(std::max(0, to.rank() - 1)) {
+    int64_t stride = 1;
+    for (int i = to.rank() - 1; i >= 0; --i) {
+      const int of = i - (to.rank() - from.rank());
+      const int64_t size = of < 0 ? 1 : from[of];
+      sizes_[i] = to[i];
+      strides_[i] = size == 1 ? 0 : stride;
+      stride *= size;
+    }
+    step_ = rank_ < to.rank() ? strides_[rank_] : 0;
+  }
+
+  int64_t elements() const { return elements_; }
+  // From one element of a row of `to`, which is its last axis, to the next.
+  int64_t step() const { return step_; }
+  // Of the first element of row `row`.
+  int64_t At(int64_t row) const {
+    int64_t at = 0;
+    for (int i = rank_ - 1; i >= 0; --i) {
+      at += row % sizes_[i] * strides_[i];
+      row /= sizes_[i];
+    }
+    return at;
+  }
+
+ private:
+  int64_t elements_;
+  int rank_;  // of the rows
+  int64_t step_ = 0;
+  int64_t sizes_[Shape::kMaxRank] = {}, strides_[Shape::kMaxRank] = {};
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_BROADCAST_H_

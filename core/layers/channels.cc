@@ -1,0 +1,30 @@
+#include "channels.h"
+
+namespace ringlet {
+void AddGammaAndBeta(const Layer& layer, const Shape& shape,
+                     std::vector<WeightSpec>* weights, int* gamma, int* beta) {
+  *gamma = *beta = -1;
+  if (layer.scale) {
+    *gamma = static_cast<int>(weights->size());
+    weights->push_back(
+        {"gamma", shape, layer.gamma_initializer, layer.gamma_regularizer});
+  }
+  if (layer.center) {
+    *beta = static_cast<int>(weights->size());
+    weights->push_back(
+        {"beta", shape, layer.beta_initializer, layer.beta_regularizer});
+  }
+}
+
+void AffineRows(ThreadPool* pool, const float* x, int64_t rows, int64_t width,
+                const float* minus, const float* times, const float* plus,
+                float* y) {
+  ForEachTile(pool, rows, width, [&](const Tile& tile) {
+    const int64_t begin = tile.channels.begin;
+    BestRowLoops().affine(RowsOf(tile, width), x + tile.At(width),
+                          minus + begin, times + begin, plus + begin,
+                          y + tile.At(width));
+  });
+}
+
+}  // namespace ringlet

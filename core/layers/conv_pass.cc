@@ -1,0 +1,161 @@
+#include "conv_pass.h"
+
+#include <algorithm>
+
+namespace ringlet {
+namespace {
+
+void SetOffsets(const ConvSource& source, int64_t channels, ConvPass* pass) {
+  const ConvAxis &y = pass->height, &x = pass->width;
+  const int64_t step = source.floats() / source.channels;
+  for (int64_t ky = 0; ky < y.taps; ++ky) {
+    for (int64_t kx = 0; kx < x.taps; ++kx) {
+      const int64_t at = ky * y.spacing * source.row_floats() +
+                         kx * x.spacing * source.floats();
+      for (int64_t c = 0; c < channels; ++c) {
+        pass->offsets.push_back(at + c * step);
+      }
+    }
+  }
+}
+
+ConvAxis ForwardAxis(const WindowAxis& axis) {
+  return {0, axis.stride, axis.output, axis.window, axis.dilation, 0, 1, 0, 1};
+}
+
+ConvBorder ForwardBorder(const WindowAxis& axis) {
+  return {axis.pad_before, (axis.output - 1) * axis.stride + axis.extent(),
+          axis.input};
+}
+
+// The passes of one axis; pixel i meets tap k at position p where
+// i + pad_before = p * stride + k * dilation. *first of each is relative to
+// dY's first position, until the border is known.
+std::vector<ConvAxis> BackwardAxes(const WindowAxis& axis, ConvBorder* border,
+                                   bool* leaves_gaps) {
+  std::vector<ConvAxis> axes;
+  const int64_t spacing = axis.stride == 1 ? axis.dilation : 1;
+  int64_t least = 0, end = 0;
+  // Strides may be far larger than the image.
+  for (int64_t to = 0; to < std::min(axis.stride, axis.input); ++to) {
+    const int64_t rest = (to + axis.pad_before) % axis.stride;
+    const int64_t taps = axis.stride == 1 ? axis.window
+                         : rest < axis.window
+                             ? (axis.window - rest - 1) / axis.stride + 1
+                             : 0;
+    if (taps == 0) {
+      *leaves_gaps = true;
+      continue;
+    }
+    const int64_t count = (axis.input - to - 1) / axis.stride + 1;
+    const int64_t first =
+        (to + axis.pad_before - rest) / axis.stride - (taps - 1) * spacing;
+    axes.push_back({first, 1, count, taps, spacing, to, axis.stride,
+                    rest + axis.stride * (taps - 1), -axis.stride});
+    least = std::min(least, first);
+    end = std::max(end, first + count - 1 + (taps - 1) * spacing + 1);
+  }
+  for (ConvAxis& a : axes) a.first -= least;
+  *border = {-least, end - least, axis.output};
+  return axes;
+}
+
+}  // namespace
+
+const float* ConvSource::Of(const float* image, int64_t image_channels,
+                            int64_t repeat, float* copy) const {
+  if (!copied) return image;
+  const int64_t row = row_floats();
+  const int64_t pixels = std::min(width.input, width.size - width.before);
+  for (int64_t y = 0; y < height.size; ++y) {
+    float* const begin = copy + y * row;
+    float* const end = begin + row;
+    float* to = pairs != nullptr ? begin + row / 2 : begin;
+    const int64_t iy = y - height.before;
+    if (iy >= 0 && iy < height.input) {
+      const float* from = image + iy * width.input * image_channels;
+      to = std::fill_n(to, width.before * channels, 0.0f);
+      if (image_channels == channels) {
+        to = std::copy_n(from, pixels * channels, to);
+      } else {
+        for (int64_t x = 0; x < pixels; ++x, from += image_channels) {
+          for (int64_t c = 0; c < image_channels * repeat; ++c) {
+            to[c] = from[c / repeat];
+          }
+          std::fill(to + image_channels * repeat, to + channels, 0.0f);
+          to += channels;
+        }
+      }
+    }
+    std::fill(to, end, 0.0f);
+    if (pairs != nullptr) {
+      pairs->pair(begin + row / 2, row / 2, distance, begin);
+    }
+  }
+  return copy;
+}
+
+ConvWindows ConvPass::In(const ConvSource& source, const float* x) const {
+  const int64_t row = source.row_floats();
+  return {x + height.first * row + width.first * source.floats(),
+          height.step * row,
+          width.step * source.floats(),
+          height.count,
+          width.count,
+          offsets.data(),
+          taps()};
+}
+
+Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
+  constexpr int64_t kMostFloats = int64_t{1} << 40, kMostTaps = 1 << 22;
+  const int64_t taps = window.height.window * window.width.window;
+  const int64_t height = window.height.input + window.height.extent();
+  const int64_t width = window.width.input + window.width.extent();
+  if (taps <= kMostTaps / taken && height <= kMostFloats / channels / width) {
+    return Status();
+  }
+  return InvalidArgument("%lld taps at %lld positions are too many",
+                         static_cast<long long>(taps),
+                         static_cast<long long>(window.positions()));
+}
+
+ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
+                     bool copied, const PairedConv* pairs) {
+  ConvPlan plan;
+  ConvSource& source = plan.source;
+  source = {ForwardBorder(window.height),
+            ForwardBorder(window.width),
+            channels,
+            copied || pairs != nullptr,
+            pairs,
+            window.width.stride * channels};
+  source.copied |= !source.height.inside() || !source.width.inside();
+  plan.passes.push_back(
+      {ForwardAxis(window.height), ForwardAxis(window.width), {}});
+  SetOffsets(source, taken, &plan.passes[0]);
+  return plan;
+}
+
+ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
+                           int64_t taken, bool copied,
+                           const PairedConv* pairs) {
+  ConvPlan plan;
+  ConvSource& source = plan.source;
+  source.channels = source.distance = channels;
+  source.pairs = pairs;
+  copied |= pairs != nullptr;
+  const std::vector<ConvAxis> heights =
+      BackwardAxes(window.height, &source.height, &plan.leaves_gaps);
+  const std::vector<ConvAxis> widths =
+      BackwardAxes(window.width, &source.width, &plan.leaves_gaps);
+  source.copied = copied || !source.height.inside() || !source.width.inside();
+  for (const ConvAxis& y : heights) {
+    for (const ConvAxis& x : widths) {
+      plan.passes.push_back({y, x, {}});
+      SetOffsets(source, taken, &plan.passes.back());
+    }
+  }
+  return plan;
+}
+
+}  // namespace ringlet

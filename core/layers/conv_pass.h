@@ -1,0 +1,98 @@
+// ConvPass: a convolution as direct sums over windows of an image with a border
+// of zeros: the one that goes forward, or one of those that make the gradient
+// of its input.
+//
+// Internal to core/. The gradient of the input is a convolution too, of dY with
+// the kernel turned round. Where windows are `stride` pixels apart, a pixel
+// meets every stride-th tap only, and which of them depends on its place: there
+// is a pass for each remainder of the division of places by stride.
+
+#ifndef RINGLET_CORE_LAYERS_CONV_PASS_H_
+#define RINGLET_CORE_LAYERS_CONV_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../compute/direct_conv.h"
+#include "../compute/paired_conv.h"
+#include "window.h"
+
+namespace ringlet {
+
+// Of one axis of an image, the places [-before, size - before): those beyond
+// the image are zeros.
+struct ConvBorder {
+  int64_t before = 0, size = 0, input = 0;
+  bool inside() const { return before == 0 && size <= input; }
+};
+
+// The image, or a copy of it with its border, of so many floats a pixel.
+struct ConvSource {
+  ConvBorder height, width;
+  int64_t channels;
+  bool copied;
+  // Makes behind each float of a copy that of the next position, so many floats
+  // further on.
+  const PairedConv* pairs = nullptr;
+  int64_t distance = 0;
+
+  // Of a pixel.
+  int64_t floats() const { return pairs != nullptr ? 2 * channels : channels; }
+  int64_t row_floats() const {
+    return (copied ? width.size : width.input) * floats();
+  }
+  int64_t copy_floats() const {
+    return copied ? height.size * row_floats() : 0;
+  }
+  // The image, or where it is copied `copy`, which becomes that: each of its
+  // channels `repeat` times, and then zeros.
+  const float* Of(const float* image, int64_t image_channels, int64_t repeat,
+                  float* copy) const;
+  const float* Of(const float* image, float* copy) const {
+    return Of(image, channels, 1, copy);
+  }
+};
+
+// Of one axis: output number i, at place to + i * to_step, is the sum over
+// taps t of the source's place first + i * step + t * spacing of the copy times
+// the kernel's tap `tap` + t * tap_step.
+struct ConvAxis {
+  int64_t first, step, count, taps, spacing;
+  int64_t to, to_step;
+  int64_t tap, tap_step;
+
+  int64_t Tap(int64_t t) const { return tap + t * tap_step; }
+};
+
+struct ConvPass {
+  ConvAxis height, width;
+  std::vector<int64_t> offsets;  // of the taps, channels innermost
+  int64_t taps() const { return static_cast<int64_t>(offsets.size()); }
+
+  // The windows over a copy of the source, or over the image itself.
+  ConvWindows In(const ConvSource& source, const float* x) const;
+};
+
+struct ConvPlan {
+  ConvSource source;
+  std::vector<ConvPass> passes;
+  // Some outputs belong to no pass, and are 0.
+  bool leaves_gaps = false;
+};
+
+// kInvalidArgument where a plan whose sources have so many floats a pixel, and
+// take so many, has too many taps for a table, or its copies for any memory.
+Status CheckConv(const Window2D& window, int64_t channels, int64_t taken);
+
+// Forward, and the gradient of the input. A source has `channels` floats a
+// pixel, of which an output's sum takes so many that follow each other; it is
+// `copied` where it has a border, or must be: as in pairs.
+ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
+                     bool copied = false, const PairedConv* pairs = nullptr);
+ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
+                           int64_t taken, bool copied = false,
+                           const PairedConv* pairs = nullptr);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_CONV_PASS_H_

@@ -1,0 +1,357 @@
+// The fields of each class of layer, as layer_table.cc's rows have them.
+//
+// Internal to core/layers/: of layer_table.cc alone. The order of the fields is
+// that in which JSON is written. Labels of Compared and Saved are parts of
+// texts that ranks and files compare: a changed label of Saved refuses the
+// backups of before. Everything here is constexpr, so a field of a wrong kind
+// does not compile.
+
+#ifndef RINGLET_CORE_LAYERS_LAYER_FIELDS_H_
+#define RINGLET_CORE_LAYERS_LAYER_FIELDS_H_
+
+#include <array>
+#include <utility>
+
+#include "layer_table.h"
+
+namespace ringlet {
+
+template <size_t n, size_t m, size_t... i, size_t... j>
+constexpr auto JoinAt(const std::array<LayerField, n>& a,
+                      const std::array<LayerField, m>& b,
+                      std::index_sequence<i...>, std::index_sequence<j...>) {
+  return std::array{a[i]..., b[j]...};
+}
+template <size_t n, size_t m>
+constexpr auto Join(const std::array<LayerField, n>& a,
+                    const std::array<LayerField, m>& b) {
+  return JoinAt(a, b, std::make_index_sequence<n>(),
+                std::make_index_sequence<m>());
+}
+
+// --- fields that several layers have ----------------------------------------
+
+constexpr LayerField kKernelSize = LayerField("kernel_size", &Layer::window)
+                                       .Required()
+                                       .Compared("window")
+                                       .Saved("");
+constexpr LayerField kStrides = LayerField("strides", &Layer::strides)
+                                    .SetBy(Layer::kSetStrides)
+                                    .Compared("strides")
+                                    .Saved("by");
+constexpr LayerField kPadding = LayerField("padding", &Layer::padding)
+                                    .SetBy(Layer::kSetPadding)
+                                    .Compared("padding")
+                                    .Saved("");
+constexpr LayerField kActivation = LayerField("activation", &Layer::activation)
+                                       .Compared("activation")
+                                       .Saved("");
+constexpr LayerField kUseBias = LayerField("use_bias", &Layer::use_bias)
+                                    .SetBy(Layer::kSetUseBias)
+                                    .Compared("without bias");
+constexpr LayerField kKernelInitializer =
+    LayerField("kernel_initializer", &Layer::kernel_initializer)
+        .SetBy(Layer::kSetKernelInitializer);
+constexpr LayerField kBiasInitializer =
+    LayerField("bias_initializer", &Layer::bias_initializer)
+        .SetBy(Layer::kSetBiasInitializer);
+constexpr LayerField kKernelRegularizer =
+    LayerField("kernel_regularizer", &Layer::kernel_regularizer)
+        .SetBy(Layer::kSetKernelRegularizer)
+        .Compared("kernel_regularizer");
+constexpr LayerField kBiasRegularizer =
+    LayerField("bias_regularizer", &Layer::bias_regularizer)
+        .SetBy(Layer::kSetBiasRegularizer)
+        .Compared("bias_regularizer");
+constexpr LayerField kKernelConstraint("kernel_constraint", OnlyNull());
+constexpr LayerField kBiasConstraint("bias_constraint", OnlyNull());
+// All layers take it; some write it.
+constexpr LayerField kActivityRegularizer("activity_regularizer", OnlyNull());
+constexpr LayerField kLoraRank =
+    LayerField("lora_rank", OnlyNull()).Unwritten();
+constexpr LayerField kLoraAlpha =
+    LayerField("lora_alpha", OnlyNull()).Unwritten();
+constexpr LayerField kQuantizationMode =
+    LayerField("quantization_mode", OnlyNull()).Unwritten();
+constexpr LayerField kQuantizationConfig =
+    LayerField("quantization_config", OnlyNull()).Unwritten();
+constexpr LayerField kChannelsLast("data_format", OnlyText{"channels_last"});
+constexpr LayerField kLastAxis("axis", LastAxis());
+
+// --- fields of each layer ---------------------------------------------------
+
+constexpr LayerField kReshapeFields[] = {
+    LayerField("target_shape", &Layer::shape).Required().OneOpen().Saved(""),
+};
+constexpr LayerField kPermuteFields[] = {
+    LayerField("dims", &Layer::shape).Required().Compared("dims").Saved("dims"),
+};
+constexpr LayerField kFlattenFields[] = {kChannelsLast};
+// Of a product of inputs and a kernel.
+constexpr std::array kWeightedFields = {
+    kActivation,       kUseBias,           kKernelInitializer,
+    kBiasInitializer,  kKernelRegularizer, kBiasRegularizer,
+    kKernelConstraint, kBiasConstraint,    kLoraRank,
+    kLoraAlpha,        kQuantizationMode,  kQuantizationConfig,
+};
+constexpr auto kDenseFields = Join(
+    std::array{LayerField("units", &Layer::units).Required()}, kWeightedFields);
+constexpr LayerField kFilters = LayerField("filters", &Layer::units).Required();
+constexpr LayerField kDilationRate =
+    LayerField("dilation_rate", &Layer::dilation)
+        .SetBy(Layer::kSetDilationRate)
+        .UnlessOne()
+        .Compared("dilation_rate")
+        .Saved("dilated");
+constexpr LayerField kGroups = LayerField("groups", &Layer::groups)
+                                   .SetBy(Layer::kSetGroups)
+                                   .UnlessOne()
+                                   .Compared("groups")
+                                   .Saved("groups");
+template <size_t n>
+constexpr auto ConvFields(const std::array<LayerField, n>& window) {
+  return Join(Join(window, std::array{kChannelsLast, kDilationRate, kGroups}),
+              Join(kWeightedFields, std::array{kActivityRegularizer}));
+}
+constexpr auto kConv2DFields =
+    ConvFields(std::array{kFilters, kKernelSize, kStrides, kPadding});
+constexpr auto kConv1DFields = ConvFields(
+    std::array{kFilters, kKernelSize, kStrides, kPadding.OrCausal()});
+
+constexpr LayerField kDepthMultiplier =
+    LayerField("depth_multiplier", &Layer::depth_multiplier)
+        .SetBy(Layer::kSetDepthMultiplier)
+        .UnlessOne()
+        .Compared("depth_multiplier")
+        .Saved("multiplied");
+constexpr LayerField kDepthwiseInitializer =
+    LayerField("depthwise_initializer", &Layer::depthwise_initializer)
+        .SetBy(Layer::kSetDepthwiseInitializer);
+constexpr LayerField kPointwiseInitializer =
+    LayerField("pointwise_initializer", &Layer::pointwise_initializer)
+        .SetBy(Layer::kSetPointwiseInitializer);
+constexpr LayerField kDepthwiseRegularizer =
+    LayerField("depthwise_regularizer", &Layer::depthwise_regularizer)
+        .SetBy(Layer::kSetDepthwiseRegularizer)
+        .Compared("depthwise_regularizer");
+constexpr LayerField kPointwiseRegularizer =
+    LayerField("pointwise_regularizer", &Layer::pointwise_regularizer)
+        .SetBy(Layer::kSetPointwiseRegularizer)
+        .Compared("pointwise_regularizer");
+constexpr LayerField kDepthwiseConstraint("depthwise_constraint", OnlyNull());
+constexpr LayerField kPointwiseConstraint("pointwise_constraint", OnlyNull());
+// Keras 2 has these of every convolution, whatever becomes of them.
+constexpr LayerField kOneGroup =
+    LayerField("groups", OnlyNumber{1}).Unwritten();
+constexpr LayerField kUnusedInitializer =
+    LayerField("kernel_initializer", &Layer::kernel_initializer).Unwritten();
+constexpr LayerField kUnusedRegularizer =
+    LayerField("kernel_regularizer", OnlyNull()).Unwritten();
+constexpr LayerField kUnusedConstraint =
+    LayerField("kernel_constraint", OnlyNull()).Unwritten();
+constexpr std::array kDepthwiseFields = {
+    kDepthMultiplier,
+    kKernelSize,
+    kStrides,
+    kPadding,
+    kChannelsLast,
+    kDilationRate,
+    kOneGroup,
+    kActivation,
+    kUseBias,
+    kDepthwiseInitializer,
+    kBiasInitializer,
+    kDepthwiseRegularizer,
+    kBiasRegularizer,
+    kActivityRegularizer,
+    kDepthwiseConstraint,
+    kBiasConstraint,
+};
+constexpr std::array kSeparableFields = {
+    kDepthMultiplier,
+    kFilters,
+    kKernelSize,
+    kStrides,
+    kPadding,
+    kChannelsLast,
+    kDilationRate,
+    kOneGroup,
+    kActivation,
+    kUseBias,
+    kDepthwiseInitializer,
+    kPointwiseInitializer,
+    kBiasInitializer,
+    kDepthwiseRegularizer,
+    kPointwiseRegularizer,
+    kBiasRegularizer,
+    kActivityRegularizer,
+    kDepthwiseConstraint,
+    kPointwiseConstraint,
+    kBiasConstraint,
+    kUnusedInitializer,
+    kUnusedRegularizer,
+    kUnusedConstraint,
+};
+
+constexpr LayerField kActivationFields[] = {kActivation.Required()};
+constexpr LayerField kReLUFields[] = {
+    LayerField("max_value", &Layer::max_value)
+        .In(kNotNegative)
+        .OrNull()
+        .Compared("max_value")
+        .Saved("up to"),
+    LayerField("negative_slope", &Layer::negative_slope)
+        .In(kNotNegative)
+        .UnlessZero()
+        .Compared("negative_slope")
+        .Saved("slope"),
+    LayerField("threshold", &Layer::threshold)
+        .In(kNotNegative)
+        .UnlessZero()
+        .Compared("threshold")
+        .Saved("from"),
+};
+constexpr LayerField kLeakyReLUFields[] = {
+    LayerField("negative_slope", &Layer::negative_slope)
+        .In(kNotNegative)
+        .Formerly("alpha")
+        .Compared("negative_slope")
+        .Saved("slope"),
+};
+constexpr LayerField kELUFields[] = {
+    LayerField("alpha", &Layer::alpha)
+        .In(kNotNegative)
+        .Compared("alpha")
+        .Saved("alpha"),
+};
+constexpr LayerField kPReLUFields[] = {
+    LayerField("alpha_initializer", &Layer::alpha_initializer)
+        .SetBy(Layer::kSetAlphaInitializer),
+    LayerField("alpha_regularizer", &Layer::alpha_regularizer)
+        .SetBy(Layer::kSetAlphaRegularizer)
+        .Compared("alpha_regularizer"),
+    LayerField("alpha_constraint", OnlyNull()),
+    LayerField("shared_axes", &Layer::shared_axes)
+        .OrNull()
+        .Compared("shared_axes"),
+};
+constexpr LayerField kAxes =
+    LayerField("axis", &Layer::axes).SetBy(Layer::kSetAxes).Compared("axis");
+constexpr LayerField kSoftmaxFields[] = {kAxes.Saved("axis")};
+constexpr LayerField kPoolingFields[] = {
+    LayerField("pool_size", &Layer::window).Compared("window").Saved(""),
+    kStrides.OrWindow(),
+    kPadding,
+    kChannelsLast,
+};
+constexpr LayerField kGlobalPoolingFields[] = {
+    kChannelsLast,
+    LayerField("keepdims", &Layer::keepdims).SetBy(Layer::kSetKeepDims),
+};
+constexpr LayerField kChannelsLastUnwritten = kChannelsLast.Unwritten();
+constexpr LayerField kPaddingBorders =
+    LayerField("padding", &Layer::borders).Compared("padding").Saved("");
+constexpr LayerField kCroppingBorders =
+    LayerField("cropping", &Layer::borders).Compared("cropping").Saved("");
+constexpr LayerField kSize =
+    LayerField("size", &Layer::window).AsNumber().Compared("size").Saved("");
+constexpr LayerField kZeroPadding2DFields[] = {kPaddingBorders, kChannelsLast};
+constexpr LayerField kZeroPadding1DFields[] = {kPaddingBorders,
+                                               kChannelsLastUnwritten};
+constexpr LayerField kCropping2DFields[] = {kCroppingBorders, kChannelsLast};
+constexpr LayerField kCropping1DFields[] = {kCroppingBorders};
+constexpr LayerField kUpSampling2DFields[] = {
+    kSize, kChannelsLast, LayerField("interpolation", OnlyText{"nearest"})};
+constexpr LayerField kUpSampling1DFields[] = {kSize};
+constexpr LayerField kRate = LayerField("rate", &Layer::rate)
+                                 .Required()
+                                 .In(kShareBelow1)
+                                 .Compared("rate");
+constexpr LayerField kSeed =
+    LayerField("seed", &Layer::seed).SetBy(Layer::kSetSeed).Compared("seed");
+constexpr LayerField kNoiseShape("noise_shape", OnlyNull());
+constexpr LayerField kDropoutFields[] = {kRate, kSeed, kNoiseShape};
+constexpr LayerField kSpatialDropout2DFields[] = {kRate, kSeed, kChannelsLast,
+                                                  kNoiseShape.Unwritten()};
+constexpr LayerField kSpatialDropout1DFields[] = {kRate, kSeed,
+                                                  kNoiseShape.Unwritten()};
+constexpr LayerField kGaussianNoiseFields[] = {
+    LayerField("stddev", &Layer::rate).Required().In(kShare).Compared("stddev"),
+    kSeed,
+};
+constexpr LayerField kGaussianDropoutFields[] = {kRate, kSeed};
+constexpr LayerField kConcatenateFields[] = {kLastAxis};
+
+constexpr std::array kCenterAndScale = {
+    LayerField("center", &Layer::center)
+        .SetBy(Layer::kSetCenter)
+        .Compared("without center"),
+    LayerField("scale", &Layer::scale)
+        .SetBy(Layer::kSetScale)
+        .Compared("without scale"),
+};
+constexpr LayerField kEpsilon =
+    LayerField("epsilon", &Layer::epsilon).In(kNotNegative).Compared("epsilon");
+constexpr std::array kBetaAndGammaInitializers = {
+    LayerField("beta_initializer", &Layer::beta_initializer)
+        .SetBy(Layer::kSetBetaInitializer),
+    LayerField("gamma_initializer", &Layer::gamma_initializer)
+        .SetBy(Layer::kSetGammaInitializer),
+};
+constexpr std::array kBetaAndGamma = {
+    LayerField("beta_regularizer", &Layer::beta_regularizer)
+        .SetBy(Layer::kSetBetaRegularizer)
+        .Compared("beta_regularizer"),
+    LayerField("gamma_regularizer", &Layer::gamma_regularizer)
+        .SetBy(Layer::kSetGammaRegularizer)
+        .Compared("gamma_regularizer"),
+    LayerField("beta_constraint", OnlyNull()),
+    LayerField("gamma_constraint", OnlyNull()),
+};
+constexpr std::array kMovingStatistics = {
+    LayerField("moving_mean_initializer", &Layer::moving_mean_initializer)
+        .SetBy(Layer::kSetMovingMeanInitializer),
+    LayerField("moving_variance_initializer",
+               &Layer::moving_variance_initializer)
+        .SetBy(Layer::kSetMovingVarianceInitializer),
+};
+constexpr std::array kSynchronizedAndRenorm = {
+    LayerField("synchronized", &Layer::synchronized)
+        .SetBy(Layer::kSetSynchronized)
+        .Compared("not synchronized"),
+    LayerField("renorm", OnlyFalse()).Unwritten(),
+    LayerField("renorm_clipping", OnlyNull()).Unwritten(),
+    LayerField("renorm_momentum", AnyValue()).Unwritten(),
+};
+constexpr auto kBatchNormalizationFields =
+    Join(Join(Join(std::array{kLastAxis,
+                              LayerField("momentum", &Layer::momentum)
+                                  .In(kShare)
+                                  .Compared("momentum"),
+                              kEpsilon},
+                   kCenterAndScale),
+              Join(kBetaAndGammaInitializers, kMovingStatistics)),
+         Join(kBetaAndGamma, kSynchronizedAndRenorm));
+constexpr auto kLayerNormalizationFields =
+    Join(Join(Join(std::array{kAxes, kEpsilon}, kCenterAndScale),
+              std::array{LayerField("rms_scaling", OnlyFalse())}),
+         Join(kBetaAndGammaInitializers, kBetaAndGamma));
+constexpr LayerField kRescalingFields[] = {
+    LayerField("scale", &Layer::scales).Required().Compared("scale"),
+    LayerField("offset", &Layer::offsets).Compared("offset"),
+};
+constexpr LayerField kNormalizationFields[] = {
+    kLastAxis,
+    LayerField("invert", &Layer::invert)
+        .SetBy(Layer::kSetInvert)
+        .Compared("not inverted"),
+    LayerField("mean", &Layer::means).Required().Compared("mean"),
+    LayerField("variance", &Layer::variances)
+        .Required()
+        .In(kNotNegative)
+        .Compared("variance"),
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_LAYERS_LAYER_FIELDS_H_

@@ -1,0 +1,104 @@
+// The values of a layer's fields as text, which ranks compare and backups keep:
+// what it says of a value may not change.
+
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <type_traits>
+
+#include "layer_table.h"
+
+namespace ringlet {
+namespace {
+
+struct Text {
+  const LayerField& field;
+  const Layer& layer;
+
+  std::string operator()(int64_t Layer::*member) const {
+    if (field.unless_one && layer.*member == 1) return "";
+    return std::to_string(layer.*member);
+  }
+  std::string operator()(int64_t (Layer::*member)[4]) const {
+    const int64_t(&b)[4] = layer.*member;
+    const bool line = ClassOf(layer).axes == 1;
+    return (line ? ""
+                 : std::to_string(b[0]) + "," + std::to_string(b[1]) + ",") +
+           std::to_string(b[2]) + "," + std::to_string(b[3]);
+  }
+  std::string operator()(uint64_t Layer::*member) const {
+    return std::to_string(layer.*member);
+  }
+  std::string operator()(int64_t (Layer::*member)[2]) const {
+    const int64_t(&pair)[2] = layer.*member;
+    const bool line = ClassOf(layer).axes == 1;
+    if (field.unless_one && pair[1] == 1 && (line || pair[0] == 1)) return "";
+    return (line ? "" : std::to_string(pair[0]) + "x") +
+           std::to_string(pair[1]);
+  }
+  std::string operator()(float Layer::*member) const {
+    if (field.or_null && std::isinf(layer.*member)) return "";
+    if (field.unless_zero && layer.*member == 0) return "";
+    return FloatText(layer.*member);
+  }
+  std::string operator()(bool Layer::*member) const {
+    return layer.*member ? "" : "false";
+  }
+  std::string operator()(PaddingMode Layer::*member) const {
+    return PaddingName(layer.*member);
+  }
+  std::string operator()(Activation Layer::*member) const {
+    return layer.*member == ringlet::kLinear ? ""
+                                             : ActivationName(layer.*member);
+  }
+  std::string operator()(Regularizer Layer::*member) const {
+    const Regularizer& r = layer.*member;
+    return r.empty() ? "" : "l1 " + FloatText(r.l1) + " l2 " + FloatText(r.l2);
+  }
+  template <typename T>
+  std::string operator()(std::vector<T> Layer::*member) const {
+    std::string text;
+    for (const T value : layer.*member) {
+      text += text.empty() ? "" : " ";
+      if constexpr (std::is_integral_v<T>) {
+        text += std::to_string(value);
+      } else {
+        text += FloatText(value);
+      }
+    }
+    return text;
+  }
+  std::string operator()(Shape Layer::*member) const {
+    return (layer.*member).ToString();
+  }
+  template <typename Other>
+  std::string operator()(const Other&) const {
+    return "";
+  }
+};
+
+}  // namespace
+
+const char* PaddingName(PaddingMode padding) {
+  switch (padding) {
+    case kValid:
+      return "valid";
+    case kSame:
+      return "same";
+    case kCausal:
+      return "causal";
+  }
+  return "unknown";
+}
+
+std::string FloatText(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end.ptr);
+}
+
+std::string ValueText(const LayerField& field, const Layer& layer) {
+  return std::visit(Text{field, layer}, field.value);
+}
+
+}  // namespace ringlet

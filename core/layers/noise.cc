@@ -1,0 +1,211 @@
+// Dropout and its kin: what is random while training.
+//
+// What must be known to change this file: number m of a step's random numbers,
+// counted over the batch, is word m % 4 of block m - m % 4 of the Philox stream
+// (seed, counter), whoever computes it. Nothing of it is stored: the backward
+// pass draws it again. Normal deviates come in fours of a block: Box and
+// Muller's cosine and sine of its first pair of words, then of its second.
+
+#include <algorithm>
+#include <cmath>
+
+#include "../base/random.h"
+#include "../compute/functions.h"
+#include "../compute/row_loops.h"
+#include "op.h"
+#include "window.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Layer::Kind;
+
+constexpr int64_t kPiece = 64;  // numbers that are drawn at a time
+constexpr double kSelu = 1.0507009873554804934 * 1.6732632423543772848;
+
+// to[i] = from[i]; they may be one.
+void CopyTo(const float* from, int64_t n, float* to) {
+  if (from != to) std::copy_n(from, n, to);
+}
+
+// Numbers [begin, begin + n), from a multiple of 4 on, in [0, 1).
+void DrawUniform(const OpCall& call, int64_t begin, int64_t n, float* to) {
+  BestRowLoops().uniform(call.seed, call.counter, static_cast<uint64_t>(begin),
+                         n, to);
+}
+
+void DrawNormal(const OpCall& call, int64_t begin, int64_t n, float* to) {
+  const Philox random(call.seed, call.counter);
+  float radius[kPiece], angle[kPiece];
+  for (int64_t i = 0; i < n; i += 4) {
+    const Philox::Block words = random.At(static_cast<uint64_t>(begin + i));
+    for (int64_t k = 0; k < 4; ++k) {
+      // Off 0; the sine is the cosine of a quarter of a turn less.
+      radius[i + k] = Philox::Unit(words[k & 2]) + 0x1p-25f;
+      angle[i + k] = Philox::Unit(words[k | 1]) - (k % 2 == 0 ? 0 : 0.25f);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    to[i] = std::sqrt(-2 * math::Log(radius[i])) *
+            static_cast<float>(math::CosPi(2.0 * angle[i]));
+  }
+}
+
+// What `rate` or `stddev` comes to: for a value x and its random number r,
+// r >= rate ? x times + plus : dropped, or x (1 + times r) + plus r.
+struct Noise {
+  bool normal = false;
+  float rate = 0, times = 1, plus = 0, dropped = 0;
+};
+
+Noise NoiseOf(const Layer& layer) {
+  const double rate = layer.rate, keep = 1 - rate;
+  Noise noise;
+  noise.rate = layer.rate;
+  switch (layer.kind) {
+    case Kind::kGaussianNoise:
+      return {true, 0, 0, layer.rate, 0};
+    case Kind::kGaussianDropout:
+      return {true, 0, static_cast<float>(std::sqrt(rate / keep)), 0, 0};
+    case Kind::kAlphaDropout: {
+      const double times = 1 / std::sqrt(keep * (1 + rate * kSelu * kSelu));
+      noise.times = static_cast<float>(times);
+      noise.plus = static_cast<float>(times * kSelu * rate);
+      noise.dropped = static_cast<float>(times * kSelu * (rate - 1));
+      return noise;
+    }
+    default:
+      noise.times = 1 / (1 - layer.rate);
+      noise.plus = -0.0f;  // which leaves even -0 as it is
+      return noise;
+  }
+}
+
+class NoiseOp final : public Op {
+ public:
+  // One random number for each channel of an example where `spatial`.
+  NoiseOp(const Layer& layer, const Shape& x, bool spatial)
+      : noise_(NoiseOf(layer)),
+        off_(layer.rate == 0),
+        channels_(spatial ? x.back() : 0) {
+    output_ = x;
+  }
+  bool may_overwrite_input() const override { return true; }
+  bool dx_over_dy(size_t) const override { return true; }
+  Recompute recompute() const override { return Recompute::kCheap; }
+  size_t forward_scratch(int64_t batch, int) const override {
+    return static_cast<size_t>(batch * channels_);
+  }
+  size_t backward_scratch(int64_t batch, int threads) const override {
+    return forward_scratch(batch, threads);
+  }
+
+  void Forward(const OpCall& call) const override {
+    Apply(call, call.training ? noise_ : Noise(), call.x[0], call.y);
+  }
+  // Noise that is added has no gradient.
+  void Backward(const OpCall& call) const override {
+    if (call.dx[0] == nullptr) return;
+    Noise slope = noise_;
+    slope.dropped = 0;
+    slope.plus = noise_.normal ? 0 : -0.0f;
+    Apply(call, slope, call.dy, call.dx[0]);
+  }
+
+ private:
+  void Apply(const OpCall& call, const Noise& noise, const float* from,
+             float* to) const {
+    const int64_t n = call.batch * output_.elements();
+    const bool none =
+        noise.normal ? noise.times == 0 && noise.plus == 0 : noise.rate == 0;
+    if (off_ || none) return CopyTo(from, n, to);
+    if (channels_ > 0) return ApplyToChannels(call, noise, from, to);
+    ForEachPart(call, n, 4, [&](Range part) {
+      float numbers[kPiece];
+      for (int64_t at = part.begin; at < part.end; at += kPiece) {
+        const int64_t count = std::min(kPiece, part.end - at);
+        const auto draw = noise.normal ? DrawNormal : DrawUniform;
+        draw(call, at, count, numbers);
+        ApplyTo(noise, numbers, count, from + at, to + at);
+      }
+    });
+  }
+
+  static void ApplyTo(const Noise& noise, const float* r, int64_t n,
+                      const float* from, float* to) {
+    const float rate = noise.rate, times = noise.times, plus = noise.plus,
+                dropped = noise.dropped;
+    if (noise.normal) {
+      for (int64_t i = 0; i < n; ++i) {
+        to[i] = from[i] * (1 + times * r[i]) + plus * r[i];
+      }
+      return;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const float kept = from[i] * times + plus;
+      to[i] = r[i] >= rate ? kept : dropped;
+    }
+  }
+
+  void ApplyToChannels(const OpCall& call, const Noise& noise,
+                       const float* from, float* to) const {
+    ForEachPart(call, call.batch * channels_, 4, [&](Range part) {
+      DrawUniform(call, part.begin, part.size(), call.scratch + part.begin);
+    });
+    const int64_t rows = output_.elements() / channels_;
+    ForEachPart(call, call.batch * rows, 1, [&](Range part) {
+      for (int64_t row = part.begin; row < part.end; ++row) {
+        const int64_t at = row * channels_;
+        ApplyTo(noise, call.scratch + row / rows * channels_, channels_,
+                from + at, to + at);
+      }
+    });
+  }
+
+  const Noise noise_;
+  const bool off_;
+  const int64_t channels_;
+};
+
+Layer Random(Layer::Kind kind, float rate) {
+  Layer layer;
+  layer.kind = kind;
+  layer.rate = rate;
+  return layer;
+}
+
+}  // namespace
+
+Layer Dropout(float rate) { return Random(Kind::kDropout, rate); }
+Layer SpatialDropout2D(float rate) {
+  return Random(Kind::kSpatialDropout2D, rate);
+}
+Layer SpatialDropout1D(float rate) {
+  return Random(Kind::kSpatialDropout1D, rate);
+}
+Layer GaussianNoise(float stddev) {
+  return Random(Kind::kGaussianNoise, stddev);
+}
+Layer GaussianDropout(float rate) {
+  return Random(Kind::kGaussianDropout, rate);
+}
+Layer AlphaDropout(float rate) { return Random(Kind::kAlphaDropout, rate); }
+
+Status MakeNoise(const Layer& layer, const std::vector<Shape>& inputs,
+                 std::unique_ptr<Op>* op) {
+  const bool deviation = layer.kind == Kind::kGaussianNoise;
+  const bool below = layer.rate < 1 || (deviation && layer.rate == 1);
+  if (!(layer.rate >= 0 && below)) {
+    return InvalidArgument("%s must be in [0, 1%c, not %g",
+                           deviation ? "stddev" : "rate", deviation ? ']' : ')',
+                           layer.rate);
+  }
+  const bool spatial = layer.kind == Kind::kSpatialDropout2D ||
+                       layer.kind == Kind::kSpatialDropout1D;
+  Shape image;
+  if (spatial) RINGLET_RETURN_IF_ERROR(ImageOf(layer, inputs[0], &image));
+  op->reset(new NoiseOp(layer, inputs[0], spatial));
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,219 @@
+// SeparableConv2D, SeparableConv1D: a depthwise convolution, whose output is
+// kept nowhere: it stands in scratch for a group of images at a time, and is
+// computed again for the gradients. Groups and blocks of examples depend on the
+// shapes alone, and each product is one thread's, so the bits are the same for
+// any number of threads.
+
+#include <algorithm>
+
+#include "../compute/gemm.h"
+#include "depthwise.h"
+#include "kernels.h"
+#include "op.h"
+
+namespace ringlet {
+namespace {
+
+class SeparableConvOp final : public Op {
+ public:
+  SeparableConvOp(const Layer& layer, const Depthwise& depthwise)
+      : depthwise_(depthwise),
+        activation_(layer.activation),
+        bias_(layer.use_bias),
+        filters_(layer.units) {
+    const Window2D& window = depthwise.window();
+    output_ =
+        ShapeOf(layer, {window.height.output, window.width.output, filters_});
+    weights_.push_back(
+        {"depthwise_kernel",
+         KernelShape(layer, window, window.channels, depthwise.multiplier()),
+         layer.depthwise_initializer, layer.depthwise_regularizer});
+    Window2D point = window;
+    point.height.window = point.width.window = 1;
+    weights_.push_back(
+        {"pointwise_kernel",
+         KernelShape(layer, point, depthwise.filters(), filters_),
+         layer.pointwise_initializer, layer.pointwise_regularizer});
+    if (bias_) {
+      weights_.push_back(
+          {"bias", {filters_}, layer.bias_initializer, layer.bias_regularizer});
+    }
+  }
+
+  bool keeps_input() const override { return !frozen(); }
+  bool keeps_output() const override { return activation_ != kLinear; }
+  Activation fused_activation() const override { return activation_; }
+  Recompute recompute() const override { return Recompute::kCostly; }
+  int64_t multiply_adds() const override {
+    return Positions() * (depthwise_.kernel_floats() + PointFloats());
+  }
+  size_t forward_scratch(int64_t batch, int threads) const override {
+    return static_cast<size_t>(threads * ThreadFloats(batch));
+  }
+  // And each block's own sums of the gradients.
+  size_t backward_scratch(int64_t batch, int threads) const override {
+    return static_cast<size_t>(threads * ThreadFloats(batch) +
+                               std::min(batch, MostBlocks()) *
+                                   GradientFloats());
+  }
+
+  void Forward(const OpCall& call) const override {
+    const Activation activation =
+        call.without_activation ? kLinear : activation_;
+    const int64_t group = Group(call.batch);
+    const int64_t groups = (call.batch + group - 1) / group;
+    call.pool->Run([&](int t) {
+      float* const middle = call.scratch + t * ThreadFloats(call.batch);
+      const Range mine = Split(groups, call.pool->threads(), t);
+      for (int64_t g = mine.begin; g < mine.end; ++g) {
+        const Range examples = {g * group,
+                                std::min(call.batch, (g + 1) * group)};
+        const int64_t rows = examples.size() * Positions();
+        float* const y = call.y + examples.begin * output_.elements();
+        Middle(call, examples, middle);
+        // Y(BP,F) = D(BP,CM) * W(CM,F)
+        Gemm(MiddleMatrix(middle, rows), PointKernel(call), false,
+             RowMajor(y, rows, filters_));
+        BiasActivation(activation, bias_ ? call.weights[2] : nullptr, rows,
+                       filters_, y);
+      }
+    });
+  }
+
+  void Backward(const OpCall& call) const override {
+    const ExampleBlocks blocks(call.batch, MostBlocks());
+    float* const sums =
+        call.scratch + call.pool->threads() * ThreadFloats(call.batch);
+    call.pool->Run([&](int t) {
+      float* const middle = call.scratch + t * ThreadFloats(call.batch);
+      const Range mine = Split(blocks.count, call.pool->threads(), t);
+      for (int64_t b = mine.begin; b < mine.end; ++b) {
+        float* const own = sums + b * GradientFloats();
+        std::fill_n(own, GradientFloats(), 0.0f);
+        const Range block = blocks[b];
+        const int64_t group = Group(call.batch);
+        for (int64_t i = block.begin; i < block.end; i += group) {
+          BackwardGroup(call, {i, std::min(block.end, i + group)}, middle, own);
+        }
+      }
+    });
+    if (frozen()) return;
+    for (size_t w = 0; w < weights_.size(); ++w) {
+      const int64_t n = weights_[w].shape.elements();
+      std::fill_n(call.d_weights[w], n, 0.0f);
+      for (int64_t b = 0; b < blocks.count; ++b) {
+        AddTo(sums + b * GradientFloats() + At(w), n, call.d_weights[w]);
+      }
+    }
+    call.sink->Ready(call.gradient_offset);
+  }
+
+ private:
+  // Rows of the product that keep a group in the second-level cache.
+  static constexpr int64_t kGroupRows = 2048;
+  // Blocks of large kernels are few: their sums take memory.
+  static constexpr int64_t kBlockFloats = 1 << 20;
+
+  int64_t Positions() const { return depthwise_.window().positions(); }
+  int64_t ImageFloats() const { return depthwise_.window().image_floats(); }
+  int64_t PointFloats() const { return depthwise_.filters() * filters_; }
+  int64_t Group(int64_t batch) const {
+    return std::min(batch, 1 + kGroupRows / Positions());
+  }
+  int64_t MiddleFloats(int64_t batch) const {
+    return Group(batch) * depthwise_.output_floats();
+  }
+  // And behind it what the depthwise loops need.
+  int64_t ThreadFloats(int64_t batch) const {
+    return MiddleFloats(batch) + depthwise_.scratch_floats();
+  }
+  // Where the gradient of weight number `w` begins in a block's sums.
+  int64_t At(size_t w) const {
+    return (w > 0 ? depthwise_.kernel_floats() : 0) +
+           (w > 1 ? PointFloats() : 0);
+  }
+  int64_t GradientFloats() const {
+    return frozen() ? 0 : At(2) + (bias_ ? filters_ : 0);
+  }
+  int64_t MostBlocks() const {
+    return std::clamp<int64_t>(kBlockFloats / At(2), 4, ExampleBlocks::kMost);
+  }
+  ConstMatrix MiddleMatrix(const float* middle, int64_t rows) const {
+    return RowMajor(middle, rows, depthwise_.filters());
+  }
+  ConstMatrix PointKernel(const OpCall& call) const {
+    return RowMajor(static_cast<const float*>(call.weights[1]),
+                    depthwise_.filters(), filters_);
+  }
+
+  // The depthwise convolution's output.
+  void Middle(const OpCall& call, Range examples, float* middle) const {
+    for (int64_t i = examples.begin; i < examples.end; ++i) {
+      depthwise_.Forward(
+          call.x[0] + i * ImageFloats(), call.weights[0], nullptr, false,
+          {0, depthwise_.window().height.output},
+          middle + MiddleFloats(call.batch),
+          middle + (i - examples.begin) * depthwise_.output_floats());
+    }
+  }
+
+  void BackwardGroup(const OpCall& call, Range examples, float* middle,
+                     float* sums) const {
+    const int64_t rows = examples.size() * Positions();
+    float* const dy = call.dy + examples.begin * output_.elements();
+    if (!call.without_activation) {
+      ActivationGradient(activation_,
+                         call.y + examples.begin * output_.elements(), rows,
+                         filters_, dy);
+    }
+    const ConstMatrix d_out =
+        RowMajor(static_cast<const float*>(dy), rows, filters_);
+    if (!frozen()) {
+      Middle(call, examples, middle);
+      // dW(CM,F) += D(BP,CM)^T * dY(BP,F)
+      Gemm(MiddleMatrix(middle, rows).Transposed(), d_out, true,
+           RowMajor(sums + At(1), depthwise_.filters(), filters_));
+      if (bias_) AddColumnSums(dy, rows, filters_, sums + At(2));
+    }
+    if (frozen() && call.dx[0] == nullptr) return;
+    // dD(BP,CM) = dY(BP,F) * W(CM,F)^T
+    Gemm(d_out, PointKernel(call).Transposed(), false,
+         RowMajor(middle, rows, depthwise_.filters()));
+    for (int64_t i = examples.begin; i < examples.end; ++i) {
+      const float* const d_middle =
+          middle + (i - examples.begin) * depthwise_.output_floats();
+      if (!frozen()) {
+        depthwise_.AddWeightGradient(call.x[0] + i * ImageFloats(), d_middle,
+                                     middle + MiddleFloats(call.batch), sums);
+      }
+      if (call.dx[0] == nullptr) continue;
+      depthwise_.InputGradient(d_middle, call.weights[0],
+                               middle + MiddleFloats(call.batch),
+                               call.dx[0] + i * ImageFloats());
+    }
+  }
+
+  const Depthwise depthwise_;
+  const Activation activation_;
+  const bool bias_;
+  const int64_t filters_;
+};
+
+}  // namespace
+
+Status MakeSeparableConv(const Layer& layer, const std::vector<Shape>& inputs,
+                         std::unique_ptr<Op>* op) {
+  if (layer.units < 1) return InvalidArgument("filters must be at least 1");
+  Depthwise depthwise;
+  RINGLET_RETURN_IF_ERROR(Depthwise::Place(layer, inputs[0], &depthwise));
+  const int64_t positions = depthwise.window().positions();
+  if (positions > (int64_t{1} << 31) / depthwise.filters()) {
+    return InvalidArgument("%lld channels at %lld positions are too many",
+                           static_cast<long long>(depthwise.filters()),
+                           static_cast<long long>(positions));
+  }
+  op->reset(new SeparableConvOp(layer, depthwise));
+  return Status();
+}
+
+}  // namespace ringlet

@@ -1,0 +1,134 @@
+// The tree of a graph's layers: those of models within the model, their names,
+// and which are trained. layers_ is in pre-order, so what belongs to a model is
+// a range.
+
+#include <algorithm>
+
+#include "graph.h"
+
+namespace ringlet {
+
+std::string Graph::UniqueName(const Layer& layer) {
+  if (!layer.name.empty()) return layer.name;
+  const std::string base = SnakeCase(ClassName(layer));
+  if (names_.count(base) == 0) return base;
+  for (int& i = numbers_[base];;) {
+    const std::string numbered = base + "_" + std::to_string(++i);
+    if (names_.count(numbered) == 0) return numbered;
+  }
+}
+
+// Appends it and all that are in it.
+Status Graph::AddLayer(const Layer& layer, int parent) {
+  const size_t number = layers_.size();
+  GraphLayer added;
+  added.layer = layer;
+  added.parent = parent;
+  added.path =
+      parent < 0 ? layer.name : layers_[parent].path + "/" + layer.name;
+  added.trainable_next = layer.trainable;
+  added.trained = layer.trainable && (parent < 0 || layers_[parent].trained);
+  const bool is_model = layer.kind == Layer::Kind::kModel;
+  const bool is_inner_input = parent >= 0 && layer.kind == Layer::Kind::kInput;
+  added.ordinal = num_ordinals_;
+  if (!is_model && !is_inner_input) ++num_ordinals_;
+  if (!names_.insert(added.path).second) {
+    return InvalidArgument(
+        "two layers have this name%s%s; give one another with "
+        "Name()",
+        parent < 0 ? "" : ": ", parent < 0 ? "" : added.path.c_str());
+  }
+  layers_.push_back(std::move(added));
+  if (is_model) {
+    for (const Layer& inner : layer.model->layers) {
+      RINGLET_RETURN_IF_ERROR(AddLayer(inner, static_cast<int>(number)));
+    }
+  }
+  layers_[number].end = static_cast<int>(layers_.size());
+  return Status();
+}
+
+// The numbers of a model's own layers.
+std::vector<int> Graph::LayersOf(int model) const {
+  std::vector<int> own;
+  for (int i = model + 1; i < layers_[model].end; i = layers_[i].end) {
+    own.push_back(i);
+  }
+  return own;
+}
+
+Status Graph::SetTrainable(const std::string& layer, bool trainable) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (layers_[i].path != layer) continue;
+    for (int k = static_cast<int>(i); k < layers_[i].end; ++k) {
+      layers_[k].trainable_next = trainable;
+      if (!complete_) layers_[k].layer.trainable = trainable;
+    }
+    if (!complete_) ChooseTrained(&GraphLayer::trainable_next);
+    return Status();
+  }
+  return InvalidArgument("model '%s': there is no layer '%s'", name_.c_str(),
+                         layer.c_str());
+}
+
+// Known of the order of layers and of the calls of each, which a file keeps;
+// not of how calls of different layers follow each other.
+uint64_t Graph::SeedOf(int node) const {
+  const auto call = static_cast<uint64_t>(nodes_[node].call);
+  return static_cast<uint64_t>(layers_[nodes_[node].number].ordinal) +
+         call * 0xD1B54A32D192ED03u;
+}
+
+bool Graph::SharesTrained(int node) const {
+  const GraphNode& of = nodes_[node];
+  if (layers_[of.number].calls < 2) return false;
+  for (int v = 0; v < of.num_variables; ++v) {
+    if (variables_[of.first_variable + v].trained()) return true;
+  }
+  return false;
+}
+
+// As it is now, with the names and what is trained of those in it.
+Layer Graph::Snapshot(int layer) const {
+  Layer copy = layers_[layer].layer;
+  if (copy.model == nullptr) return copy;
+  auto model = std::make_shared<NestedModel>(*copy.model);
+  const std::vector<int> own = LayersOf(layer);
+  for (size_t i = 0; i < own.size(); ++i) model->layers[i] = Snapshot(own[i]);
+  copy.model = std::move(model);
+  return copy;
+}
+
+void Graph::ForgetWeights() {
+  for (GraphLayer& layer : layers_) {
+    if (layer.layer.model == nullptr) continue;
+    auto model = std::make_shared<NestedModel>(*layer.layer.model);
+    model->weights = nullptr;
+    layer.layer.model = std::move(model);
+  }
+}
+
+NestedModel Graph::AsNested() const {
+  NestedModel model;
+  model.status = CheckWhole();
+  model.class_name = class_name_;
+  std::map<int, int> numbers;
+  for (int i = 0; i < static_cast<int>(layers_.size()); i = layers_[i].end) {
+    numbers[i] = static_cast<int>(model.layers.size());
+    model.layers.push_back(Snapshot(i));
+    const NestedModel* inner = layers_[i].layer.model.get();
+    if (inner != nullptr) model.depth = std::max(model.depth, inner->depth + 1);
+  }
+  for (NestedModel::Call call : calls_) {
+    call.layer = numbers[call.layer];
+    model.calls.push_back(std::move(call));
+  }
+  model.num_inputs = num_inputs_;
+  for (const int node : outputs_) {
+    model.outputs.push_back(call_of_node_[node]);
+  }
+  model.num_nodes = size() - num_inputs_;
+  return model;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,47 @@
+// What the blocks of model_memory.cc take, without taking them.
+
+#include "../base/check.h"
+#include "exact_exchange.h"
+#include "model_memory.h"
+
+namespace ringlet {
+
+MemoryPlan ModelMemory::Plan(int64_t batch) const {
+  MemoryPlan sizes;
+  sizes.weights =
+      Arena::RoundUp(static_cast<size_t>(graph_.num_weights()) * sizeof(float));
+  const auto trained =
+      static_cast<size_t>(graph_.num_trained()) * sizeof(float);
+  sizes.gradients = Arena::RoundUp(
+      trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float));
+  if (options_.sums) sizes.gradients *= 2;
+  if (options_.exact) {
+    sizes.gradients +=
+        Arena::RoundUp(static_cast<size_t>(GridOf(graph_).blocks()));
+  }
+  sizes.slots =
+      Arena::RoundUp(trained) * static_cast<size_t>(options_.num_slots);
+  RINGLET_CHECK(sizes.kept() == kept_bytes_);
+
+  const StepPlan plan = PlanOf(batch, /*training=*/true);
+  plan.Count(&sizes);
+  const size_t planned =
+      sizes.activations + sizes.activation_gradients + sizes.scratch;
+  sizes.shared = planned - plan.bytes();
+  const size_t losses =
+      Arena::RoundUp(static_cast<size_t>(batch) * sizeof(float));
+  sizes.scratch += losses;
+  Arena counting;
+  PlaceStep(batch, plan, &counting);
+  sizes.batches = counting.used() - losses - Arena::RoundUp(plan.bytes());
+  return sizes;
+}
+
+void WeightsState::AppendState(std::vector<StateSpan>* spans) {
+  for (const Variable& v : graph_.variables()) {
+    spans->push_back({kWeightsPrefix + v.path, DType::kFloat32, v.shape,
+                      memory_.kept().weights + v.offset});
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,37 @@
+// What an ONNX file holds, as far as weights are concerned.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_CHECKPOINT_ONNX_GRAPH_READER_H_
+#define RINGLET_IO_CHECKPOINT_ONNX_GRAPH_READER_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../../core/base/status.h"
+#include "../data/storage.h"
+#include "../files/file_system.h"
+
+namespace ringlet {
+
+struct OnnxFileGraph {
+  struct Node {
+    std::string op, name, output;
+    std::vector<std::string> inputs;
+    std::vector<int64_t> perm;
+    bool turns_a = false, turns_b = false, scales = false;  // of a Gemm
+  };
+  std::string producer;
+  std::vector<Node> nodes;
+  std::set<std::string> turned;                 // tensors that say so
+  std::map<std::string, StoredTensor> tensors;  // those of floats can be read
+};
+
+// Errors begin with the place in the file.
+Status ReadOnnxGraph(File* file, OnnxFileGraph* graph);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_ONNX_GRAPH_READER_H_

@@ -1,0 +1,399 @@
+// A sealed file is a header and pieces (docs/security.md). Each file has a key
+// of its own, of the job's key and 32 random bytes, so a nonce is a piece's
+// number: none is ever used twice. The nonce of the last piece says that it is
+// the last, so a file that was cut or put together of two is seen; nothing of a
+// piece is given to a reader before it was checked whole.
+
+#include "sealed_files.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <utility>
+
+#include "../../core/base/key_file.h"
+
+#ifdef RINGLET_SECURE
+#include <sodium.h>
+
+#include "../../core/base/byte_order.h"
+#include "../../core/base/check.h"
+#include "../../core/base/crc32c.h"
+#endif
+
+namespace ringlet {
+namespace {
+
+constexpr char kMagic[] = "RINGSEAL";
+
+#ifdef RINGLET_SECURE
+constexpr size_t kPieceBytes = 65536;
+constexpr size_t kTagBytes = crypto_aead_chacha20poly1305_ietf_ABYTES;
+constexpr size_t kSealedBytes = kPieceBytes + kTagBytes;
+constexpr unsigned char kKeyContext[] = "ringlet sealed file 1";
+constexpr unsigned char kCheckContext[] = "ringlet sealed file 1: whose key";
+
+// OFFSET SIZE
+//  0      8   "RINGSEAL"
+//  8      4   version, 1
+// 12      4   CRC32C of the 64 bytes, with zeros here
+// 16     32   random
+// 48     16   by which the key is known
+struct Header {
+  static constexpr size_t kBytes = 64, kVersion = 8, kCrc = 12, kRandom = 16,
+                          kRandomBytes = 32, kCheck = 48, kCheckBytes = 16;
+  unsigned char bytes[kBytes] = {};
+
+  uint32_t Crc() const {
+    unsigned char plain[kBytes];
+    std::memcpy(plain, bytes, kBytes);
+    std::memset(plain + kCrc, 0, 4);
+    return Crc32c(plain, kBytes);
+  }
+};
+
+// The key of one file, and how its pieces are sealed. Wiped at its end.
+class FileKey {
+ public:
+  FileKey(const JobKey& key, const Header& header) {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, key.bytes, sizeof(key.bytes),
+                            sizeof(bytes_));
+    crypto_generichash_update(&state, kKeyContext, sizeof(kKeyContext));
+    crypto_generichash_update(&state, header.bytes + Header::kRandom,
+                              Header::kRandomBytes);
+    crypto_generichash_final(&state, bytes_, sizeof(bytes_));
+    sodium_memzero(&state, sizeof(state));
+  }
+  ~FileKey() { sodium_memzero(bytes_, sizeof(bytes_)); }
+  FileKey(const FileKey&) = default;
+  FileKey& operator=(const FileKey&) = delete;
+
+  void Check(unsigned char* out) const {
+    crypto_generichash(out, Header::kCheckBytes, kCheckContext,
+                       sizeof(kCheckContext), bytes_, sizeof(bytes_));
+  }
+  // In place; `piece` has room for the tag behind `bytes`.
+  void Seal(int64_t number, bool last, unsigned char* piece,
+            size_t bytes) const {
+    unsigned char nonce[12];
+    Nonce(number, last, nonce);
+    crypto_aead_chacha20poly1305_ietf_encrypt(
+        piece, nullptr, piece, bytes, nullptr, 0, nullptr, nonce, bytes_);
+  }
+  // In place, of `bytes` with the tag. False: it is not what was sealed.
+  bool Unseal(int64_t number, bool last, unsigned char* piece,
+              size_t bytes) const {
+    unsigned char nonce[12];
+    Nonce(number, last, nonce);
+    return crypto_aead_chacha20poly1305_ietf_decrypt(piece, nullptr, nullptr,
+                                                     piece, bytes, nullptr, 0,
+                                                     nonce, bytes_) == 0;
+  }
+
+ private:
+  static void Nonce(int64_t number, bool last, unsigned char* nonce) {
+    StoreLittle(static_cast<uint64_t>(number), nonce);
+    StoreLittle(uint32_t{last}, nonce + 8);
+  }
+
+  unsigned char bytes_[crypto_aead_chacha20poly1305_ietf_KEYBYTES];
+};
+
+// Of a file with so many bytes.
+int64_t SealedSize(int64_t bytes) {
+  const int64_t piece = kPieceBytes, tag = kTagBytes;
+  const int64_t pieces = std::max<int64_t>(1, (bytes + piece - 1) / piece);
+  return static_cast<int64_t>(Header::kBytes) + bytes + pieces * tag;
+}
+
+// What both directions share: what they are not is refused.
+class SealedFile : public File {
+ public:
+  SealedFile(std::unique_ptr<File> below, const FileKey& key)
+      : below_(std::move(below)),
+        key_(key),
+        piece_(new unsigned char[kSealedBytes]) {}
+
+  Status WriteSome(const void*, size_t, size_t*) override { return Not(); }
+  Status ReadSome(int64_t, void*, size_t, size_t*) override { return Not(); }
+  Status Preallocate(int64_t) override { return Not(); }
+  Status Sync() override { return Not(); }
+  Status Size(int64_t*) override { return Not(); }
+  Status Truncate(int64_t) override { return Not(); }
+  const std::string& path() const override { return below_->path(); }
+  bool sealed() const override { return true; }
+
+ protected:
+  Status Not() const {
+    return InvalidArgument(
+        "%s: is sealed, and read or written once, from one end to the other",
+        path().c_str());
+  }
+
+  const std::unique_ptr<File> below_;
+  const FileKey key_;
+  const std::unique_ptr<unsigned char[]> piece_;
+};
+
+class SealingFile final : public SealedFile {
+ public:
+  SealingFile(std::unique_ptr<File> below, const FileKey& key,
+              const Header& header)
+      : SealedFile(std::move(below), key), header_(header) {}
+
+  Status WriteSome(const void* data, size_t bytes, size_t* written) override {
+    *written = 0;
+    if (ended_) return failed_.ok() ? Not() : failed_;
+    const auto* from = static_cast<const unsigned char*>(data);
+    for (size_t n; *written < bytes; *written += n, filled_ += n) {
+      // Only now is it known that this piece is not the last.
+      if (filled_ == kPieceBytes) RINGLET_RETURN_IF_ERROR(Flush(false));
+      n = std::min(bytes - *written, kPieceBytes - filled_);
+      std::memcpy(&piece_[filled_], from + *written, n);
+    }
+    return Status();
+  }
+  Status Preallocate(int64_t bytes) override {
+    return bytes <= 0 ? Status() : below_->Preallocate(SealedSize(bytes));
+  }
+  Status Sync() override {
+    RINGLET_RETURN_IF_ERROR(End());
+    return below_->Sync();
+  }
+  Status Close() override {
+    RINGLET_RETURN_IF_ERROR(End());
+    return below_->Close();
+  }
+
+ private:
+  Status End() { return ended_ ? failed_ : Flush(true); }
+
+  Status Flush(bool last) {
+    ended_ = true;  // unless all goes well
+    failed_ = Write(last);
+    if (failed_.ok()) ended_ = last;
+    return failed_;
+  }
+  Status Write(bool last) {
+    if (number_ == 0) {
+      RINGLET_RETURN_IF_ERROR(below_->Write(header_.bytes, Header::kBytes));
+    }
+    key_.Seal(number_, last, piece_.get(), filled_);
+    RINGLET_RETURN_IF_ERROR(below_->Write(piece_.get(), filled_ + kTagBytes));
+    ++number_;
+    filled_ = 0;
+    return Status();
+  }
+
+  const Header header_;
+  int64_t number_ = 0;  // of the piece that is being filled
+  size_t filled_ = 0;
+  bool ended_ = false;
+  Status failed_;
+};
+
+class UnsealingFile final : public SealedFile {
+ public:
+  // `body` are the bytes behind the header.
+  UnsealingFile(std::unique_ptr<File> below, const FileKey& key, int64_t body)
+      : SealedFile(std::move(below), key),
+        body_(body),
+        pieces_((body + kSealed - 1) / kSealed) {}
+
+  // The length is believed once the last piece has said that it is the last.
+  Status CheckSize() {
+    const int64_t last = body_ - (pieces_ - 1) * kSealed;
+    const int64_t tag = kTagBytes;
+    if (pieces_ > 0 && last >= tag && (pieces_ == 1 || last > tag)) {
+      return Fetch(pieces_ - 1);
+    }
+    return Corruption("%s: is sealed, and was cut short", path().c_str());
+  }
+  Status ReadSome(int64_t offset, void* data, size_t bytes,
+                  size_t* got) override {
+    *got = 0;
+    const int64_t size = body_ - pieces_ * static_cast<int64_t>(kTagBytes);
+    if (offset < 0 || offset >= size) return Status();
+    const int64_t piece = kPieceBytes, number = offset / piece;
+    RINGLET_RETURN_IF_ERROR(Fetch(number));
+    const int64_t begin = offset - number * piece;
+    const int64_t end = std::min(piece, size - number * piece);
+    *got = std::min(bytes, static_cast<size_t>(end - begin));
+    std::memcpy(data, &piece_[static_cast<size_t>(begin)], *got);
+    return Status();
+  }
+  Status Size(int64_t* bytes) override {
+    *bytes = body_ - pieces_ * static_cast<int64_t>(kTagBytes);
+    return Status();
+  }
+  Status Close() override { return below_->Close(); }
+
+ private:
+  static constexpr int64_t kSealed = kSealedBytes;
+
+  Status Fetch(int64_t number) {
+    if (number == fetched_) return Status();
+    fetched_ = -1;
+    const int64_t at = number * kSealed;
+    const size_t bytes = static_cast<size_t>(std::min(kSealed, body_ - at));
+    RINGLET_RETURN_IF_ERROR(below_->Read(
+        static_cast<int64_t>(Header::kBytes) + at, piece_.get(), bytes));
+    if (!key_.Unseal(number, number == pieces_ - 1, piece_.get(), bytes)) {
+      return Corruption("%s: is not what was sealed, from offset %" PRId64
+                        " on: it was damaged, cut short or changed",
+                        path().c_str(), number * int64_t{kPieceBytes});
+    }
+    fetched_ = number;
+    return Status();
+  }
+
+  const int64_t body_, pieces_;
+  int64_t fetched_ = -1;  // which piece there is
+};
+
+Status ReadHeader(File* file, const std::string& path, Header* header) {
+  RINGLET_RETURN_IF_ERROR(file->Read(0, header->bytes, Header::kBytes));
+  if (header->Crc() != LoadLittle<uint32_t>(&header->bytes[Header::kCrc])) {
+    return Corruption("%s: is sealed, and its header is damaged", path.c_str());
+  }
+  const uint32_t version =
+      LoadLittle<uint32_t>(&header->bytes[Header::kVersion]);
+  if (version == 1) return Status();
+  return Error(Code::kUnimplemented,
+               "%s: is sealed by version %" PRIu32
+               " of the format; this ringlet reads version 1. Use a newer one",
+               path.c_str(), version);
+}
+
+Status Unseal(std::unique_ptr<File> below, const JobKeys& keys,
+              const std::string& path, std::unique_ptr<File>* file) {
+  Header header;
+  RINGLET_RETURN_IF_ERROR(ReadHeader(below.get(), path, &header));
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(below->Size(&size));
+  for (int k = 0; k < keys.count; ++k) {
+    const FileKey key(keys.keys[k], header);
+    unsigned char check[Header::kCheckBytes];
+    key.Check(check);
+    if (sodium_memcmp(check, &header.bytes[Header::kCheck], sizeof(check)) !=
+        0) {
+      continue;
+    }
+    auto unsealing = std::make_unique<UnsealingFile>(
+        std::move(below), key, size - static_cast<int64_t>(Header::kBytes));
+    RINGLET_RETURN_IF_ERROR(unsealing->CheckSize());
+    *file = std::move(unsealing);
+    return Status();
+  }
+  return Error(Code::kUnimplemented,
+               "%s: is sealed with another key than that of the key file",
+               path.c_str());
+}
+
+Status SealNew(const JobKeys& keys, std::unique_ptr<File>* file) {
+  Header header;
+  std::memcpy(header.bytes, kMagic, 8);
+  StoreLittle(uint32_t{1}, &header.bytes[Header::kVersion]);
+  RINGLET_RETURN_IF_ERROR(
+      RandomBytes(&header.bytes[Header::kRandom], Header::kRandomBytes));
+  const FileKey key(keys.keys[0], header);
+  key.Check(&header.bytes[Header::kCheck]);
+  StoreLittle(header.Crc(), &header.bytes[Header::kCrc]);
+  *file = std::make_unique<SealingFile>(std::move(*file), key, header);
+  return Status();
+}
+
+Status Begin() {
+  if (sodium_init() >= 0) return Status();
+  return Error(Code::kInternal, "libsodium does not start");
+}
+
+#else
+
+Status Unseal(std::unique_ptr<File>, const JobKeys&, const std::string&,
+              std::unique_ptr<File>*) {
+  return Status();
+}
+Status SealNew(const JobKeys&, std::unique_ptr<File>*) { return Status(); }
+Status Begin() {
+  return Error(Code::kUnimplemented,
+               "this build seals no files and opens no sealed ones: build it "
+               "with libsodium (meson setup -Dsecure=enabled)");
+}
+
+#endif
+
+}  // namespace
+
+bool IsSealed(const void* first_bytes) {
+  return std::memcmp(first_bytes, kMagic, 8) == 0;
+}
+
+Status NeedsKey(const std::string& path) {
+  return Error(Code::kUnimplemented,
+               "%s: is sealed: give the key with which it was, "
+               "RINGLET_KEY_FILE=FILE (in C++ SealedFiles)",
+               path.c_str());
+}
+
+SealedFiles::SealedFiles(std::string key_file, bool seal, FileSystem* below)
+    : key_file_(std::move(key_file)), seal_(seal), below_(below) {}
+SealedFiles::~SealedFiles() = default;
+
+Status SealedFiles::Keys(std::shared_ptr<const JobKeys>* keys) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  RINGLET_RETURN_IF_ERROR(Begin());
+  if (keys_ == nullptr) RINGLET_RETURN_IF_ERROR(FindKeys(key_file_, &keys_));
+  *keys = keys_;
+  return Status();
+}
+
+Status SealedFiles::CheckKey() {
+  std::shared_ptr<const JobKeys> keys;
+  RINGLET_RETURN_IF_ERROR(Keys(&keys));
+  if (keys != nullptr) return Status();
+  return InvalidArgument(
+      "files are to be sealed, and there is no key: make one (ringlet keygen "
+      "--out job.key), and set RINGLET_KEY_FILE=job.key or strategy.key_file");
+}
+
+Status SealedFiles::Open(const std::string& path, std::unique_ptr<File>* file) {
+  std::unique_ptr<File> below;
+  RINGLET_RETURN_IF_ERROR(below_->Open(path, &below));
+  char magic[8];
+  const Status read = below->Read(0, magic, sizeof(magic));
+  const bool is_short = read.code() == Code::kCorruption;
+  if (!is_short) RINGLET_RETURN_IF_ERROR(read);
+  if (is_short || !IsSealed(magic)) {
+    *file = std::move(below);  // what is wrong with it its reader finds
+    return Status();
+  }
+  std::shared_ptr<const JobKeys> keys;
+  const Status found = Keys(&keys);
+  if (!found.ok()) {  // no fault of this file's, which is there
+    return Error(Code::kUnimplemented, "%s: is sealed: %s", path.c_str(),
+                 found.message());
+  }
+  if (keys == nullptr) return NeedsKey(path);
+  return Unseal(std::move(below), *keys, path, file);
+}
+
+Status SealedFiles::Make(const std::string& path, bool is_private,
+                         std::unique_ptr<File>* file) {
+  std::shared_ptr<const JobKeys> keys;
+  if (seal_) {
+    RINGLET_RETURN_IF_ERROR(CheckKey().Annotate("%s", path.c_str()));
+    RINGLET_RETURN_IF_ERROR(Keys(&keys));
+  }
+  RINGLET_RETURN_IF_ERROR(is_private ? below_->CreatePrivate(path, file)
+                                     : below_->Create(path, file));
+  if (!seal_) return Status();
+  const Status sealing = SealNew(*keys, file);
+  if (sealing.ok()) return Status();
+  file->reset();
+  below_->Remove(path).IgnoreError();
+  return sealing;
+}
+
+}  // namespace ringlet

@@ -1,0 +1,166 @@
+#include "calls_json.h"
+
+#include <string>
+
+#include "../../core/base/text.h"
+
+namespace ringlet {
+namespace {
+
+using Kind = Layer::Kind;
+
+// [name, node, tensor] and, in a Keras 2 node, the call's arguments.
+bool IsReference(const Json& json) {
+  return json.is_array() && json.first().is_string();
+}
+
+Status ReadReference(const Json& json, const std::string& path,
+                     CallReference* reference) {
+  const int size = json.size();
+  int64_t tensor = -1;
+  if (IsReference(json) && (size == 3 || size == 4)) {
+    reference->name = json.first().text();
+    const Json second = json.first().next();
+    if (second.ToInt64(&reference->number) && reference->number >= 0 &&
+        second.next().ToInt64(&tensor) && tensor == 0) {
+      return Status();
+    }
+    if (tensor > 0) {
+      return InvalidArgument(
+          "%s: is %s; a layer that gives several tensors is not supported",
+          path.c_str(), Show(json).c_str());
+    }
+  }
+  return InvalidArgument(
+      "%s: is %s; must be [a layer's name, the number of its call, 0]",
+      path.c_str(), Show(json).c_str());
+}
+
+// What a layer was called with besides its inputs.
+Status CheckCall(const Json& json, const std::string& path) {
+  FieldReader call(json, path);
+  call.OnlyBool("training", false);
+  call.OnlyNull({"mask"});
+  return call.Finish();
+}
+
+// {"class_name": "__keras_tensor__", "config": {…, "keras_history": […]}}, or
+// a list of such.
+Status ReadTensors(const Json& json, const std::string& path,
+                   std::vector<CallReference>* inputs) {
+  if (json.is_array()) {
+    int64_t i = 0;
+    for (Json m = json.first(); m; m = m.next(), ++i) {
+      RINGLET_RETURN_IF_ERROR(ReadTensors(m, JoinPath(path, i), inputs));
+    }
+    return Status();
+  }
+  KerasObject object;
+  RINGLET_RETURN_IF_ERROR(ReadKerasObject(json, path, &object));
+  if (object.name != "__keras_tensor__" && object.name != "keras_tensor") {
+    return InvalidArgument("%s: is \"%s\"; only tensors are supported",
+                           object.path.c_str(), Printable(object.name).c_str());
+  }
+  FieldReader fields(object.config, object.config_path);
+  fields.Ignore({"shape", "dtype", "name"});
+  fields.OnlyBool("sparse", false);
+  fields.OnlyBool("ragged", false);
+  fields.Require("keras_history");
+  const Json history = fields.Take("keras_history");
+  RINGLET_RETURN_IF_ERROR(fields.Finish());
+  inputs->emplace_back();
+  return ReadReference(history, fields.PathOf("keras_history"),
+                       &inputs->back());
+}
+
+Status ReadNode(const Json& json, const std::string& path,
+                std::vector<CallReference>* inputs) {
+  if (json.is_object()) {  // Keras 3
+    FieldReader node(json, path);
+    node.Require("args");
+    const Json args = node.Take("args");
+    const Json kwargs = node.Take("kwargs");
+    RINGLET_RETURN_IF_ERROR(node.Finish());
+    RINGLET_RETURN_IF_ERROR(CheckCall(kwargs, node.PathOf("kwargs")));
+    return ReadTensors(args, node.PathOf("args"), inputs);
+  }
+  if (!json.is_array()) {
+    return InvalidArgument("%s: is %s; must be a list or an object",
+                           path.c_str(), Show(json).c_str());
+  }
+  const bool single = IsReference(json);
+  int64_t i = 0;
+  for (Json m = single ? json : json.first(); m; m = m.next(), ++i) {
+    const std::string at = single ? path : JoinPath(path, i);
+    inputs->emplace_back();
+    RINGLET_RETURN_IF_ERROR(ReadReference(m, at, &inputs->back()));
+    const Json call = m.first().next().next().next();
+    RINGLET_RETURN_IF_ERROR(CheckCall(call, JoinPath(at, 3)));
+    if (single) break;
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status ReadCalls(const Json& json, LayerEntry* entry) {
+  const std::string path = JoinPath(entry->path, "inbound_nodes");
+  const Json nodes = json["inbound_nodes"];
+  const bool is_input = entry->layer.kind == Kind::kInput;
+  if (!nodes.is_array() && !(is_input && !nodes)) {
+    return InvalidArgument("%s: is %s; must be a list", path.c_str(),
+                           Show(nodes).c_str());
+  }
+  if (is_input ? nodes.size() != 0 : nodes.size() == 0) {
+    return InvalidArgument(
+        "%s: has %d calls; %s", path.c_str(), nodes.size(),
+        is_input ? "an input takes no input" : "the layer is not called");
+  }
+  if (is_input) {
+    entry->calls.emplace_back();
+    return Status();
+  }
+  int64_t i = 0;
+  for (Json node = nodes.first(); node; node = node.next(), ++i) {
+    entry->calls.emplace_back();
+    const std::string at = JoinPath(path, i);
+    RINGLET_RETURN_IF_ERROR(ReadNode(node, at, &entry->calls.back()));
+    if (!entry->calls.back().empty()) continue;
+    return InvalidArgument("%s: names no input", at.c_str());
+  }
+  return Status();
+}
+
+Status ReadCallOrder(const Json& json, LayerEntry* entry) {
+  const Json order = json[kCallOrder];
+  if (!order) return Status();
+  for (Json place = order.first(); place; place = place.next()) {
+    entry->call_order.push_back(-1);
+    if (!place.ToInt64(&entry->call_order.back())) break;
+  }
+  if (order.is_array() && entry->call_order.size() == entry->calls.size() &&
+      (entry->call_order.empty() || entry->call_order.back() >= 0)) {
+    return Status();
+  }
+  return InvalidArgument("%s.%s: is %s; must be a number for each call",
+                         entry->path.c_str(), kCallOrder, Show(order).c_str());
+}
+
+void ReadEnds(const char* key, FieldReader* fields,
+              std::vector<CallReference>* ends) {
+  fields->Require(key);
+  const Json json = fields->Take(key);
+  if (!json) return;
+  const std::string path = fields->PathOf(key);
+  const bool one = !(json.is_array() || json.is_object()) || IsReference(json);
+  int64_t i = 0;
+  for (Json m = one ? json : json.first(); m; m = m.next(), ++i) {
+    ends->emplace_back();
+    fields->Fail(
+        ReadReference(m, one ? path : JoinPath(path, i), &ends->back()));
+    if (one || !fields->ok()) return;
+  }
+  if (i == 0) fields->Fail(InvalidArgument("%s: is empty", path.c_str()));
+}
+
+}  // namespace ringlet

@@ -1,0 +1,80 @@
+#include "number_list_json.h"
+
+#include <cfloat>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace ringlet {
+namespace {
+
+// The list in {"class_name": "__numpy__", "config": {"value": [1, 2]}}.
+Json WithoutWrapping(const Json& json) {
+  if (!json.is_object()) return json;
+  const std::string kind = json["class_name"].text();
+  if (kind == "__numpy__") return json["config"]["value"];
+  return kind == "__tuple__" ? json["items"] : json;
+}
+
+// False where one of them is not taken, or there is none.
+template <typename Take>
+bool ForEach(const Json& json, const Take& take) {
+  if (!json.is_array()) return take(json);
+  for (Json m = json.first(); m; m = m.next()) {
+    if (!take(m)) return false;
+  }
+  return json.size() > 0;
+}
+
+template <typename T, typename Write>
+void WriteList(JsonWriter* w, const std::vector<T>& list, const Write& write) {
+  if (list.size() == 1) return write(list[0]);
+  w->BeginArray();
+  for (const T value : list) write(value);
+  w->EndArray();
+}
+
+}  // namespace
+
+void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
+                 std::vector<float>* numbers) {
+  const std::string takes = ToString(range) + ", or a list of one a channel";
+  const Json json = fields->Take(
+      key, takes, numbers->empty() ? "null" : AsJson(numbers->front()));
+  if (!json) return;
+  std::vector<float> values;
+  const bool all = ForEach(WithoutWrapping(json), [&](const Json& m) {
+    if (!m.is_number() || !(std::fabs(m.number()) <= FLT_MAX)) return false;
+    values.push_back(static_cast<float>(m.number()));
+    return range.Holds(m.number());
+  });
+  if (!all) return fields->MustBe(key, takes);
+  *numbers = std::move(values);
+}
+
+void ReadAxes(const char* key, FieldReader* fields,
+              std::vector<int64_t>* axes) {
+  const char kTakes[] = "the number of an axis, or a list of them";
+  const Json json =
+      fields->Take(key, kTakes, axes->empty() ? "null" : AsJson(axes->front()));
+  if (!json) return;
+  std::vector<int64_t> values;
+  const bool all = ForEach(json, [&](const Json& m) {
+    int64_t axis = 0;
+    if (!m.ToInt64(&axis)) return false;
+    values.push_back(axis);
+    return true;
+  });
+  if (!all) return fields->MustBe(key, kTakes);
+  *axes = std::move(values);
+}
+
+void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers) {
+  WriteList(w, numbers, [w](float number) { w->Float(number); });
+}
+
+void WriteAxes(JsonWriter* w, const std::vector<int64_t>& axes) {
+  WriteList(w, axes, [w](int64_t axis) { w->Int(axis); });
+}
+
+}  // namespace ringlet

@@ -1,0 +1,29 @@
+// Fields of layers that are one number or a list of numbers.
+//
+// Internal to io/.
+
+#ifndef RINGLET_IO_KERAS_NUMBER_LIST_JSON_H_
+#define RINGLET_IO_KERAS_NUMBER_LIST_JSON_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../../core/base/interval.h"
+#include "../../core/base/json.h"
+#include "field_reader.h"
+
+namespace ringlet {
+
+// Finite ones in `range`, at least one; also in what Keras 3 makes of a NumPy
+// array or a tuple.
+void ReadNumbers(const char* key, const Interval& range, FieldReader* fields,
+                 std::vector<float>* numbers);
+void ReadAxes(const char* key, FieldReader* fields, std::vector<int64_t>* axes);
+
+// A list of one as its number.
+void WriteNumbers(JsonWriter* w, const std::vector<float>& numbers);
+void WriteAxes(JsonWriter* w, const std::vector<int64_t>& axes);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_KERAS_NUMBER_LIST_JSON_H_

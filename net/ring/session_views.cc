@@ -1,0 +1,195 @@
+// Who of the workers takes part: an elastic ring.
+//
+// ViewAgreement decides; here is what it hears and says. From its proposal or
+// acknowledgement on a view is known, and the schedule is of it, so that what
+// members send that have heard of its beginning earlier is kept, as it is in
+// any ring. Of those that are not in the view a session that runs keeps and
+// seeks the links, and judges nothing else of them.
+
+#include <algorithm>
+#include <utility>
+
+#include "session.h"
+
+namespace ringlet {
+
+// Life.
+
+void Session::BeginViews() {
+  ViewAgreement::Options options;
+  options.worker = rank_;
+  options.size = size_;
+  options.min_workers = options_.min_workers;
+  options.count = proposal_;
+  options.settle_at = first_time()
+                          ? start_deadline_
+                          : std::min(start_deadline_, now_ + timeout() / 2);
+  options.quiet = timeout() / 4;
+  options.timeout = timeout();
+  agreement_ = std::make_unique<ViewAgreement>(options, now_);
+  SetView(View());
+}
+
+void Session::TickViews() {
+  const bool runs = state_ == State::kRunning;
+  for (const int r : links_) {
+    Peer& p = peers_[r];
+    if (runs && member(r)) continue;
+    if (p.link != nullptr && p.link->up() && !detector_.Hears(r, now_)) {
+      if (runs) {
+        LoseVisitor(r, "");
+      } else {
+        LoseAndRedial(r, "it was there and fell silent");
+      }
+    }
+    const bool due = !p.candidates.empty() || now_ >= p.dial_at;
+    if (runs && r < rank_ && p.link == nullptr && due &&
+        p.candidates.Due(now_)) {
+      Dial(r);
+    }
+  }
+  agreement_->Tick(now_);
+  Agree();
+}
+
+// Those who are there suffice, or those who run in a view will soon form
+// another, so the wait may go on for a while.
+bool Session::WaitIsOver() const {
+  if (now_ < start_deadline_) return false;
+  if (agreement_->present() < options_.min_workers) return true;
+  if (!agreement_->visits()) return now_ - start_deadline_ > 4 * timeout();
+  const double patience = options_.patience_seconds;
+  return patience > 0 &&
+         static_cast<double>(now_ - start_deadline_) > patience * 1e9;
+}
+
+Status Session::TooFew() {
+  return Error(Code::kDeadlineExceeded,
+               "rank %d waited %g s for the other workers: %d of %d are there, "
+               "itself among them, and at least %d (min_workers) that reach "
+               "each other are needed; missing are %s",
+               rank_, options_.start_timeout_seconds, agreement_->present(),
+               size_, options_.min_workers, roll_.Missing(now_).c_str());
+}
+
+// Views.
+
+void Session::SetView(const View& view) {
+  view_generation_ = view.generation;
+  workers_.clear();
+  for (int w = 0; w < size_; ++w) {
+    rank_of_[w] = view.has(w) ? static_cast<int>(workers_.size()) : -1;
+    if (view.has(w)) workers_.push_back(w);
+  }
+  if (workers_.empty()) return;
+  schedule_.Reset(rank_of_[rank_], static_cast<int>(workers_.size()));
+}
+
+// Does what the agreement asks for.
+void Session::Agree() {
+  std::vector<ViewAgreement::Out> out;
+  out.swap(agreement_->out);
+  if (!live()) return;
+  const View& view = agreement_->view();
+  if (state_ == State::kStarting && view.generation != view_generation_) {
+    SetView(view);
+  }
+  for (const ViewAgreement::Out& one : out) {
+    uint8_t payload[kViewBytes];
+    EncodeView(one.frame, payload);
+    FrameHeader header;
+    header.type = FrameType::kView;
+    header.payload_bytes = kViewBytes;
+    FramedLink* const link = peers_[one.to].link.get();
+    if (link != nullptr && link->up()) SendTo(link, header, payload, false);
+  }
+  if (!agreement_->running()) return;
+  if (state_ == State::kStarting) RunInView();
+  const int deserter = agreement_->deserter();
+  if (state_ == State::kRunning && deserter >= 0) {
+    return Fail(detector_.Lost({deserter, Cause::kLeft, 0},
+                               "it takes no part in this view"));
+  }
+  if (visited_ || state_ != State::kRunning || !agreement_->visited()) return;
+  visited_ = true;
+  owner_->OnVisited();
+}
+
+void Session::RunInView() {
+  generation_ = view_generation_;
+  detector_.SetGeneration(ViewCount(generation_));
+  detector_.SetRanks(rank_of_);
+  state_ = State::kRunning;
+  transport_->TickEvery(detector_.tick_nanos());
+  std::string without;
+  for (int w = 0; w < size_; ++w) {
+    if (member(w)) continue;
+    without += without.empty() ? ", without " : ", ";
+    without += address(w);
+  }
+  if (without.empty()) {
+    Say(roll_.Complete(now_));
+  } else {
+    Say("the worker at " + std::string(address(rank_)) + " goes on with " +
+        std::to_string(workers_.size()) + " of " + std::to_string(size_) +
+        without);
+  }
+  owner_->OnRunning();
+}
+
+Status Session::OnView(FramedLink* link, const FrameHeader& header,
+                       const uint8_t* payload) {
+  if (agreement_ == nullptr) {
+    return Corruption("a view frame in a ring that is not elastic");
+  }
+  ViewFrame frame;
+  RINGLET_RETURN_IF_ERROR(
+      DecodeView(payload, header.payload_bytes, size_, link->peer, &frame));
+  if (!live()) return Status();
+  agreement_->Take(link->peer, frame, now_);
+  Agree();
+  return Status();
+}
+
+// Those outside of it.
+
+bool Session::Welcomes(int peer) const {
+  const bool visits =
+      state_ == State::kRunning && agreement_ != nullptr && !member(peer);
+  return (state_ == State::kStarting || visits) && peers_[peer].link == nullptr;
+}
+
+Status Session::CheckProposal(const FrameHeader& header) const {
+  if (options_.min_workers == 0 || header.generation <= kGreatestViewCount) {
+    return Status();
+  }
+  return Corruption("a proposal of generation %lu",
+                    static_cast<unsigned long>(header.generation));
+}
+
+// Or whoever was to be one.
+void Session::LoseVisitor(int peer, const std::string& why) {
+  detector_.Gone(peer);
+  DropLink(&peers_[peer].link);
+  Redial(peer, why);
+  agreement_->Lost(peer, now_);
+  Agree();
+}
+
+// Ranks.
+
+Status Session::ForCaller(const Status& status) const {
+  if (agreement_ == nullptr || status.code() != Code::kPeerLost) return status;
+  const int worker = status.rank();
+  return PeerLost(worker < 0 || worker >= size_ ? -1 : rank_of_[worker], "%s",
+                  status.message());
+}
+
+Status Session::FromCaller(const Status& status) const {
+  if (agreement_ == nullptr || status.code() != Code::kPeerLost) return status;
+  const int rank = status.rank();
+  const bool known = rank >= 0 && rank < static_cast<int>(workers_.size());
+  return PeerLost(known ? workers_[rank] : -1, "%s", status.message());
+}
+
+}  // namespace ringlet

@@ -1,0 +1,45 @@
+// WireOrder: vectors of sums that are under way, in the byte order of the wire.
+//
+// Internal to net/. Numbers travel little-endian: where the host's are not,
+// they are swapped in place when their sum starts, and back when it is done.
+// Of the thread that makes the calls. Nothing on a little-endian host.
+
+#ifndef RINGLET_NET_RING_WIRE_ORDER_H_
+#define RINGLET_NET_RING_WIRE_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "../../core/base/byte_order.h"
+
+namespace ringlet {
+
+class WireOrder {
+ public:
+  // `data`: numbers of four bytes each.
+  void Start(uint64_t ticket, void* data, size_t count) {
+    if (kBigEndian) under_way_.push_back({ticket, data, count});
+  }
+  // All up to this ticket are done.
+  void Done(uint64_t ticket) {
+    while (!under_way_.empty() && under_way_.front().ticket <= ticket) {
+      SwapToLittle(under_way_.front().data, sizeof(uint32_t),
+                   under_way_.front().count);
+      under_way_.pop_front();
+    }
+  }
+  void Clear() { under_way_.clear(); }
+
+ private:
+  struct Sum {
+    uint64_t ticket;
+    void* data;
+    size_t count;
+  };
+  std::deque<Sum> under_way_;  // the oldest first
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_RING_WIRE_ORDER_H_

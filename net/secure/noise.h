@@ -1,0 +1,109 @@
+// Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b: how two who have the same key agree
+// on others, which only they know (https://noiseprotocol.org, revision 34).
+//
+// Internal to net/. Pure: bytes in, bytes out; the caller draws the secrets.
+//
+//   -> psk, e       48 bytes and a payload, of the side that connects
+//   <- e, ee        the same, of the side that listens
+//
+// The first message proves the key before either side computes a shared secret.
+// Who finds out the key later cannot read what was said before. Needs
+// libsodium; without it SecureStart() says that there is none.
+
+#ifndef RINGLET_NET_SECURE_NOISE_H_
+#define RINGLET_NET_SECURE_NOISE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "../../core/base/job_key.h"
+
+namespace ringlet {
+
+constexpr size_t kNoiseKeyBytes = 32;
+constexpr size_t kNoiseHashBytes = 64;
+constexpr size_t kNoiseTagBytes = 16;
+constexpr size_t kNoiseMessageBytes = kNoiseKeyBytes + kNoiseTagBytes;
+constexpr size_t kNoiseMostPayload = 64;  // of a handshake's message
+
+// Once before all else, from any thread; false where there is no libsodium.
+bool SecureStart();
+// Libsodium has AES-256-GCM, by instructions of this processor. After
+// SecureStart.
+bool HasAesGcm();
+void WipeMemory(void* data, size_t bytes);
+// What those with the key know a place by, and tells others nothing of it.
+constexpr size_t kKeyTagBytes = 16;
+void KeyTag(const JobKey& key, const void* place, size_t bytes, uint8_t* tag);
+
+// One direction: the n-th message is sealed with the number n.
+class NoiseCipher {
+ public:
+  NoiseCipher();
+  NoiseCipher(const NoiseCipher&) = delete;
+  NoiseCipher& operator=(const NoiseCipher&) = delete;
+  ~NoiseCipher();
+
+  void Begin(const uint8_t* key);
+  // From now on by AES-256-GCM instead of ChaCha20-Poly1305; see HasAesGcm.
+  void UseAes();
+  // A tag of kNoiseTagBytes goes behind, or is there; `out` may be `text`, Open
+  // is in place. `ad` goes with it unencrypted. Open is false where any of it
+  // is not what was sealed, which changes nothing but `data`.
+  void Seal(const uint8_t* text, size_t bytes, uint8_t* out,
+            const uint8_t* ad = nullptr, size_t ad_bytes = 0);
+  bool Open(uint8_t* data, size_t bytes, const uint8_t* ad = nullptr,
+            size_t ad_bytes = 0);
+  // Another key, made of this one, which is gone.
+  void Rekey();
+  uint64_t sealed() const { return n_; }
+
+ private:
+  struct AesKey;
+  void SealAs(uint64_t n, const uint8_t* text, size_t bytes, uint8_t* out,
+              const uint8_t* ad, size_t ad_bytes) const;
+
+  uint8_t key_[kNoiseKeyBytes] = {};
+  uint64_t n_ = 0;
+  std::unique_ptr<AesKey> aes_key_;  // made of key_; null: the other cipher
+};
+
+class NoiseHandshake {
+ public:
+  // `secret`: kNoiseKeyBytes at random, never used again. Both sides give the
+  // same prologue.
+  NoiseHandshake(bool connects, const uint8_t* prologue, size_t bytes,
+                 const JobKey& key, const uint8_t* secret);
+  NoiseHandshake(const NoiseHandshake&) = delete;
+  NoiseHandshake& operator=(const NoiseHandshake&) = delete;
+  ~NoiseHandshake() { WipeMemory(this, sizeof(*this)); }
+
+  // The side that connects writes and then reads, the other reads and then
+  // writes: once each. A message has kNoiseMessageBytes more than its payload.
+  // False: the other side's number is no point of use, or what was read is not
+  // by somebody with the key; then all is over.
+  bool Write(const uint8_t* payload, size_t bytes, uint8_t* message);
+  bool Read(const uint8_t* message, size_t bytes, uint8_t* payload);
+  // After both.
+  void Split(NoiseCipher* sends, NoiseCipher* receives);
+  // Of all that was said: kNoiseHashBytes, the same on both sides.
+  const uint8_t* hash() const { return hash_; }
+
+ private:
+  void MixHash(const uint8_t* data, size_t bytes);
+  void MixKey(const uint8_t* data, size_t bytes);
+  void MixKeyAndHash(const uint8_t* data, size_t bytes);
+  bool MixShared();
+
+  const bool connects_;
+  uint8_t secret_[kNoiseKeyBytes];
+  uint8_t other_[kNoiseKeyBytes] = {};  // the other side's public number
+  uint8_t hash_[kNoiseHashBytes] = {};
+  uint8_t chain_[kNoiseHashBytes];
+  NoiseCipher cipher_;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_NET_SECURE_NOISE_H_

@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+"""Random models as C files, compiled, computed as `ringlet predict` does.
+
+    c_file_test.py BUILD [--count N] [--seed S] [--case I] [--cc CC ...]
+        [--runner PROGRAM] [--big-endian]
+
+The models of onnx_test.py. Each file is compiled as C99 by each compiler that is
+there, gcc and clang, and no warning passes. In int8 too, of the examples that
+are computed: no undefined behaviour, the loss that `export` says, and numbers
+near the model's.
+"""
+import json
+import math
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import onnx_test  # noqa: E402 (skips where there is no NumPy)
+import numpy as np  # noqa: E402
+import onnx_numpy  # noqa: E402
+
+LIMIT = 1e-6  # of the largest number
+INT8 = 0.1  # of the range of the outputs, root of the mean square
+FLAGS = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1"]
+MAIN = """
+#include <stdio.h>
+int model_predict(const float* in, float* out);
+static float x[%d], y[%d];
+int main(void) {
+  while (fread(x, sizeof x, 1, stdin) == 1) {
+    if (model_predict(x, y) != 0) return 1;
+    fwrite(y, sizeof y, 1, stdout);
+  }
+  return 0;
+}
+"""
+
+
+# Of rows whose numbers differ little for where they lie.
+FAR_FROM_ZERO = {"class_name": "Sequential", "config": {"name": "far", "layers": [
+    {"class_name": each, "config": {"name": f"layer_{i}", **config}}
+    for i, (each, config) in enumerate([
+        ("InputLayer", {"batch_shape": [None, 100]}),
+        ("LayerNormalization", {}),
+        ("Dense", {"units": 5}),
+    ])]}}
+
+
+def cases(options):
+    for number in onnx_test.numbers_of(options):
+        yield number, onnx_test.Case(options.seed, number)
+    if options.case is None:
+        far = onnx_test.Case(options.seed, 0, FAR_FROM_ZERO)
+        far.x = (1 + 3e-6 + np.round(10 * far.x) / 1024).astype("f4")
+        yield "far from zero", far
+
+
+def refused(program, folder):
+    ran = subprocess.run([program, "export", "run.json", "--init",
+                          "w.safetensors", "-o", "m.c"], cwd=folder,
+                         stderr=subprocess.PIPE, text=True)
+    return (None if ran.returncode == 2 and ("one output" in ran.stderr or "a second input" in ran.stderr) else
+            f"several inputs or outputs: {ran.returncode}, {ran.stderr}")
+
+
+REFUSED = ("of which there is no int8", "not the model's end",
+           "axis is not the last one")
+UNDEFINED = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+
+
+def built(folder, x, y, command, case):
+    """What a compiled m.c gives for the examples."""
+    (folder / "main.c").write_text(MAIN % (x[0].size, y[0].size))
+    onnx_test.run(folder, *command, "m.c", "main.c", "-o", "m", "-lm")
+    ran = subprocess.run([*case.runner, folder / "m"],
+                         input=x.astype(case.order).tobytes(),
+                         stdout=subprocess.PIPE, check=True)
+    got = np.frombuffer(ran.stdout, case.order)
+    return got.reshape(y.shape) if got.size == y.size else None
+
+
+def check_int8(program, case, folder, compilers, y):
+    """What is wrong, or None."""
+    np.save(folder / "y.npy", y)
+    run = json.loads((folder / "run.json").read_text())
+    examples = {"x": "x.npy", "y": "y.npy"}
+    run["data"] = {"train": examples, "validation": examples}
+    (folder / "int8.json").write_text(json.dumps(run))
+    ran = subprocess.run([program, "export", "int8.json", "--init",
+                          "w.safetensors", "--quantize", "int8", "-o", "m.c"],
+                         cwd=folder, stderr=subprocess.PIPE, text=True)
+    if ran.returncode == 2 and any(why in ran.stderr for why in REFUSED):
+        return None
+    said = re.search(r"int8: loss \S+ -> (\S+)", ran.stderr)
+    if ran.returncode != 0 or not said:
+        return f"int8: {ran.returncode}, {ran.stderr}"
+    for compiler in compilers:
+        flags = UNDEFINED if compiler == "gcc" else []
+        got = built(folder, case.x, y, [compiler, *FLAGS, *flags], case)
+        if got is None:
+            return f"{compiler}: int8: another number of them"
+        loss = np.square(got.astype("f8") - y).mean()
+        if abs(loss - float(said[1])) > 1e-3 * loss + 1e-12:
+            return f"{compiler}: int8: loss {loss:.4g}, and {said[0]}"
+        case.error = math.sqrt(loss) / max(y.max() - y.min(), 1e-6)
+    return None if case.error < INT8 else f"int8: {case.error:.3g} of the range off"
+
+
+def check(program, case, folder, compilers):
+    """What is wrong, or None."""
+    case.write(folder)
+    if case.ports() != (1, 1):  # C has a place for no more
+        return refused(program, folder)
+    model_of = ("run.json", "--init", "w.safetensors")
+    for name in ("m.c", "m.onnx"):
+        onnx_test.run(folder, program, "export", *model_of, "-o", name)
+    onnx_test.run(folder, program, "predict", *model_of, "--x", "x.npy", "-o",
+                  "y.npy")
+    y = np.load(folder / "y.npy")
+    with np.errstate(all="ignore"):
+        exact = onnx_numpy.Model(folder / "m.onnx")(case.x)[0]
+    if not np.isfinite(y).all() or np.abs(exact).max() > 1e6:
+        return None
+    rounding = np.abs(exact - y).max()
+    for compiler in compilers:
+        got = built(folder, case.x, y, [compiler, *FLAGS], case)
+        problem = "another number of them" if got is None else (
+            onnx_test.differs(got, y, LIMIT, rounding))
+        if problem:
+            return f"{compiler}: {problem}"
+    return check_int8(program, case, folder, compilers, y)
+
+
+def main():
+    parser = onnx_test.arguments()
+    parser.add_argument("--cc", action="append",
+                        help="a compiler (gcc and clang)")
+    parser.add_argument("--runner", default="",
+                        help="what runs its programs: 'qemu-s390x-static -L DIR'")
+    parser.add_argument("--big-endian", action="store_true")
+    options = parser.parse_args()
+    compilers = [each for each in options.cc or ("gcc", "clang")
+                 if shutil.which(each)]
+    if not compilers:
+        print("skipped: needs gcc or clang")
+        sys.exit(77)
+    program = pathlib.Path(options.build).resolve() / "tools/ringlet/ringlet"
+    computed = failed = 0
+    errors = []
+    for number, case in cases(options):
+        computed += 1
+        case.runner = options.runner.split()
+        case.order = ">f4" if options.big_endian else "<f4"
+        case.error = None
+        with tempfile.TemporaryDirectory(prefix="ringlet-c-") as folder:
+            try:
+                problem = check(program, case, pathlib.Path(folder), compilers)
+            except AssertionError as error:
+                problem = str(error)
+        if case.error is not None:
+            errors.append(case.error)
+        if problem:
+            failed += 1
+            kinds = [each["class_name"] for each in case.layers()]
+            print(f"case {number}: {problem}\n  {' '.join(kinds)}", flush=True)
+    print(f"{computed - failed} of {computed} models agree, by "
+          f"{' and '.join(compilers)}; {len(errors)} in int8, the middle one "
+          f"{np.median(errors or [0]):.2g} of the range off")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+// Digests of weights: of bits and places, the same for any threads and machine.
+
+#include "core/compute/digest.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/base/text.h"
+
+namespace ringlet {
+namespace {
+
+std::vector<float> Values(int64_t count) {
+  const Philox random(3, 4);
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) {
+    values.push_back(Philox::Unit(random.At(static_cast<uint64_t>(i))[0]) -
+                     0.5f);
+  }
+  return values;
+}
+
+uint64_t Digest(const std::vector<float>& values, int threads = 1) {
+  ThreadPool pool(threads);
+  return DigestOf(values.data(), static_cast<int64_t>(values.size()), &pool);
+}
+
+// What tests/digests.txt rests on.
+TEST(DigestTest, IsTheSameOnEveryMachine) {
+  EXPECT_EQ(HexText(Digest({})), "0000000000000000");
+  EXPECT_EQ(HexText(Digest({1, -2.5f, 0})), "df3b93f88bc73efd");
+  EXPECT_EQ(HexText(Digest(Values(100001))), "f81bc0122380772c");
+}
+
+TEST(DigestTest, ThreadsDoNotShow) {
+  for (const int64_t count : {0, 1, 2, 16384, 32767, 32768, 32769, 200001}) {
+    const std::vector<float> values = Values(count);
+    const uint64_t one = Digest(values);
+    for (int threads = 2; threads <= 5; ++threads) {
+      EXPECT_EQ(Digest(values, threads), one) << count << ", " << threads;
+    }
+  }
+}
+
+TEST(DigestTest, EveryBitShows) {
+  for (const int64_t count : {1, 2, 7, 500}) {
+    const std::vector<float> values = Values(count);
+    const uint64_t usual = Digest(values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      for (int bit = 0; bit < 32; ++bit) {
+        std::vector<float> other = values;
+        uint32_t bits;
+        std::memcpy(&bits, &other[i], sizeof(bits));
+        bits ^= uint32_t{1} << bit;
+        std::memcpy(&other[i], &bits, sizeof(bits));
+        ASSERT_NE(Digest(other), usual) << i << " of " << count << ", " << bit;
+      }
+    }
+  }
+}
+
+TEST(DigestTest, PlacesShow) {
+  const std::vector<float> values = Values(300);
+  const uint64_t usual = Digest(values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::vector<float> other = values;
+      std::swap(other[i], other[j]);
+      ASSERT_NE(Digest(other), usual) << i << ", " << j;
+    }
+  }
+  EXPECT_NE(Digest(std::vector<float>(8)), Digest(std::vector<float>(9)));
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,264 @@
+// Fits of workers that are lost and come back while they train, as threads: the
+// final bits are those of a run that nothing disturbed.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/fit.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kReplicas = 5;
+
+// Who is there, and who has met.
+class ElasticJob {
+ public:
+  struct View {
+    std::vector<int> members;
+    std::shared_ptr<ThreadJob> job;
+  };
+
+  void Arrive(int worker) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    alive_.insert(worker);
+  }
+  // Dies, or is done.
+  void Leave(int worker) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    alive_.erase(worker);
+    if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
+    MeetIfAll();
+  }
+  // Waits until all who are alive are here.
+  View Meet(int worker) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
+    waiting_.insert(worker);
+    const int round = round_;
+    MeetIfAll();
+    met_.wait(lock, [&] { return round_ != round; });
+    return view_;
+  }
+  bool visited() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return std::any_of(waiting_.begin(), waiting_.end(),
+                       [&](int w) { return !Has(view_.members, w); });
+  }
+
+ private:
+  static bool Has(const std::vector<int>& members, int worker) {
+    return std::find(members.begin(), members.end(), worker) != members.end();
+  }
+  void MeetIfAll() {
+    if (waiting_.empty() || waiting_ != alive_) return;
+    view_.members.assign(waiting_.begin(), waiting_.end());
+    view_.job =
+        std::make_shared<ThreadJob>(static_cast<int>(view_.members.size()));
+    waiting_.clear();
+    ++round_;
+    met_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable met_;
+  std::set<int> alive_, waiting_;
+  View view_;
+  int round_ = 0;
+};
+
+// Of one life of a worker, which ends by its call number `dies`.
+class ElasticCollective final : public Collective {
+ public:
+  ElasticCollective(ElasticJob* job, int worker, int dies)
+      : job_(job), worker_(worker), calls_left_(dies) {
+    Reform().IgnoreError();
+  }
+  ~ElasticCollective() override { job_->Leave(worker_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(view_.members.size()); }
+  size_t bucket_bytes() const override { return 256; }
+  Status StartAllReduce(float*, size_t, Ticket*) override {
+    return Error(Code::kInternal, "sums of floats are not elastic");
+  }
+  Status StartAllReduceInts(int32_t* data, size_t count,
+                            Ticket* ticket) override {
+    return Call([&] { return in_->StartAllReduceInts(data, count, ticket); });
+  }
+  Status Wait(Ticket ticket) override {
+    return Call([&] { return in_->Wait(ticket); });
+  }
+  Status Broadcast(void* data, size_t bytes, int root) override {
+    return Call([&] { return in_->Broadcast(data, bytes, root); });
+  }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    return Call([&] { return in_->AllGather(in, bytes, out); });
+  }
+  Status Barrier() override {
+    return Call([&] { return in_->Barrier(); });
+  }
+  void Abort(const Status& reason) override {
+    if (!dead_) in_->Abort(reason);
+  }
+  Status Reform() override {
+    if (dead_) return Error(Code::kInternal, "dead");
+    view_ = job_->Meet(worker_);
+    rank_ = static_cast<int>(
+        std::find(view_.members.begin(), view_.members.end(), worker_) -
+        view_.members.begin());
+    in_ = std::make_unique<ThreadCollective>(view_.job.get(), rank_);
+    ++reforms_;
+    return Status();
+  }
+  bool elastic() const override { return true; }
+  bool visited() const override { return job_->visited(); }
+  int worker() const override { return worker_; }
+
+  bool dead() const { return dead_; }
+  int reforms() const { return reforms_; }
+
+ private:
+  template <typename What>
+  Status Call(const What& what) {
+    if (dead_ || --calls_left_ == 0) {
+      if (!dead_) job_->Leave(worker_);
+      dead_ = true;
+      return Error(Code::kInternal, "dead");
+    }
+    const Status status = what();
+    // A thread that left says no rank.
+    return status.code() == Code::kPeerLost ? PeerLost(0, "a rank is lost")
+                                            : status;
+  }
+
+  ElasticJob* const job_;
+  const int worker_;
+  int calls_left_;
+  bool dead_ = false;
+  int rank_ = 0, reforms_ = 0;
+  ElasticJob::View view_;
+  std::unique_ptr<ThreadCollective> in_;
+};
+
+struct Run {
+  Status status;
+  uint64_t digest = 0;
+  std::vector<double> losses;  // of the epochs of this life
+};
+
+Run Train(const CompileOptions& options) {
+  Run run;
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  const Result<History> history =
+      model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(3));
+  run.status = history.status();
+  run.digest = model->weights_digest();
+  if (!history.ok()) return run;
+  for (const Logs& logs : history->logs)
+    run.losses.push_back(*logs.Find("loss"));
+  return run;
+}
+
+CompileOptions Exact(Collective* collective) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = kReplicas;
+  return options;
+}
+
+const Run& Undisturbed() {
+  static const Run run = Train(Exact(nullptr));
+  return run;
+}
+
+// Worker number `worker`, which dies and comes back `lives` times.
+void Live(ElasticJob* job, int worker, unsigned seed, int lives, int* deaths,
+          int* reforms) {
+  std::mt19937 random(seed);
+  for (;;) {
+    const int dies =
+        lives-- > 0 ? 1 + static_cast<int>(random() % 400) : 1 << 30;
+    job->Arrive(worker);
+    ElasticCollective collective(job, worker, dies);
+    const Run run = Train(Exact(&collective));
+    *reforms += collective.reforms() - 1;
+    if (collective.dead()) {
+      ++*deaths;
+      continue;
+    }
+    ASSERT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, Undisturbed().digest) << "worker " << worker;
+    if (!run.losses.empty()) {  // or it came when all was done
+      EXPECT_EQ(run.losses.back(), Undisturbed().losses.back());
+    }
+    return;
+  }
+}
+
+unsigned SeedCount() {
+  const char* const more = std::getenv("RINGLET_ELASTIC_SEEDS");
+  return more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 60;
+}
+
+TEST(ElasticTest, WorkersDieAndReturn) {
+  ASSERT_TRUE(Undisturbed().status.ok());
+  int deaths = 0, reforms = 0;
+  for (unsigned seed = 1; seed <= SeedCount() && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    ElasticJob job;
+    std::vector<int> died(static_cast<size_t>(workers)), met(died);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
+    for (int w = 0; w < workers; ++w) {
+      const unsigned own = random();
+      // One lives on: whoever comes takes the state from it.
+      const int lives = w == 0 ? 0 : static_cast<int>(random() % 4);
+      threads.emplace_back([&job, &died, &met, w, own, lives] {
+        Live(&job, w, own, lives, &died[static_cast<size_t>(w)],
+             &met[static_cast<size_t>(w)]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int n : died) deaths += n;
+    for (const int n : met) reforms += n;
+  }
+  EXPECT_GT(deaths, 20);
+  EXPECT_GT(reforms, 20);
+}
+
+TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
+  for (const bool exact : {false, true}) {
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    CompileOptions options = Exact(&collective);
+    if (!exact) options.reduction = Reduction::kRing;
+    Sequential model({Input({2}), Dense(4),
+                      BatchNormalization().Synchronized(exact), Dense(3)});
+    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {},
+                  options);
+    const std::string said = model.status().message();
+    EXPECT_NE(said.find(exact ? "is synchronized" : "reduction exact"),
+              std::string::npos)
+        << said;
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

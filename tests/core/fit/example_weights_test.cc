@@ -1,0 +1,191 @@
+// What examples count: class_weight, sample weights and weighted metrics, and
+// metrics of several states; alone and over ranks.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../../support/rewinder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+
+namespace ringlet {
+namespace {
+
+// "large" has too many states for one that is copied in each step by its size.
+std::unique_ptr<Sequential> WithStates(const CompileOptions& options = {}) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(8, kTanh));
+  model->Add(Dense(3, kSoftmax));
+  model->Compile(
+      SGD(0.1f, 0.9f), SparseCategoricalCrossentropy(),
+      {MeanIoU(1000).Name("large"), MeanIoU(3).Name("weighted").Weighted()},
+      options);
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+  return model;
+}
+
+std::vector<int32_t> ClassesOf(const Dataset& data) {
+  std::vector<int32_t> classes(static_cast<size_t>(data.size()));
+  for (int64_t i = 0; i < data.size(); ++i) {
+    float x[2];
+    EXPECT_TRUE(
+        data.source()->Read(&i, 1, x, &classes[static_cast<size_t>(i)]).ok());
+  }
+  return classes;
+}
+
+std::vector<float> SomeWeights(int64_t count) {
+  std::vector<float> weights;
+  for (int64_t i = 0; i < count; ++i) {
+    weights.push_back(static_cast<float>((i * 7) % 5) * 0.5f);
+  }
+  return weights;
+}
+
+TEST(ExampleWeightsTest, ClassWeightsAreTheSampleWeightsOfTheClasses) {
+  const Dataset data = Points(50);
+  const ClassWeights of_class = {{0, 0.25f}, {2, 3.0f}};
+  std::vector<float> weights;
+  for (const int32_t number : ClassesOf(data)) {
+    weights.push_back(number == 0 ? 0.25f : number == 2 ? 3.0f : 1.0f);
+  }
+  auto plain = WithStates(), by_class = WithStates(), by_sample = WithStates();
+  FitOptions options = Quiet(3);
+  const auto order = [](const Dataset& d) { return d.Shuffle(1).Batch(8); };
+  ASSERT_TRUE(plain->Fit(order(data), options).ok());
+  const auto sample =
+      by_sample->Fit(order(data.SampleWeight(weights)), options);
+  ASSERT_TRUE(sample.ok()) << sample.status().message();
+  options.class_weight = of_class;
+  const auto classed = by_class->Fit(order(data), options);
+  ASSERT_TRUE(classed.ok()) << classed.status().message();
+  EXPECT_EQ(WeightsOf(by_class.get()), WeightsOf(by_sample.get()));
+  EXPECT_NE(WeightsOf(by_class.get()), WeightsOf(plain.get()));
+  for (const char* name : {"loss", "large", "weighted"}) {
+    EXPECT_EQ(classed->Values(name), sample->Values(name)) << name;
+  }
+}
+
+// The sum of the weighted losses is divided by the number of examples.
+TEST(ExampleWeightsTest, TheLossIsDividedByTheExamples) {
+  const Dataset data = Points(10);
+  auto model = WithStates();
+  std::vector<float> one(10, 0.0f);
+  double sum = 0;
+  const std::vector<float> weights = SomeWeights(10);
+  for (size_t i = 0; i < 10; ++i) {
+    one.assign(10, 0.0f);
+    one[i] = 1;
+    const auto logs = model->Evaluate(data.SampleWeight(one).Batch(10), {});
+    ASSERT_TRUE(logs.ok()) << logs.status().message();
+    sum += weights[i] * *logs.value().Find("loss");
+  }
+  const auto logs = model->Evaluate(data.SampleWeight(weights).Batch(4), {});
+  ASSERT_TRUE(logs.ok());
+  EXPECT_NEAR(*logs.value().Find("loss"), sum, 1e-6);
+}
+
+TEST(ExampleWeightsTest, WeightsThatDoNotFitAreRefused) {
+  const Dataset data = Points(10);
+  EXPECT_FALSE(data.SampleWeight({1, 2}).Batch(2).status().ok());
+  std::vector<float> weights(10, 1.0f);
+  weights[3] = NAN;
+  EXPECT_FALSE(data.SampleWeight(weights).Batch(2).status().ok());
+  auto model = WithStates();
+  FitOptions options = Quiet(1);
+  options.class_weight = {{0, 2.0f}};
+  const Status both =
+      model->Fit(data.SampleWeight(SomeWeights(10)).Batch(2), options).status();
+  EXPECT_EQ(both.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(both.message()).find("at the same time"),
+            std::string::npos);
+  options.class_weight = {{0, NAN}};
+  EXPECT_FALSE(model->Fit(data.Batch(2), options).ok());
+}
+
+TEST(ExampleWeightsTest, AnExampleOfSeveralClassesHasNoClassWeight) {
+  Sequential model({Input({2}), Dense(6), Reshape({2, 3})});
+  model.Compile(SGD(), SparseCategoricalCrossentropy(kFromLogits));
+  const float x[4] = {};
+  const int32_t y[4] = {0, 1, 2, 0};
+  const Dataset data = Dataset(MemorySource({DType::kFloat32, {2}}, x,
+                                            {DType::kInt32, {2}}, y, 2))
+                           .Batch(2);
+  FitOptions options = Quiet(1);
+  EXPECT_TRUE(model.Fit(data, options).ok());
+  options.class_weight = {{0, 2.0f}};
+  const Status status = model.Fit(data, options).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("class_weight"),
+            std::string::npos);
+}
+
+TEST(ExampleWeightsTest, RanksAgreeExactlyOnCounts) {
+  const Dataset data = Points(53).SampleWeight(SomeWeights(53));
+  auto alone = WithStates();
+  const auto expected = alone->Evaluate(data.Batch(12), {});
+  ASSERT_TRUE(expected.ok());
+  for (int world = 2; world <= 3; ++world) {
+    RunRanks(world, [&](Collective* collective) {
+      CompileOptions options(collective);
+      auto model = WithStates(options);
+      const auto logs = model->Evaluate(data.Batch(12), {});
+      ASSERT_TRUE(logs.ok()) << logs.status().message();
+      for (const char* name : {"large", "weighted"}) {
+        EXPECT_EQ(*logs.value().Find(name), *expected.value().Find(name));
+      }
+      FitOptions fit = Quiet(2);
+      fit.class_weight = {{1, 2.0f}};
+      const auto history = model->Fit(Points(53).Batch(12), fit);
+      ASSERT_TRUE(history.ok()) << history.status().message();
+    });
+  }
+}
+
+TEST(ExampleWeightsTest, OtherWeightsOnARankAreNamed) {
+  RunRanks(2, [&](Collective* collective) {
+    CompileOptions options(collective);
+    auto model = WithStates(options);
+    std::vector<float> weights = SomeWeights(20);
+    if (collective->rank() == 1) weights[7] += 1;
+    const Status status =
+        model->Fit(Points(20).SampleWeight(weights).Batch(4), Quiet(1))
+            .status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_NE(std::string(status.message()).find("the sample weights"),
+              std::string::npos)
+        << status.message();
+  });
+}
+
+// The states of a metric are part of what is restored, however many.
+TEST(ExampleWeightsTest, MetricsOfSeveralStatesAreRestored) {
+  const Dataset data =
+      Points(40).SampleWeight(SomeWeights(40)).Shuffle(2).Repeat().Batch(6);
+  FitOptions options = Quiet(2);
+  options.steps_per_epoch = 5;
+  auto undisturbed = WithStates();
+  const auto expected = undisturbed->Fit(data, options);
+  ASSERT_TRUE(expected.ok());
+  for (int64_t step = 1; step <= 9; ++step) {
+    auto rewinder = std::make_shared<Rewinder>();
+    rewinder->save_at = step;
+    rewinder->die_at = step + 1;
+    options.callbacks = {rewinder};
+    auto killed = WithStates();
+    ASSERT_FALSE(killed->Fit(data, options).ok());
+    rewinder->die_at = -1;
+    auto resumed = WithStates();
+    const auto history = resumed->Fit(data, options);
+    ASSERT_TRUE(history.ok()) << history.status().message();
+    for (const char* name : {"loss", "large", "weighted"}) {
+      EXPECT_EQ(history->Values(name).back(), expected->Values(name).back())
+          << name << " " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,152 @@
+// Whole trainings end with the same bits, whatever computes them.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/base/ieee_arithmetic.h"
+#include "core/base/random.h"
+#include "core/fit/fit.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+namespace {
+
+struct Training {
+  const char* name;
+  Shape input;
+  std::vector<Layer> layers;
+  Optimizer optimizer;
+  Loss loss;
+  int64_t outputs;  // values of an example's target, or 0: a class of 10
+};
+
+Optimizer Clipped(Optimizer optimizer) {
+  optimizer.global_clipnorm = 0.5f;
+  return optimizer;
+}
+
+const std::vector<Training>& Trainings() {
+  static const auto* const trainings = new std::vector<Training>{
+      {"regression",
+       {13},
+       {Dense(70, kTanh), Dense(33, kGelu),
+        Dense(17, kSigmoid).KernelRegularizer(L2(1e-4f)), Dense(3)},
+       Clipped(Adam(0.01f)),
+       LogCosh(),
+       3},
+      {"norms",
+       {40},
+       {Dense(48), BatchNormalization(), ActivationLayer(kSilu), Dense(40),
+        LayerNormalization(), ActivationLayer(kMish), Dropout(0.2f), Dense(10)},
+       RMSprop(0.01f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+      {"depthwise",
+       {11, 11, 3},
+       {DepthwiseConv2D(3), BatchNormalization(), ReLU(6), AveragePooling2D(2),
+        DepthwiseConv2D(3), ActivationLayer(kElu), GlobalAveragePooling2D(),
+        Dense(10, kSoftmax)},
+       SGD(0.05f, 0.9f, true),
+       SparseCategoricalCrossentropy(),
+       0},
+      {"separable",
+       {12, 12, 2},
+       {SeparableConv2D(24, 3), BatchNormalization(), ActivationLayer(kRelu),
+        SeparableConv2D(32, 3), GlobalMaxPooling2D(), Dense(10)},
+       Nadam(0.01f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+      {"tutorials",
+       {28, 28, 1},
+       {Conv2D(32, 3, kRelu), Flatten(), Dense(128, kRelu), Dense(10)},
+       SGD(0.01f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+      {"lenet",
+       {28, 28, 1},
+       {Conv2D(6, 5, kTanh), AveragePooling2D(2), Conv2D(16, 5, kTanh),
+        AveragePooling2D(2), Flatten(), Dense(120, kTanh), Dense(84, kTanh),
+        Dense(10)},
+       Adam(0.002f),
+       SparseCategoricalCrossentropy(kFromLogits),
+       0},
+  };
+  return *trainings;
+}
+
+// Two epochs of 90 examples, the last batch of a short one; the bits of all
+// weights, statistics included, and of the losses.
+std::string Trained(const Training& training, int threads) {
+  constexpr int64_t kExamples = 90;
+  const Philox random(11, 12);
+  const int64_t inputs = training.input.elements();
+  std::vector<float> x, y;
+  std::vector<int32_t> classes;
+  for (int64_t i = 0; i < kExamples * inputs; ++i) {
+    x.push_back(2 * Philox::Unit(random.At(static_cast<uint64_t>(i))[0]) - 1);
+  }
+  for (int64_t i = 0; i < kExamples; ++i) {
+    classes.push_back(static_cast<int32_t>(i % 10));
+    for (int64_t j = 0; j < training.outputs; ++j) {
+      y.push_back(x[static_cast<size_t>(i * inputs + j)] * 4);
+    }
+  }
+  const bool of_classes = training.outputs == 0;
+  const ExampleSpec targets =
+      of_classes ? ExampleSpec{DType::kInt32, {}}
+                 : ExampleSpec{DType::kFloat32, {training.outputs}};
+  const void* const values =
+      of_classes ? static_cast<const void*>(classes.data()) : y.data();
+  Sequential model;
+  model.Add(Input(training.input));
+  for (const Layer& layer : training.layers) model.Add(layer);
+  CompileOptions options;
+  options.threads = threads;
+  options.seed = 5;
+  model.Compile(training.optimizer, training.loss, {}, options);
+  FitOptions fit;
+  fit.epochs = 2;
+  fit.verbose = Verbose::kSilent;
+  const Result<History> history =
+      model.Fit(Dataset(MemorySource({DType::kFloat32, training.input},
+                                     x.data(), targets, values, kExamples))
+                    .Batch(32),
+                fit);
+  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_TRUE(std::isfinite(model.weights()[0]));
+  return std::string(reinterpret_cast<const char*>(model.weights()),
+                     static_cast<size_t>(model.num_weights()) * sizeof(float));
+}
+
+TEST(OneResultTest, AnyNumberOfThreads) {
+  for (const Training& training : Trainings()) {
+    const std::string one = Trained(training, 1);
+    for (int threads = 2; threads <= 4; ++threads) {
+      EXPECT_TRUE(Trained(training, threads) == one)
+          << training.name << ", " << threads << " threads";
+    }
+    EXPECT_TRUE(Trained(training, 1) == one) << training.name << ", again";
+  }
+}
+
+#if defined(__SSE2__)
+// Rounding upwards, denormals taken for zero, as a program may have set up.
+TEST(OneResultTest, AnyModeOfTheCallersArithmetic) {
+  const Training& training = Trainings()[0];
+  const std::string usual = Trained(training, 2);
+  const unsigned saved = _mm_getcsr();
+  _mm_setcsr(saved | 0xc040);
+  const std::string unusual = Trained(training, 2);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(saved);
+  EXPECT_TRUE(unusual == usual);
+  EXPECT_EQ(after & 0xffc0, (saved | 0xc040) & 0xffc0)
+      << "the mode is the caller's";
+}
+#endif
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,440 @@
+// A run of R replicas, on any number of workers.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "../../support/temp_folder.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/base/random.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/saving_callbacks.h"
+
+namespace ringlet {
+namespace {
+
+struct Job {
+  int replicas = 4;
+  int64_t examples = 50, batch = 16, epochs = 2, steps_per_epoch = 0;
+  int64_t validation_batch = 10;
+  Optimizer optimizer = Adam(0.01f);
+  AutoShardPolicy policy = AutoShardPolicy::kData;
+  bool repeats = false, prefetch = true, recompute = false, functional = false;
+  int threads = 1;
+  Reduction reduction = Reduction::kRing;
+  std::vector<std::shared_ptr<Callback>> callbacks;
+};
+
+struct Outcome {
+  Status status;
+  std::vector<double> losses, accuracies, validation;
+  std::vector<float> weights, predictions;
+};
+
+CompileOptions OptionsOf(const Job& job, Collective* collective) {
+  CompileOptions options(collective);
+  options.seed = 3;
+  options.replicas = job.replicas;
+  options.reduction = job.reduction;
+  options.recompute = job.recompute;
+  options.threads = job.threads;
+  return options;
+}
+
+// Two inputs, a merge of branches and a layer that is called twice.
+std::unique_ptr<Model> TwoInputs(const Job& job,
+                                 const CompileOptions& options) {
+  auto model = std::make_unique<Functional>();
+  const auto a = model->Add(Input({2})), b = model->Add(Input({2}));
+  const auto once = model->Add(Dense(8, kTanh), {a});
+  const auto twice = model->CallAgain(once, {b});
+  const auto both = model->Add(Add(), {once, twice});
+  const auto noisy = model->Add(Dropout(0.3f), {both});
+  model->Add(Dense(2), {model->Add(BatchNormalization(0.9f), {noisy})});
+  model->Compile(job.optimizer, MeanSquaredError(), {}, options);
+  return model;
+}
+
+std::unique_ptr<Model> ModelOf(const Job& job, Collective* collective) {
+  const CompileOptions options = OptionsOf(job, collective);
+  if (job.functional) return TwoInputs(job, options);
+  return TinyModel(job.optimizer, 0.3f, options);
+}
+
+Dataset DataOf(const Job& job, int64_t examples, uint64_t seed) {
+  const Dataset points = Points(examples, seed);
+  return job.functional ? Zip({points, points}, {points}) : points;
+}
+
+Outcome Train(const Job& job, Collective* collective) {
+  Outcome outcome;
+  const auto model = ModelOf(job, collective);
+  Dataset data = DataOf(job, job.examples, 7).AutoShard(job.policy).Shuffle(3);
+  if (job.repeats) data = data.Repeat();
+  FitOptions options = Quiet(job.epochs);
+  options.steps_per_epoch = job.steps_per_epoch;
+  options.prefetch = job.prefetch;
+  options.check_replicas_every = 1;
+  options.validation_data = DataOf(job, 23, 9).Batch(job.validation_batch);
+  options.callbacks = job.callbacks;
+  const auto history = model->Fit(data.Batch(job.batch), options);
+  outcome.status = history.status();
+  if (!history.ok()) return outcome;
+  outcome.losses = history->Values("loss");
+  if (!job.functional) outcome.accuracies = history->Values("accuracy");
+  outcome.validation = history->Values("val_loss");
+  outcome.weights = WeightsOf(model.get());
+  const auto predicted =
+      model->Predict(DataOf(job, 23, 9).Batch(job.validation_batch));
+  EXPECT_TRUE(predicted.ok()) << predicted.status().message();
+  outcome.predictions = predicted.value();
+  return outcome;
+}
+
+// Of all ranks, which end alike.
+Outcome TrainOn(int workers, const Job& job) {
+  if (workers == 1) return Train(job, nullptr);
+  std::vector<Outcome> ranks(static_cast<size_t>(workers));
+  RunRanks(workers, [&](Collective* collective) {
+    ranks[static_cast<size_t>(collective->rank())] = Train(job, collective);
+  });
+  for (const Outcome& rank : ranks) {
+    EXPECT_TRUE(rank.status.ok()) << rank.status.message();
+    EXPECT_EQ(rank.weights, ranks[0].weights);
+    EXPECT_EQ(rank.losses, ranks[0].losses);
+    EXPECT_EQ(rank.validation, ranks[0].validation);
+    EXPECT_EQ(rank.predictions, ranks[0].predictions);
+  }
+  return ranks[0];
+}
+
+template <typename T>
+void ExpectNear(const std::vector<T>& a, const std::vector<T>& b, double by) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_NEAR(a[i], b[i], by * (1 + std::fabs(b[i]))) << i;
+  }
+}
+
+std::vector<Job> Jobs() {
+  std::vector<Job> jobs(11);
+  jobs[1].batch = 15;
+  jobs[2].batch = 5;  // of which some replicas have nothing
+  jobs[3].optimizer = SGD(0.1f, 0.9f).GlobalClipNorm(0.5f);
+  jobs[4].optimizer = Adam(0.01f).GradientAccumulationSteps(3);
+  jobs[4].prefetch = false;
+  jobs[5].policy = AutoShardPolicy::kOff;
+  jobs[6].repeats = true;
+  jobs[6].steps_per_epoch = 3;
+  jobs[7].validation_batch = 23;
+  jobs[7].batch = 6;
+  jobs[7].threads = 2;
+  jobs[8].recompute = true;
+  jobs[8].replicas = 5;
+  jobs[9].functional = true;
+  jobs[10].functional = true;
+  jobs[10].replicas = 7;
+  jobs[10].prefetch = false;
+  return jobs;
+}
+
+// Where the workers' sums are made in the order of the ranks, one worker that
+// computes all replicas has the bits of as many workers.
+TEST(ReplicasTest, OneWorkerHasTheBitsOfAsManyAsReplicas) {
+  int number = 0;
+  for (const Job& job : Jobs()) {
+    SCOPED_TRACE(number++);
+    const Outcome one = TrainOn(1, job), all = TrainOn(job.replicas, job);
+    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    EXPECT_EQ(one.weights, all.weights);
+    EXPECT_EQ(one.losses, all.losses);
+    EXPECT_EQ(one.accuracies, all.accuracies);
+    EXPECT_EQ(one.validation, all.validation);
+    EXPECT_EQ(one.predictions, all.predictions);
+  }
+}
+
+TEST(ReplicasTest, AnyNumberOfWorkersFollows) {
+  int number = 0;
+  for (const Job& job : Jobs()) {
+    SCOPED_TRACE(number++);
+    const Outcome all = TrainOn(job.replicas, job);
+    for (int workers = 2; workers < job.replicas; ++workers) {
+      SCOPED_TRACE(workers);
+      const Outcome some = TrainOn(workers, job);
+      ExpectNear(some.losses, all.losses, 1e-4);
+      ExpectNear(some.validation, all.validation, 1e-3);
+      ExpectNear(some.weights, all.weights, 1e-3);
+    }
+  }
+}
+
+// Exact sums: whoever computes what, in however many threads.
+TEST(ReplicasTest, ExactSumsHaveTheSameBitsOnAnyNumberOfWorkers) {
+  int number = 0;
+  for (Job job : Jobs()) {
+    SCOPED_TRACE(number++);
+    const Outcome floats = TrainOn(job.replicas, job);
+    job.reduction = Reduction::kExact;
+    const Outcome one = TrainOn(1, job);
+    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    ExpectNear(one.weights, floats.weights, 1e-3);
+    for (int workers = 2; workers <= job.replicas; ++workers) {
+      SCOPED_TRACE(workers);
+      job.threads = 1 + workers % 3;
+      const Outcome some = TrainOn(workers, job);
+      EXPECT_EQ(some.weights, one.weights);
+      EXPECT_EQ(some.losses, one.losses);
+      EXPECT_EQ(some.accuracies, one.accuracies);
+      EXPECT_EQ(some.validation, one.validation);
+      EXPECT_EQ(some.predictions, one.predictions);
+    }
+  }
+}
+
+// Weights that stay as they are: what remains is examples, masks, statistics of
+// batches and metrics, all the same.
+TEST(ReplicasTest, ExamplesMasksAndMetricsAreThoseOfTheReplicas) {
+  int number = 0;
+  for (Job job : Jobs()) {
+    SCOPED_TRACE(number++);
+    job.optimizer = SGD(0);
+    job.epochs = 4;
+    const Outcome all = TrainOn(job.replicas, job);
+    for (int workers = 1; workers < job.replicas; ++workers) {
+      SCOPED_TRACE(workers);
+      const Outcome some = TrainOn(workers, job);
+      EXPECT_EQ(some.losses, all.losses);
+      EXPECT_EQ(some.accuracies, all.accuracies);
+    }
+    job.replicas += 1;
+    EXPECT_NE(TrainOn(1, job).losses, all.losses) << "the test sees nothing";
+  }
+}
+
+// As many replicas as workers, said or not.
+TEST(ReplicasTest, TheirNumberIsThatOfTheWorkersUnlessSaid) {
+  for (int workers = 1; workers <= 3; ++workers) {
+    Job job;
+    job.replicas = workers;
+    const Outcome said = TrainOn(workers, job);
+    job.replicas = 0;
+    const Outcome unsaid = TrainOn(workers, job);
+    EXPECT_EQ(said.weights, unsaid.weights);
+    EXPECT_EQ(said.losses, unsaid.losses);
+  }
+}
+
+// Asks to end at a step, as a signal would.
+class StopsAt final : public Callback {
+ public:
+  explicit StopsAt(int64_t step) : step_(step) {}
+  const char* name() const override { return "stops_at"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    fit.interrupted |= fit.epoch == 1 && fit.step + 1 == step_;
+    return Status();
+  }
+
+ private:
+  const int64_t step_;
+};
+
+// Stopped on two workers within an epoch, and gone on with by one and by four.
+void ExpectGoesOn(Job job) {
+  job.epochs = 3;
+  job.batch = 12;
+  const Outcome undisturbed = TrainOn(4, job);
+  for (const int workers : {1, 2, 4}) {
+    const TempFolder folder;
+    std::vector<Status> ended(2);
+    RunRanks(2, [&](Collective* collective) {
+      Job cut = job;
+      cut.callbacks = {BackupAndRestore(folder.path()),
+                       std::make_shared<StopsAt>(2)};
+      const auto rank = static_cast<size_t>(collective->rank());
+      ended[rank] = Train(cut, collective).status;
+    });
+    EXPECT_EQ(ended[0].code(), Code::kCancelled) << ended[0].message();
+    std::vector<Outcome> ranks(static_cast<size_t>(workers));
+    RunRanks(workers, [&](Collective* collective) {
+      Job rest = job;
+      rest.callbacks = {BackupAndRestore(folder.path())};
+      ranks[static_cast<size_t>(collective->rank())] = Train(rest, collective);
+    });
+    ASSERT_TRUE(ranks[0].status.ok()) << ranks[0].status.message();
+    ExpectNear(ranks[0].weights, undisturbed.weights, 1e-3);
+    if (job.reduction == Reduction::kExact) {
+      EXPECT_EQ(ranks[0].weights, undisturbed.weights);
+    }
+    // The epochs that were trained after it.
+    ASSERT_EQ(ranks[0].losses.size(), 2u);
+    EXPECT_NEAR(ranks[0].losses[1], undisturbed.losses[2], 1e-4);
+  }
+}
+
+TEST(ReplicasTest, GoesOnWithOtherWorkers) { ExpectGoesOn(Job()); }
+
+TEST(ReplicasTest, ExactSumsGoOnWithTheSameBits) {
+  Job job;
+  job.reduction = Reduction::kExact;
+  ExpectGoesOn(job);
+  job.optimizer = Adam(0.01f).GradientAccumulationSteps(3);
+  ExpectGoesOn(job);
+}
+
+// A backup without scales begins with none; one that has them may go on
+// without.
+TEST(ReplicasTest, ABackupOfTheOtherReductionGoesOn) {
+  for (const bool exact : {false, true}) {
+    const TempFolder folder;
+    Job cut;
+    cut.reduction = exact ? Reduction::kExact : Reduction::kRing;
+    cut.callbacks = {BackupAndRestore(folder.path()),
+                     std::make_shared<StopsAt>(2)};
+    EXPECT_EQ(TrainOn(1, cut).status.code(), Code::kCancelled);
+    Job rest;
+    rest.reduction = exact ? Reduction::kRing : Reduction::kExact;
+    const Outcome undisturbed = TrainOn(1, rest);
+    rest.callbacks = {BackupAndRestore(folder.path())};
+    const Outcome outcome = TrainOn(1, rest);
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
+    ExpectNear(outcome.weights, undisturbed.weights, 1e-3);
+  }
+}
+
+TEST(ReplicasTest, AResumeWithOthersIsToldOf) {
+  const TempFolder folder;
+  EXPECT_EQ(ReplicasOfBackup(folder.path()), 0);
+  Job job;
+  job.replicas = 2;
+  job.callbacks = {BackupAndRestore(folder.path()),
+                   std::make_shared<StopsAt>(2)};
+  EXPECT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
+  EXPECT_EQ(ReplicasOfBackup(folder.path()), 2);
+  // A damaged one is passed over, as by the resume.
+  std::ofstream(folder.path() + "/backup-999.safetensors") << "cut of";
+  EXPECT_EQ(ReplicasOfBackup(folder.path()), 2);
+  job.replicas = 3;
+  job.callbacks.pop_back();
+  testing::internal::CaptureStderr();
+  const Status resumed = Train(job, nullptr).status;
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(resumed.ok()) << resumed.message();
+  EXPECT_NE(said.find("by a run of 2 replicas, here are 3"), std::string::npos)
+      << said;
+}
+
+// --- refusals ---------------------------------------------------------------
+
+TEST(ReplicasTest, FewerThanWorkersAreRefused) {
+  RunRanks(3, [](Collective* collective) {
+    CompileOptions options(collective);
+    options.replicas = 2;
+    const auto model = TinyModel(SGD(0.1f), 0, options);
+    EXPECT_EQ(model->status().code(), Code::kInvalidArgument);
+  });
+  for (const int replicas : {-1, 8193, 1 << 30}) {
+    CompileOptions options;
+    options.replicas = replicas;
+    EXPECT_FALSE(TinyModel(SGD(0.1f), 0, options)->status().ok());
+  }
+}
+
+TEST(ReplicasTest, WorkersOfDifferentNumbersAreRefused) {
+  RunRanks(2, [](Collective* collective) {
+    CompileOptions options(collective);
+    options.replicas = 2 + collective->rank();
+    const auto model = TinyModel(SGD(0.1f), 0, options);
+    EXPECT_NE(std::string(model->status().message()).find("replicas"),
+              std::string::npos)
+        << model->status().message();
+  });
+}
+
+// Who asks for none has those that another asks for, as where the chief alone
+// has read how a run began.
+TEST(ReplicasTest, OneWorkerMayAskForAll) {
+  RunRanks(3, [](Collective* collective) {
+    CompileOptions options(collective);
+    options.replicas = collective->rank() == 1 ? 7 : 0;
+    const auto model = TinyModel(SGD(0.1f), 0, options);
+    EXPECT_TRUE(model->status().ok()) << model->status().message();
+    EXPECT_EQ(model->num_replicas(), 7);
+  });
+}
+
+TEST(ReplicasTest, WorkersOfDifferentReductionsAreRefused) {
+  RunRanks(2, [](Collective* collective) {
+    CompileOptions options(collective);
+    if (collective->rank() == 1) options.reduction = Reduction::kExact;
+    const auto model = TinyModel(SGD(0.1f), 0, options);
+    EXPECT_NE(std::string(model->status().message()).find("the reduction"),
+              std::string::npos)
+        << model->status().message();
+  });
+}
+
+TEST(ReplicasTest, LoopsOfOnesOwnNeedAWorkerForEach) {
+  CompileOptions options;
+  options.replicas = 2;
+  const auto model = TinyModel(SGD(0.1f), 0, options);
+  ASSERT_TRUE(model->status().ok());
+  EXPECT_EQ(model->num_replicas(), 2);
+  const float x[2] = {1, 0};
+  const int32_t y = 1;
+  Batch batch;
+  batch.count = batch.global_count = 1;
+  batch.x = x;
+  batch.y = &y;
+  EXPECT_EQ(model->TrainStep(batch).code(), Code::kInvalidArgument);
+  EXPECT_EQ(model->Forward(x, 1, true).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(model->Forward(x, 1, false).ok());
+  EXPECT_TRUE(model->TestStep(batch).ok());
+}
+
+TEST(ReplicasTest, SynchronizedLayersNeedAWorkerForEach) {
+  const auto compile = [](Collective* collective, int replicas) {
+    Sequential model({Input({2}), Dense(4),
+                      BatchNormalization().Synchronized(true), Dense(3)});
+    CompileOptions options(collective);
+    options.replicas = replicas;
+    model.Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits), {},
+                  options);
+    return model.status();
+  };
+  EXPECT_TRUE(compile(nullptr, 1).ok());
+  const Status refused = compile(nullptr, 2);
+  EXPECT_NE(std::string(refused.message()).find("synchronized"),
+            std::string::npos)
+      << refused.message();
+  RunRanks(2, [&](Collective* collective) {
+    EXPECT_TRUE(compile(collective, 2).ok());
+  });
+}
+
+// The sum of a worker's own replicas is the one thing more that it keeps.
+TEST(ReplicasTest, TakeTheMemoryOfOneAndASum) {
+  CompileOptions options;
+  const auto one = TinyModel(SGD(0.1f), 0.3f, options);
+  options.replicas = 6;
+  const auto six = TinyModel(SGD(0.1f), 0.3f, options);
+  const MemoryPlan of_one = one->PlanMemory(16), of_six = six->PlanMemory(16);
+  EXPECT_EQ(of_six.gradients, 2 * of_one.gradients);
+  EXPECT_EQ(of_six.total(), of_one.total() + of_one.gradients);
+  ASSERT_TRUE(six->Fit(Points(96).Batch(96), Quiet(1)).ok());
+  EXPECT_EQ(six->BytesUsed(), of_six.total());
+  // Exact sums take a byte for 256 weights.
+  options.reduction = Reduction::kExact;
+  const auto exact = TinyModel(SGD(0.1f), 0.3f, options);
+  const MemoryPlan of_exact = exact->PlanMemory(16);
+  EXPECT_EQ(of_exact.gradients, of_six.gradients + 64);
+  ASSERT_TRUE(exact->Fit(Points(96).Batch(96), Quiet(1)).ok());
+  EXPECT_EQ(exact->BytesUsed(), of_exact.total());
+}
+
+}  // namespace
+}  // namespace ringlet

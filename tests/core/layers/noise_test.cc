@@ -1,0 +1,162 @@
+// Dropout and its kin against their definitions, number by number.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../../support/op_checks.h"
+#include "core/base/random.h"
+
+namespace ringlet {
+namespace {
+
+constexpr double kAlphaScale = 1.0507009873554805 * 1.6732632423543772;
+
+// Of the runner's seed and counter.
+double Unit(size_t number) {
+  const Philox random(3, 5);
+  return Philox::Unit(random.At(number & ~size_t{3})[number & 3]);
+}
+
+double Normal(size_t number) {
+  const size_t pair = number & ~size_t{1};
+  const double u = Unit(pair) + std::ldexp(1.0, -25), v = Unit(pair + 1);
+  const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * M_PI * v;
+  return radius * (number % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+TEST(NoiseTest, EachNumberIsTheOneOfItsPlace) {
+  const size_t batch = 7, size = 5 * 3 * 6;
+  const Floats x = RandomFloats(batch * size, 1),
+               dy = RandomFloats(batch * size, 2);
+  const double rate = 0.3f, keep = 1 - rate;
+  const double a = 1 / std::sqrt(keep * (1 + rate * kAlphaScale * kAlphaScale));
+  struct Case {
+    Layer layer;
+    // What x becomes at place i, and the slope there.
+    std::function<double(double, size_t)> value, slope;
+  };
+  const auto kept = [&](size_t i) { return Unit(i) >= rate; };
+  const auto spatial = [&](size_t i) { return kept(i / size * 6 + i % 6); };
+  const double deviation = std::sqrt(rate / keep);
+  const Case cases[] = {
+      {Dropout(0.3f),
+       [&](double v, size_t i) { return kept(i) ? v / keep : 0; },
+       [&](double d, size_t i) { return kept(i) ? d / keep : 0; }},
+      {SpatialDropout2D(0.3f),
+       [&](double v, size_t i) { return spatial(i) ? v / keep : 0; },
+       [&](double d, size_t i) { return spatial(i) ? d / keep : 0; }},
+      {AlphaDropout(0.3f),
+       [&](double v, size_t i) {
+         return a * (kept(i) ? v : -kAlphaScale) + a * kAlphaScale * rate;
+       },
+       [&](double d, size_t i) { return kept(i) ? a * d : 0; }},
+      {GaussianNoise(0.3f),
+       [&](double v, size_t i) { return v + rate * Normal(i); },
+       [&](double d, size_t) { return d; }},
+      {GaussianDropout(0.3f),
+       [&](double v, size_t i) { return v * (1 + deviation * Normal(i)); },
+       [&](double d, size_t i) { return d * (1 + deviation * Normal(i)); }}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(ClassName(c.layer));
+    OpRunner runner(c.layer, {{5, 3, 6}});
+    ASSERT_TRUE(runner.status().ok()) << runner.status().message();
+    const OpRun run = runner.Run(batch, {x}, {}, dy);
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(run.y[i], c.value(x[i], i), 4e-6) << "at " << i;
+      ASSERT_NEAR(run.dx[0][i], c.slope(dy[i], i), 4e-6) << "at " << i;
+    }
+    for (int threads : {2, 3}) {
+      const OpRun same = runner.Run(batch, {x}, {}, dy, threads, batch + 3);
+      EXPECT_EQ(same.y, run.y);
+      EXPECT_EQ(same.dx, run.dx);
+    }
+    runner.counter = 6;
+    EXPECT_NE(runner.Run(batch, {x}, {}, {}).y, run.y);
+    runner.training = false;
+    EXPECT_EQ(runner.Run(batch, {x}, {}, {}).y, x);
+    CheckGradients(c.layer, {{5, 3, 6}}, 2, 2);
+  }
+}
+
+TEST(NoiseTest, WholeChannelsOfASequenceAreDropped) {
+  OpRunner runner(SpatialDropout1D(0.5f), {{9, 5}});
+  const Floats y = runner.Run(20, {Floats(20 * 45, 1.0f)}, {}, {}, 2).y;
+  size_t dropped = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(y[i], y[i / 45 * 45 + i % 5]);
+    ASSERT_TRUE(y[i] == 0 || y[i] == 2);
+    dropped += y[i] == 0;
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 450, 200);
+}
+
+// Mean and variance of what goes through: of AlphaDropout as they were.
+TEST(NoiseTest, MeanAndVarianceAreThoseOfTheDefinition) {
+  struct Case {
+    Layer layer;
+    double mean, variance;  // of a standard normal input
+  };
+  const Case cases[] = {{AlphaDropout(0.2f), 0, 1},
+                        {GaussianNoise(1), 0, 2},
+                        {GaussianDropout(0.5f), 0, 2}};
+  Floats x(200000);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(Normal(i + (1u << 30)));
+  for (const Case& c : cases) {
+    SCOPED_TRACE(ClassName(c.layer));
+    OpRunner runner(c.layer, {{1000}});
+    const Floats y = runner.Run(200, {x}, {}, {}, 2).y;
+    double sum = 0, squares = 0;
+    for (const float v : y) sum += v, squares += double{v} * v;
+    const double n = static_cast<double>(y.size()), mean = sum / n;
+    EXPECT_NEAR(mean, c.mean, 0.02);
+    EXPECT_NEAR(squares / n - mean * mean, c.variance, 0.03);
+  }
+}
+
+TEST(NoiseTest, ARateOfNothingChangesNothing) {
+  const Floats x = {-0.0f, 1, -INFINITY, NAN, 0, 2};
+  for (const Layer& layer :
+       {Dropout(0), SpatialDropout2D(0), SpatialDropout1D(0), GaussianNoise(0),
+        GaussianDropout(0), AlphaDropout(0)}) {
+    SCOPED_TRACE(ClassName(layer));
+    const bool line = layer.kind == Layer::Kind::kSpatialDropout1D;
+    OpRunner runner(layer, {line ? Shape{3, 2} : Shape{3, 1, 2}});
+    const OpRun run = runner.Run(1, {x}, {}, x);
+    for (const Floats& same : {run.y, run.dx[0]}) {
+      EXPECT_EQ(std::memcmp(same.data(), x.data(), sizeof(float) * 6), 0);
+    }
+  }
+  // -0 stays what it is where it is kept.
+  OpRunner runner(Dropout(0.5f), {{64}});
+  for (const float y : runner.Run(1, {Floats(64, -0.0f)}, {}, {}).y) {
+    EXPECT_EQ(y, 0);
+  }
+}
+
+TEST(NoiseTest, WhatIsNoRateIsRefused) {
+  const auto error = [](const Layer& layer, const Shape& x) {
+    return std::string(OpRunner(layer, {x}).status().message());
+  };
+  EXPECT_EQ(error(Dropout(1), {3}), "rate must be in [0, 1), not 1");
+  EXPECT_EQ(error(AlphaDropout(NAN), {3}), "rate must be in [0, 1), not nan");
+  EXPECT_EQ(error(GaussianDropout(1), {3}), "rate must be in [0, 1), not 1");
+  EXPECT_EQ(error(GaussianNoise(1.5f), {3}),
+            "stddev must be in [0, 1], not 1.5");
+  EXPECT_EQ(error(GaussianNoise(-1), {3}), "stddev must be in [0, 1], not -1");
+  EXPECT_EQ(error(GaussianNoise(1), {3}), "");
+  EXPECT_EQ(error(SpatialDropout2D(0.5f), {4, 3}),
+            "SpatialDropout2D needs an input of (height, width, channels), not "
+            "(4, 3)");
+  EXPECT_EQ(error(SpatialDropout1D(0.5f), {4, 3, 2}),
+            "SpatialDropout1D needs an input of (steps, channels), not "
+            "(4, 3, 2)");
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,51 @@
+// Fuzz entry: any bytes as a model in ONNX. Whatever they are, there is an
+// error that names the file, or weights that lie within it.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/check.h"
+#include "io/checkpoint/onnx_weights.h"
+#include "tests/support/simulated_file_system.h"
+
+namespace {
+
+using namespace ringlet;
+
+constexpr char kPath[] = "d/file";
+
+void Check(const Status& status) {
+  RINGLET_CHECK(status.ok() || status.code() == Code::kCorruption ||
+                status.code() == Code::kInvalidArgument ||
+                status.code() == Code::kUnimplemented);
+  RINGLET_CHECK(status.ok() || std::string(status.message()).find(kPath) == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  SimulatedFileSystem files;
+  std::unique_ptr<File> file;
+  files.MakeDirectory("d").IgnoreError();
+  files.Create(kPath, &file).IgnoreError();
+  RINGLET_CHECK(file->Write(data, size).ok());
+  OnnxWeights reader;
+  const Status opened = reader.Open(&files, kPath);
+  Check(opened);
+  if (!opened.ok()) return 0;
+  for (const StoredTensor& tensor : reader.tensors()) {
+    if (!tensor.unread.empty()) {
+      RINGLET_CHECK(reader.Read(tensor, nullptr).code() ==
+                    Code::kInvalidArgument);
+      continue;
+    }
+    const size_t bytes = static_cast<size_t>(tensor.shape.elements()) *
+                         SizeOf(DTypeOf(tensor.storage));
+    RINGLET_CHECK(bytes <= 2 * size);  // F16 as float32
+    std::vector<char> elements(bytes);
+    Check(reader.Read(tensor, elements.data()));
+  }
+  return 0;
+}

@@ -1,0 +1,228 @@
+// Files of models of several inputs and outputs: how they are compiled, and
+// going on from a saved model or a backup.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "../../support/two_by_two.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/model_file.h"
+#include "io/checkpoint/saving_callbacks.h"
+#include "io/keras/compile_arguments.h"
+#include "io/keras/model_json.h"
+
+namespace ringlet {
+namespace {
+
+Floats WeightsAsOf(Model* model) {
+  return Floats(model->weights(), model->weights() + model->num_weights());
+}
+
+TEST(SeveralOutputsTest, ASavedModelGoesOnWithTheSameBits) {
+  const TwoByTwoData data;
+  const Dataset batches = data.zipped.Shuffle(2).Batch(8);
+  TempFolder folder;
+  TwoByTwo undisturbed;
+  ASSERT_TRUE(undisturbed.model.Fit(batches, Quiet(2)).ok());
+  const std::string path = folder / "m.safetensors";
+  ASSERT_TRUE(SaveModel(&undisturbed.model, path).ok());
+  std::unique_ptr<Model> loaded;
+  const Status status = LoadModel(path, &loaded);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(ToJson(*loaded), ToJson(undisturbed.model));
+  EXPECT_EQ(CompileArgumentsToJson(*loaded),
+            CompileArgumentsToJson(undisturbed.model));
+  const auto a = undisturbed.model.Fit(batches, Quiet(2));
+  const auto b = loaded->Fit(batches, Quiet(2));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(WeightsAsOf(&undisturbed.model), WeightsAsOf(loaded.get()));
+  for (int i = 0; i < undisturbed.model.num_metrics(); ++i) {
+    const std::string& name = undisturbed.model.metric_name(i);
+    EXPECT_EQ(loaded->metric_name(i), name);
+    EXPECT_EQ(a->Values(name), b->Values(name)) << name;
+  }
+}
+
+class DiesAt final : public Callback {
+ public:
+  explicit DiesAt(int64_t step) : step_(step) {}
+  const char* name() const override { return "dies_at"; }
+  Status OnSavePoint(FitState& fit, bool) override {
+    if (fit.model->iterations() < step_) return Status();
+    return Error(Code::kInternal, "the power went");
+  }
+
+ private:
+  const int64_t step_;
+};
+
+TEST(SeveralOutputsTest, ABackupGoesOnWithTheSameBits) {
+  const TwoByTwoData data;
+  const Dataset batches = data.zipped.Shuffle(2).Batch(8);
+  TwoByTwo undisturbed;
+  const auto whole = undisturbed.model.Fit(batches, Quiet(3));
+  ASSERT_TRUE(whole.ok());
+  for (const int64_t stop : {1, 7, 8, 13}) {  // of 24 steps
+    TempFolder folder;
+    BackupAndRestoreOptions backup;
+    backup.save_freq = 1;
+    FitOptions options = Quiet(3);
+    options.callbacks = {BackupAndRestore(folder.path(), backup)};
+    FitOptions broken = options;
+    broken.callbacks.push_back(std::make_shared<DiesAt>(stop));
+    TwoByTwo first;
+    ASSERT_FALSE(first.model.Fit(batches, broken).ok());
+    TwoByTwo second;
+    const auto rest = second.model.Fit(batches, options);
+    ASSERT_TRUE(rest.ok()) << rest.status().message();
+    EXPECT_EQ(WeightsAsOf(&second.model), WeightsAsOf(&undisturbed.model))
+        << stop;
+    EXPECT_EQ(rest->Values("kind_loss").back(),
+              whole->Values("kind_loss").back());
+    EXPECT_EQ(rest->Values("kind_accuracy_1").back(),
+              whole->Values("kind_accuracy_1").back());
+  }
+}
+
+TEST(SeveralOutputsTest, ABackupOfOtherLossesIsTold) {
+  const TwoByTwoData data;
+  const Dataset batches = data.zipped.Batch(8);
+  TempFolder folder;
+  FitOptions options = Quiet(3);
+  BackupAndRestoreOptions backup;
+  backup.save_freq = 1;
+  options.callbacks = {BackupAndRestore(folder.path(), backup)};
+  const auto said = [&](float weight, bool dies) {
+    TwoByTwo made;
+    std::vector<OutputLoss> losses = made.model.losses();
+    losses[1].weight = weight;
+    made.model.Compile(made.model.optimizer(), losses);
+    FitOptions now = options;
+    if (dies) now.callbacks.push_back(std::make_shared<DiesAt>(9));
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(made.model.Fit(batches, now).ok(), !dies);
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto other = [](const std::string& text) {
+    return text.find("saved with other losses: ") != std::string::npos;
+  };
+  EXPECT_FALSE(other(said(1, true)));
+  EXPECT_FALSE(other(said(1, true)));
+  const std::string told = said(0.25f, true);
+  EXPECT_TRUE(other(told)) << told;
+  EXPECT_NE(told.find(" times 0.25. Training"), std::string::npos) << told;
+}
+
+std::string CompiledAs(const std::string& json) {
+  CompileArguments arguments;
+  Status status = CompileArgumentsFromJson(json, &arguments);
+  TwoByTwo made;
+  if (status.ok()) status = Compile(arguments, {}, &made.model);
+  return status.ok() ? CompileArgumentsToJson(made.model) : status.message();
+}
+
+TEST(SeveralOutputsTest, LossesAndMetricsAreByOrderOrByName) {
+  const std::string start = R"({"optimizer": "sgd", )";
+  const std::string ordered =
+      CompiledAs(start + R"("loss": ["sparse_categorical_crossentropy", "mse"],
+                 "loss_weights": [1, 0.5], "metrics": [["accuracy"], "mae"],
+                 "weighted_metrics": [null, ["mse"]]})");
+  const std::string named = CompiledAs(start + R"("loss": {"age": "mse",
+                          "kind": {"class_name": "SparseCategoricalCrossentropy"}},
+                 "loss_weights": {"age": 0.5},
+                 "metrics": {"age": "mae", "kind": ["accuracy"]},
+                 "weighted_metrics": {"age": ["mse"]}})");
+  EXPECT_EQ(ordered, named);
+  EXPECT_NE(ordered.find(R"("loss_weights":[1.0,0.5])"), std::string::npos)
+      << ordered;
+  EXPECT_EQ(CompiledAs(ordered), ordered);  // written and read
+  const std::string none =
+      CompiledAs(start + R"("loss": [null, "mse"], "metrics": []})");
+  EXPECT_NE(none.find(R"("loss":[null,{)"), std::string::npos) << none;
+  EXPECT_EQ(CompiledAs(none), none);
+  EXPECT_NE(CompiledAs(start + R"("loss": "mse", "metrics": []})")
+                .find(R"("loss":[{)"),
+            std::string::npos);
+  for (const auto& [json, said] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"("loss": ["mse"], "metrics": []})", "loss: has 1 entries"},
+           {R"("loss": {"kind": "mse"}, "metrics": []})",
+            "says nothing of the output 'age'"},
+           {R"("loss": {"kind": "mse", "ages": "mse"}, "metrics": []})",
+            "unknown output 'ages'"},
+           {R"("loss": "mse", "metrics": ["mae"]})", "metrics: has 1 entries"},
+           {R"("loss": "mse", "metrics": "mae"})", "must be a list"},
+           {R"("loss": "mse", "metrics": [], "loss_weights": [1, "2"]})",
+            "loss_weights[1]"},
+           {R"("loss": [null, null], "metrics": []})", "no output has a loss"},
+           {R"("loss": [null, "mse"], "metrics": ["mae", null]})",
+            "has metrics, but no loss"}}) {
+    const std::string error = CompiledAs(start + json);
+    EXPECT_NE(error.find(said), std::string::npos) << json << ": " << error;
+  }
+}
+
+// Siamese: a model of two inputs, called twice.
+TEST(SeveralOutputsTest, ANestedModelOfSeveralInputsIsWrittenAndRead) {
+  Functional inner;
+  const auto a = inner.Add(Input({3}).Name("a"));
+  const auto b = inner.Add(Input({4}).Name("b"));
+  inner.Add(Add(), {inner.Add(Dense(2), {a}), inner.Add(Dense(2), {b})});
+  Functional outer;
+  const auto x = outer.Add(Input({3}).Name("x"));
+  const auto y = outer.Add(Input({4}).Name("y"));
+  const auto z = outer.Add(Input({3}).Name("z"));
+  const auto once = outer.Add(inner.AsLayer().Name("pair"), {x, y});
+  const auto twice = outer.CallAgain(once, {z, y});
+  const auto far = outer.Add(Subtract().Name("far"), {once, twice});
+  outer.Outputs({far, twice});
+  std::unique_ptr<Model> read;
+  const Status status = ModelFromJson(ToJson(outer), &read);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(ToJson(*read), ToJson(outer));
+  const Floats values = Values(10 * 6, 1);
+  Floats outputs[2];
+  int i = 0;
+  for (Model* model : {static_cast<Model*>(&outer), read.get()}) {
+    model->Compile(SGD(), MeanSquaredError());
+    ASSERT_TRUE(model->status().ok()) << model->status().message();
+    ASSERT_TRUE(model->Forward(values.data(), 6, false).ok());
+    outputs[i].assign(model->output(0), model->output(0) + 12);
+    outputs[i].insert(outputs[i].end(), model->output(1),
+                      model->output(1) + 12);
+    ++i;
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
+}
+
+TEST(SeveralOutputsTest, OfOneOutputAListIsOfItsMetrics) {
+  for (const auto& [metrics, said] :
+       std::vector<std::pair<std::string, std::string>>{
+           {R"(["mae", "mse"])", ""},
+           {R"({"dense": ["mae", "mse"]})", ""},
+           {R"([["mae"]])", "metrics: Expected all entries"},
+           {R"({"other": "mae"})", "unknown output 'other'"}}) {
+    Sequential model({Input({2}), Dense(1)});
+    CompileArguments arguments;
+    Status status = CompileArgumentsFromJson(
+        R"({"optimizer": "sgd", "loss": "mse", "loss_weights": [0.5],
+            "metrics": )" +
+            metrics + "}",
+        &arguments);
+    if (status.ok()) status = Compile(arguments, {}, &model);
+    EXPECT_EQ(status.ok(), said.empty()) << metrics << status.message();
+    EXPECT_NE(std::string(status.message()).find(said), std::string::npos)
+        << status.message();
+    if (status.ok()) {
+      EXPECT_EQ(model.num_metrics(), 3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

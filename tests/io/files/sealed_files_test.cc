@@ -1,0 +1,374 @@
+#include "io/files/sealed_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "../../support/simulated_file_system.h"
+#include "../../support/some_state.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/checkpoint/saving_callbacks.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kKey[] = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n";
+constexpr char kOther[] = "//////////////////////////////////////////8=\n";
+constexpr int64_t kPiece = 65536, kHeader = 64, kTag = 16;
+
+// Of hashlib.blake2b and of ChaCha20-Poly1305 in plain Python (RFC 8439): the
+// key above, 32 random bytes 100, 101, ...
+constexpr char kVector[] =
+    "52494e475345414c01000000700849f36465666768696a6b6c6d6e6f7071727374757677"
+    "78797a7b7c7d7e7f8081828386ae51473cce8b4007a1f3298b13d7d363a887143f88be8e"
+    "0248cc9064867d17eb21f7149325b4ae6157d18ffb6ca2840123f9870c9e6196736c223a";
+constexpr char kVectorText[] = "a sealed file of 28 bytes ..";
+
+std::string Unhex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::string SomeBytes(int64_t size) {
+  std::mt19937 random(static_cast<unsigned>(size));
+  std::string bytes(static_cast<size_t>(size), '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+class SealedFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef RINGLET_SECURE
+    GTEST_SKIP() << "a build without libsodium";
+#endif
+    ASSERT_TRUE(disk_.MakeDirectory("d").ok());
+  }
+  std::string KeyFile(const std::string& text) {
+    const std::string path =
+        folder_ / ("key" + std::to_string(std::hash<std::string>()(text)));
+    WriteWhole(path, text);
+    EXPECT_EQ(chmod(path.c_str(), 0600), 0);
+    return path;
+  }
+  // As AtomicFile does.
+  void Write(FileSystem* files, const std::string& path,
+             const std::string& bytes, size_t longest = SIZE_MAX) {
+    std::unique_ptr<File> file;
+    ASSERT_TRUE(files->Create(path, &file).ok());
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t n = std::min(longest, bytes.size() - at);
+      ASSERT_TRUE(file->Write(&bytes[at], n).ok());
+      at += n;
+    }
+    ASSERT_TRUE(file->Sync().ok());
+    ASSERT_TRUE(file->Close().ok());
+  }
+  static Status Read(FileSystem* files, const std::string& path,
+                     std::string* bytes) {
+    return ReadWholeFile(files, path, 1 << 30, bytes);
+  }
+  // A file of these bytes on the disk is not taken for anything that was
+  // sealed; where its beginning says that it is sealed, with `code`.
+  void ExpectRefused(const std::string& bytes, const std::string& was,
+                     const std::string& what) {
+    if (disk_.Content("d/x") != nullptr) {
+      ASSERT_TRUE(disk_.Remove("d/x").ok());
+    }
+    Write(&disk_, "d/x", bytes);
+    std::string read;
+    const Status status = Read(&sealed_, "d/x", &read);
+    if (bytes.compare(0, 8, "RINGSEAL") == 0) {
+      ASSERT_EQ(status.code(), Code::kCorruption)
+          << what << ": " << status.message();
+      ASSERT_NE(std::strstr(status.message(), "d/x"), nullptr);
+    } else {
+      ASSERT_TRUE(status.ok()) << what;  // as a plain file
+      ASSERT_NE(read, was) << what;
+    }
+  }
+
+  TempFolder folder_{TempFolder::InMemory()};
+  SimulatedFileSystem disk_;
+  SealedFiles sealed_{KeyFile(kKey), true, &disk_};
+};
+
+TEST_F(SealedFilesTest, WhatIsSealedIsReadBackAndNotSeen) {
+  for (const int64_t size : {int64_t{0}, int64_t{1}, int64_t{100}, kPiece - 1,
+                             kPiece, kPiece + 1, 2 * kPiece, 3 * kPiece + 5}) {
+    for (const size_t longest : {size_t{777}, SIZE_MAX}) {
+      const std::string bytes = SomeBytes(size);
+      const std::string path =
+          "d/" + std::to_string(size) + "-" + std::to_string(longest);
+      disk_.set_longest_write(longest == SIZE_MAX ? 0 : 1000);
+      Write(&sealed_, path, bytes, longest);
+      disk_.set_longest_write(0);
+      std::string read;
+      ASSERT_TRUE(Read(&sealed_, path, &read).ok());
+      ASSERT_EQ(read, bytes);
+      const std::string& stored = *disk_.Content(path);
+      const int64_t pieces = std::max<int64_t>(1, (size + kPiece - 1) / kPiece);
+      EXPECT_EQ(static_cast<int64_t>(stored.size()),
+                kHeader + size + pieces * kTag);
+      if (size >= 100) {
+        EXPECT_EQ(stored.find(bytes.substr(0, 16)), std::string::npos);
+        EXPECT_EQ(stored.find(bytes.substr(bytes.size() - 16)),
+                  std::string::npos);
+      }
+      // In any order, across the pieces' ends.
+      std::unique_ptr<File> file;
+      ASSERT_TRUE(sealed_.Open(path, &file).ok());
+      std::mt19937 random(1);
+      for (int i = 0; i < 50; ++i) {
+        const size_t from = random() % (bytes.size() + 1);
+        const size_t count = random() % (bytes.size() - from + 1);
+        std::string part(count, '\0');
+        ASSERT_TRUE(
+            file->Read(static_cast<int64_t>(from), part.data(), count).ok());
+        ASSERT_EQ(part, bytes.substr(from, count));
+      }
+      char byte;
+      EXPECT_EQ(file->Read(size, &byte, 1).code(), Code::kCorruption);
+      EXPECT_FALSE(file->Write("x", 1).ok());
+    }
+  }
+}
+
+TEST_F(SealedFilesTest, TheFormatIsWhatAnotherProgramWrites) {
+  Write(&disk_, "d/vector", Unhex(kVector));
+  std::string read;
+  const Status status = Read(&sealed_, "d/vector", &read);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(read, kVectorText);
+}
+
+TEST_F(SealedFilesTest, TwoFilesOfTheSameBytesDiffer) {
+  Write(&sealed_, "d/a", "the same");
+  Write(&sealed_, "d/b", "the same");
+  EXPECT_NE(disk_.Content("d/a")->substr(16), disk_.Content("d/b")->substr(16));
+}
+
+TEST_F(SealedFilesTest, EveryChangedBitIsSeen) {
+  const std::string bytes = SomeBytes(200);
+  Write(&sealed_, "d/a", bytes);
+  const std::string stored = *disk_.Content("d/a");
+  for (size_t i = 0; i < stored.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string other = stored;
+      other[i] = static_cast<char>(other[i] ^ (1 << bit));
+      ExpectRefused(other, bytes, std::to_string(i));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(SealedFilesTest, EveryLengthBelowTheWholeIsSeen) {
+  const std::string bytes = SomeBytes(kPiece + 30);
+  Write(&sealed_, "d/a", bytes);
+  const std::string stored = *disk_.Content("d/a");
+  std::vector<size_t> lengths;
+  for (size_t n = 0; n < 200; ++n) lengths.push_back(n);
+  const size_t first = static_cast<size_t>(kHeader + kPiece + kTag);
+  for (size_t n = first - 20; n < stored.size(); ++n) lengths.push_back(n);
+  for (const size_t n : lengths) {
+    ExpectRefused(stored.substr(0, n), bytes, std::to_string(n));
+    if (HasFatalFailure()) return;
+  }
+  ExpectRefused(stored + "x", bytes, "longer");
+  ExpectRefused(stored + std::string(70000, '\0'), bytes, "much longer");
+}
+
+// Pieces of one file, or of two of the same key, put together in another way.
+TEST_F(SealedFilesTest, SplicedPiecesAreSeen) {
+  const std::string bytes = SomeBytes(3 * kPiece);
+  Write(&sealed_, "d/a", bytes);
+  Write(&sealed_, "d/b", bytes);
+  const auto parts = [&](const char* path) {
+    std::vector<std::string> all;
+    const std::string& stored = *disk_.Content(path);
+    all.push_back(stored.substr(0, kHeader));
+    for (size_t at = kHeader; at < stored.size(); at += kPiece + kTag) {
+      all.push_back(stored.substr(at, kPiece + kTag));
+    }
+    return all;
+  };
+  const auto a = parts("d/a"), b = parts("d/b");
+  ASSERT_EQ(a.size(), 4u);
+  ExpectRefused(a[0] + a[2] + a[1] + a[3], bytes, "swapped");
+  ExpectRefused(a[0] + a[1] + a[3], bytes, "one left out");
+  ExpectRefused(a[0] + a[1] + a[2], bytes, "the last left out");
+  ExpectRefused(a[0] + a[1] + a[2] + a[3] + a[3], bytes, "one twice");
+  ExpectRefused(a[0] + a[1] + b[2] + a[3], bytes, "another file's piece");
+  ExpectRefused(b[0] + a[1] + a[2] + a[3], bytes, "another file's header");
+}
+
+TEST_F(SealedFilesTest, AnotherKeyDoesNotOpenAndIsNotTakenForDamage) {
+  Write(&sealed_, "d/a", "text");
+  std::string read;
+  SealedFiles other(KeyFile(kOther), true, &disk_);
+  Status status = Read(&other, "d/a", &read);
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_NE(std::strstr(status.message(), "another key"), nullptr);
+  unsetenv("RINGLET_KEY_FILE");
+  SealedFiles none("", false, &disk_);
+  status = Read(&none, "d/a", &read);
+  EXPECT_EQ(status.code(), Code::kUnimplemented);
+  EXPECT_NE(std::strstr(status.message(), "RINGLET_KEY_FILE"), nullptr);
+  SealedFiles sealing("", true, &disk_);
+  EXPECT_EQ(sealing.CheckKey().code(), Code::kInvalidArgument);
+  std::unique_ptr<File> file;
+  EXPECT_FALSE(sealing.Create("d/new", &file).ok());
+  EXPECT_EQ(disk_.Content("d/new"), nullptr);
+}
+
+// What is wrong with the key's file is not taken for damage of what it opens,
+// which would be set aside, nor for that being away.
+TEST_F(SealedFilesTest, AKeyFileThatCannotBeReadIsNoFaultOfTheFiles) {
+  Write(&sealed_, "d/a", "text");
+  Write(&disk_, "d/plain", "more");
+  const std::string shared = KeyFile(kOther), text = KeyFile("no key\n");
+  ASSERT_EQ(chmod(shared.c_str(), 0644), 0);
+  for (const std::string& key : {shared, text, folder_ / "none"}) {
+    SealedFiles files(key, false, &disk_);
+    std::string read;
+    const Status status = Read(&files, "d/a", &read);
+    EXPECT_EQ(status.code(), Code::kUnimplemented) << status.message();
+    EXPECT_NE(std::strstr(status.message(), key.c_str()), nullptr);
+    EXPECT_TRUE(Read(&files, "d/plain", &read).ok());
+  }
+}
+
+// The older one, which is plain, would be gone on from instead.
+TEST_F(SealedFilesTest, ABackupIsNotSetAsideForItsKeyFile) {
+  const std::string key = KeyFile(kKey);
+  const auto fit = [&](bool seal, int epochs) {
+    SealedFiles files(key, seal, &disk_);
+    BackupAndRestoreOptions options;
+    options.files = &files;
+    options.delete_checkpoint = false;
+    options.double_checkpoint = true;
+    FitOptions fit = Quiet(epochs);
+    fit.callbacks = {BackupAndRestore("d", options)};
+    return TinyModel()->Fit(Points(20).Batch(10), fit).status();
+  };
+  ASSERT_TRUE(fit(false, 1).ok());
+  ASSERT_TRUE(fit(true, 2).ok());
+  ASSERT_EQ(chmod(key.c_str(), 0644), 0);
+  EXPECT_EQ(fit(false, 3).code(), Code::kUnimplemented);
+  EXPECT_NE(disk_.Content("d/backup-2.safetensors"), nullptr);
+  ASSERT_EQ(chmod(key.c_str(), 0600), 0);
+  EXPECT_TRUE(fit(false, 3).ok());
+}
+
+TEST_F(SealedFilesTest, WhileKeysRotateEitherOpensAndTheFirstSeals) {
+  Write(&sealed_, "d/old", "old");
+  SealedFiles both(KeyFile(std::string(kOther) + kKey), true, &disk_);
+  Write(&both, "d/new", "new");
+  std::string read;
+  ASSERT_TRUE(Read(&both, "d/old", &read).ok());
+  EXPECT_EQ(read, "old");
+  ASSERT_TRUE(Read(&both, "d/new", &read).ok());
+  EXPECT_EQ(read, "new");
+  EXPECT_EQ(Read(&sealed_, "d/new", &read).code(), Code::kUnimplemented);
+}
+
+TEST_F(SealedFilesTest, PlainFilesAreReadAsTheyAre) {
+  for (const int64_t size : {int64_t{0}, int64_t{3}, int64_t{100}}) {
+    const std::string path = "d/plain" + std::to_string(size);
+    Write(&disk_, path, SomeBytes(size));
+    std::string read;
+    ASSERT_TRUE(Read(&sealed_, path, &read).ok());
+    EXPECT_EQ(read, SomeBytes(size));
+  }
+  SealedFiles reads(KeyFile(kKey), false, &disk_);
+  Write(&reads, "d/new", "text");
+  EXPECT_EQ(*disk_.Content("d/new"), "text");
+}
+
+// Who has no key can put a plain file in a sealed one's place, but not unseen;
+// nor do backups come to be plain unseen.
+TEST_F(SealedFilesTest, AFitThatGoesOnFromAnotherKindOfBackupSaysSo) {
+  const auto said = [&](FileSystem* files, int epochs) {
+    BackupAndRestoreOptions options;
+    options.files = files;
+    options.delete_checkpoint = false;
+    FitOptions fit = Quiet(epochs);
+    fit.callbacks = {BackupAndRestore("d", options)};
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(TinyModel()->Fit(Points(20).Batch(10), fit).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  SealedFiles reads(KeyFile(kKey), false, &disk_);
+  EXPECT_EQ(said(&sealed_, 1), "");            // begins
+  EXPECT_EQ(said(&sealed_, 2), "");            // goes on from a sealed one
+  const std::string opened = said(&reads, 3);  // leaves a plain one
+  EXPECT_NE(opened.find("is sealed, and this run's backups are not"),
+            std::string::npos)
+      << opened;
+  EXPECT_EQ(said(&reads, 4), "");
+  EXPECT_NE(said(&sealed_, 5).find("is not sealed"), std::string::npos);
+  EXPECT_EQ(said(&sealed_, 6), "");
+}
+
+TEST_F(SealedFilesTest, AFileEndsWithItsFirstSync) {
+  std::unique_ptr<File> file;
+  ASSERT_TRUE(sealed_.Create("d/a", &file).ok());
+  ASSERT_TRUE(file->Write("text", 4).ok());
+  ASSERT_TRUE(file->Sync().ok());
+  EXPECT_EQ(file->Write("more", 4).code(), Code::kInvalidArgument);
+  ASSERT_TRUE(file->Sync().ok());
+  ASSERT_TRUE(file->Close().ok());
+  std::string read;
+  ASSERT_TRUE(Read(&sealed_, "d/a", &read).ok());
+  EXPECT_EQ(read, "text");
+}
+
+TEST_F(SealedFilesTest, ASealedCheckpointIsOneToThoseWithTheKeyAlone) {
+  SomeState state(7, /*rows=*/9000);
+  SaveOptions saving;
+  saving.files = &sealed_;
+  ASSERT_TRUE(SaveCheckpoint("d/a", {&state}, {}, saving).ok());
+  SomeState loaded(0, 9000);
+  LoadOptions loading;
+  loading.files = &sealed_;
+  const Status status = LoadCheckpoint("d/a", {&loaded}, loading);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(loaded == state);
+  loading.files = &disk_;
+  const Status plain = LoadCheckpoint("d/a", {&loaded}, loading);
+  EXPECT_EQ(plain.code(), Code::kUnimplemented);
+  EXPECT_NE(std::strstr(plain.message(), "is sealed"), nullptr);
+}
+
+TEST_F(SealedFilesTest, ACheckpointIsItsOwnersAloneUntilItIsShared) {
+  const mode_t before = umask(022);
+  for (const bool sealed : {false, true}) {
+    const std::string path = folder_ / (sealed ? "sealed" : "plain");
+    SomeState state(1);
+    SealedFiles files(KeyFile(kKey), sealed);
+    SaveOptions options;
+    options.files = &files;
+    struct stat about;
+    ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
+    ASSERT_EQ(stat(path.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0600u);
+    // What was shared stays so.
+    ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+    ASSERT_TRUE(SaveCheckpoint(path, {&state}, {}, options).ok());
+    ASSERT_EQ(stat(path.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0640u);
+  }
+  umask(before);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,78 @@
+// Models that TensorFlow.js 4.22 wrote (model.toJSON) compute what they compute
+// there. tests/keras_json/tfjs_*.json; what is expected below is what its
+// predict gave for two examples.
+
+#include <gtest/gtest.h>
+
+#include "../../support/temp_folder.h"
+#include "io/keras/model_json.h"
+
+namespace ringlet {
+namespace {
+
+using Floats = std::vector<float>;
+
+float Remainder(int64_t k, int64_t by, int64_t of) {
+  return static_cast<float>(k * by % of);
+}
+
+// The outputs for numbers that JavaScript makes the same way.
+void ExpectOutputs(const char* name, const std::vector<Floats>& expected) {
+  SCOPED_TRACE(name);
+  const std::string folder = EnvironmentOr("RINGLET_SOURCE", ".");
+  const std::string json =
+      ReadWhole(folder + "/tests/keras_json/" + name + ".json");
+  std::unique_ptr<Model> model;
+  const Status read = ModelFromJson(json, &model);
+  ASSERT_TRUE(read.ok()) << read.message();
+  std::unique_ptr<Model> again;
+  ASSERT_TRUE(ModelFromJson(ToJson(*model), &again).ok());
+  EXPECT_EQ(ToJson(*again), ToJson(*model));
+  Floats x;
+  for (int i = 0; i < model->num_inputs(); ++i) {  // the first nodes
+    for (int64_t k = 0; k < 2 * model->output_shape(i).elements(); ++k) {
+      x.push_back(Remainder(k, 53, 97) / 97 - 0.3f);
+    }
+  }
+  std::vector<OutputLoss> losses(expected.size());
+  for (OutputLoss& each : losses) each.loss = MeanSquaredError();
+  for (Model* each : {model.get(), again.get()}) {
+    each->Compile(SGD(), losses);
+    ASSERT_TRUE(each->status().ok()) << each->status().message();
+    for (const Variable& v : each->variables()) {
+      for (int64_t k = 0; k < v.size(); ++k) {
+        each->weights()[v.offset + k] = (Remainder(k, 37, 101) + 1) / 200;
+      }
+    }
+    ASSERT_TRUE(each->Forward(x.data(), 2, /*training=*/false).ok());
+    for (size_t k = 0; k < expected.size(); ++k) {
+      for (size_t i = 0; i < expected[k].size(); ++i) {
+        const float value = each->output(static_cast<int>(k))[i];
+        EXPECT_NEAR(value, expected[k][i],
+                    2e-6 * std::max(1.0f, std::abs(value)))
+            << k << ", " << i;
+      }
+    }
+  }
+}
+
+TEST(TensorFlowJsTest, CurvesAndNormalizations) {
+  ExpectOutputs("tfjs_curves",
+                {{0.2559465f, 0.3611797f, 0.5527768f, 0.3467686f, 0.4448345f,
+                  0.2559775f, 0.3611604f, 0.5527817f, 0.3467978f, 0.4448167f}});
+}
+
+TEST(TensorFlowJsTest, LayersOverStepsAndNoise) {
+  ExpectOutputs("tfjs_lines", {{0.06552754f, 0.5528130f, 0.3816595f,
+                                0.06029156f, 0.5606077f, 0.3791007f}});
+}
+
+TEST(TensorFlowJsTest, ASharedLayerAModelWithinAndMerges) {
+  ExpectOutputs("tfjs_graph",
+                {{0.1064246f, 0.01100771f, 0.8492320f, 0.03333561f, 0.1097834f,
+                  0.01057491f, 0.8452343f, 0.03440738f},
+                 {-15.69411f, -15.62672f}});
+}
+
+}  // namespace
+}  // namespace ringlet

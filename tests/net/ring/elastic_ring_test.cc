@@ -1,0 +1,247 @@
+// Rings that go on with those who are there.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/byte_order.h"
+#include "net/launch/local_ports.h"
+#include "net/ring/ring_collective.h"
+
+namespace ringlet {
+namespace {
+
+std::vector<std::string> Addresses(int size) {
+  std::vector<int> ports;  // that stay free while nobody listens
+  EXPECT_TRUE(FindLocalPorts(size, &ports).ok());
+  std::vector<std::string> out;
+  for (const int port : ports) {
+    out.push_back("127.0.0.1:" + std::to_string(port));
+  }
+  return out;
+}
+
+RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
+  RingOptions options;
+  options.addresses = addresses;
+  options.rank = worker;
+  options.timeout_seconds = 1;
+  options.start_timeout_seconds = 300;  // whoever waits for it has failed
+  options.min_workers = 1;
+  return options;
+}
+
+// Who takes part in this step, as a bit each, and whether one of them knows of
+// a visitor. `floats`: how many more are summed, and looked at.
+Status Step(Collective* ring, size_t floats, int* workers, bool* visited) {
+  int32_t said[] = {1 << ring->worker(), ring->visited() ? 1 : 0};
+  Collective::Ticket tickets[2];
+  std::vector<float> v(floats, static_cast<float>(ring->rank() + 1));
+  RINGLET_RETURN_IF_ERROR(ring->StartAllReduceInts(said, 2, &tickets[0]));
+  RINGLET_RETURN_IF_ERROR(
+      ring->StartAllReduce(v.data(), v.size(), &tickets[1]));
+  RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[0]));
+  RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[1]));
+  const int size = ring->size();
+  EXPECT_EQ(v.back(), static_cast<float>(size * (size + 1) / 2));
+  EXPECT_EQ(__builtin_popcount(static_cast<unsigned>(said[0])), size);
+  *workers = said[0];
+  *visited = said[1] != 0;
+  return Status();
+}
+
+// What a ring of few must do as one of many.
+void ExpectAllCalls(Collective* ring) {
+  const int rank = ring->rank();
+  const int size = ring->size();
+  std::vector<int> all(static_cast<size_t>(size), -1);
+  Status status = ring->AllGather(&rank, sizeof(rank), all.data());
+  for (int r = 0; status.ok() && r < size; ++r) {
+    EXPECT_EQ(all[static_cast<size_t>(r)], r);
+    int root = rank;
+    status = ring->Broadcast(&root, sizeof(root), r);
+    if (status.ok()) {
+      EXPECT_EQ(root, r);
+    }
+  }
+  if (status.ok()) status = ring->Barrier();
+  EXPECT_TRUE(status.ok() || status.code() == Code::kPeerLost)
+      << status.message();
+}
+
+// A worker that sums, and forms the ring anew where one was lost or has come.
+struct Worker {
+  std::atomic<int> sees{0};  // who took part in its last step
+  std::atomic<int> size{0};
+  std::atomic<bool> ends{false};
+  std::string lost;  // of its last loss; while no step follows
+  std::thread thread;
+
+  ~Worker() {
+    ends = true;
+    if (thread.joinable()) thread.join();
+  }
+  void Run(const RingOptions& options) {
+    std::unique_ptr<Collective> ring;
+    Status status = RingCollective::Open(options, &ring);
+    for (int n = 0; status.ok() && !ends;) {  // steps of this view
+      int workers = 0;
+      bool visited = false;
+      EXPECT_TRUE(ring->elastic());
+      EXPECT_EQ(ring->worker(), options.rank);
+      EXPECT_EQ(ring->address(ring->rank()),
+                options.addresses[static_cast<size_t>(options.rank)]);
+      status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, &workers, &visited);
+      if (status.ok()) {
+        if (n++ == 0) ExpectAllCalls(ring.get());
+        size = ring->size();
+        sees = workers;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      if (status.code() == Code::kPeerLost) lost = status.message();
+      if (visited || status.code() == Code::kPeerLost) {
+        status = ring->Reform();
+        n = 0;
+      }
+    }
+    EXPECT_TRUE(status.ok()) << status.message();
+    sees = 0;
+  }
+  void Start(const RingOptions& options) {
+    ends = false;
+    thread = std::thread([this, options] { Run(options); });
+  }
+  void End() {
+    ends = true;
+    thread.join();
+  }
+};
+
+class ElasticRingTest : public testing::TestWithParam<bool> {
+ protected:
+  RingOptions Of(int worker) const {
+    RingOptions options = OptionsOf(addresses_, worker);
+    options.local_sockets = GetParam();
+    return options;
+  }
+  // Until each of these is in a step with all of these, and nobody else.
+  bool Meet(int workers) {
+    for (int i = 0; i < 12000; ++i) {
+      bool all = true;
+      for (int w = 0; w < 3; ++w) {
+        all = all && ((workers >> w & 1) == 0 || workers_[w].sees == workers);
+      }
+      if (all) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  const std::vector<std::string> addresses_ = Addresses(3);
+  Worker workers_[3];
+};
+
+TEST_P(ElasticRingTest, GoesOnWithoutTheLostAndTakesThemBack) {
+  // Its process is killed, so nobody says goodbye for it.
+  const pid_t child = fork();
+  if (child == 0) {
+    Worker().Run(Of(1));
+    _exit(1);
+  }
+  workers_[0].Start(Of(0));
+  workers_[2].Start(Of(2));
+  for (int i = 0; i < 12000 && workers_[0].sees != 7; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(workers_[0].sees, 7);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(Meet(5));
+  EXPECT_EQ(workers_[2].size, 2);
+  // It comes back, in another process or in this one.
+  workers_[1].Start(Of(1));
+  ASSERT_TRUE(Meet(7));
+  // A busy machine may have lost another in between.
+  EXPECT_NE(workers_[0].lost.find("was lost"), std::string::npos)
+      << workers_[0].lost;
+  // One by one they go, the last goes on alone, and takes all back.
+  workers_[0].End();
+  ASSERT_TRUE(Meet(6));
+  workers_[1].End();
+  ASSERT_TRUE(Meet(4));
+  EXPECT_EQ(workers_[2].size, 1);
+  workers_[0].Start(Of(0));
+  workers_[1].Start(Of(1));
+  ASSERT_TRUE(Meet(7));
+  for (Worker& worker : workers_) worker.ends = true;
+  for (Worker& worker : workers_) worker.thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Sockets, ElasticRingTest, testing::Bool());
+
+TEST(ElasticOptionsTest, TooFewAreToldFromTooMany) {
+  RingOptions options = OptionsOf(Addresses(3), 0);
+  options.start_timeout_seconds = 0.3;
+  options.min_workers = 2;
+  std::unique_ptr<Collective> ring;
+  const Status few = RingCollective::Open(options, &ring);
+  const std::string text = few.message();
+  EXPECT_EQ(few.code(), Code::kDeadlineExceeded);
+  for (const char* part : {"1 of 3 are there", "at least 2 (min_workers)",
+                           "missing are rank 1 (", "; rank 2 ("}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+  options.min_workers = 4;
+  EXPECT_EQ(RingCollective::Open(options, &ring).code(),
+            Code::kInvalidArgument);
+  options.min_workers = -1;
+  EXPECT_EQ(RingCollective::Open(options, &ring).code(),
+            Code::kInvalidArgument);
+  options.min_workers = 1;
+  for (int i = 1; i < 15; ++i) {
+    options.addresses.push_back("127.0.0.1:" + std::to_string(i));
+  }
+  const Status many = RingCollective::Open(options, &ring);
+  EXPECT_EQ(many.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(many.message()).find("at most 16"), std::string::npos);
+}
+
+TEST(ElasticOptionsTest, ElasticWorkersAndOthersDoNotMeet) {
+  const std::vector<std::string> addresses = Addresses(2);
+  std::vector<std::thread> threads;
+  for (const int worker : {0, 1}) {
+    threads.emplace_back([&, worker] {
+      RingOptions options = OptionsOf(addresses, worker);
+      options.min_workers = worker;
+      options.start_timeout_seconds = 60;
+      std::unique_ptr<Collective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      EXPECT_EQ(status.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(status.message()).find("min_workers"),
+                std::string::npos)
+          << status.message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ElasticOptionsTest, AListOfOneIsARingOfOne) {
+  std::unique_ptr<Collective> ring;
+  ASSERT_TRUE(RingCollective::Open(OptionsOf(Addresses(1), 0), &ring).ok());
+  EXPECT_EQ(ring->size(), 1);
+  ExpectAllCalls(ring.get());
+  EXPECT_TRUE(ring->Reform().ok());
+  EXPECT_FALSE(ring->visited());
+}
+
+}  // namespace
+}  // namespace ringlet

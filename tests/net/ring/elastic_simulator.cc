@@ -1,0 +1,445 @@
+#include "elastic_simulator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/base/byte_order.h"
+#include "net/ring/sealed_stream.h"
+#include "sim_process.h"
+
+namespace ringlet {
+namespace sim {
+namespace {
+
+constexpr int64_t kTimeout = 1000 * kMs;  // T
+constexpr double kStartSeconds = 4;
+// From the last fault until all that live are in one view and go on: those who
+// have just started wait kStartSeconds, or are visited; a silence, and a stall,
+// are noticed after 1.5 T; then goodbyes of T, back-offs of 1 s, and a new view
+// or two.
+constexpr int64_t kBound = 30 * kTimeout;
+constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
+
+class Town;
+
+// One worker: a process, which may end and start again, and its caller.
+class Citizen final : public SimProcess, public Session::Owner {
+ public:
+  Citizen(Town* town, int worker);
+
+  void StartProcess();
+  void Crash(bool silent);
+  bool alive() const { return alive_; }
+  uint32_t agreed() const {
+    return session_ == nullptr ? 0 : session_->agreed();
+  }
+  // In its present view, with these members, whose sums it has completed.
+  bool InView(const std::vector<int>& members, uint32_t* generation) const;
+
+ private:
+  void OnRunning() override;
+  void OnCompleted(uint64_t sequence) override;
+  void OnFailed(const Status& status) override;
+  void OnTold() override {}
+  void OnVisited() override { visited_ = true; }
+  void OnNotice(const std::string& line) override;
+  void Closed() override;
+
+  void MakeSession();
+  void StartNext();
+  void CheckSum(size_t op);
+  void Leave();
+  size_t CountOf(size_t op) const;
+
+  Town* const town_;
+  bool alive_ = false;
+  uint32_t count_ = 1;  // of the generations to propose
+  uint32_t last_ = 0;   // generation of a view of this process
+  bool running_ = false, visited_ = false, leaving_ = false;
+  bool failed_ = false, restart_ = false;
+  std::vector<int> members_;
+  uint32_t generation_ = 0;
+  std::map<size_t, std::vector<int32_t>> data_;  // by operation
+  size_t started_ = 0;
+  size_t completed_ = 0;
+};
+
+class Town {
+ public:
+  Town(uint64_t seed, bool trace);
+  ElasticReport Run();
+
+  void Violated(const std::string& what) {
+    if (report_.violation.empty()) report_.violation = what;
+  }
+  void Trace(int worker, const std::string& what) const;
+  // One begins to form a view, or is in one: cuts just then.
+  void Forms(int64_t within);
+  // A worker is in this view.
+  void Runs(int worker, uint32_t generation, const std::vector<int>& members);
+
+  const uint64_t seed_;
+  const bool trace_;
+  const int size_;
+  Network network_;
+  RingOptions ring_;
+  ElasticReport report_;
+
+ private:
+  void Fault();
+  void Partition(int64_t lasts);
+  void Watch();
+  void NoteAgreed();
+  bool Together() const;
+
+  int64_t last_fault_ = 0;
+  int while_forming_ = 0;  // cuts left for when a view forms
+  std::vector<std::unique_ptr<Citizen>> citizens_;
+  // The views of a generation, as their proposers had them: of two processes of
+  // one worker there may be two.
+  std::map<uint32_t, std::set<std::vector<int>>> views_;
+  std::map<uint32_t, std::set<int>> agreed_;  // who has, by generation
+};
+
+// Citizen.
+
+Citizen::Citizen(Town* town, int worker)
+    : SimProcess(&town->network_, worker, town->seed_, town->ring_.keys),
+      town_(town) {}
+
+void Citizen::StartProcess() {
+  network()->Live(rank_);
+  alive_ = true;
+  count_ = 1;
+  last_ = 0;
+  town_->Trace(rank_, "starts");
+  MakeSession();
+}
+
+void Citizen::MakeSession() {
+  NewSession();
+  RingOptions options = town_->ring_;
+  options.rank = rank_;
+  running_ = visited_ = leaving_ = failed_ = restart_ = false;
+  started_ = completed_ = 0;
+  data_.clear();
+  session_ = std::make_unique<Session>(
+      options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
+      this, this, Now());
+  session_->Begin(Now());
+  town_->Forms(kTimeout);
+}
+
+void Citizen::Crash(bool silent) {
+  if (!alive_) return;
+  town_->Trace(rank_, silent ? "and its host end silently" : "crashes");
+  EndProcess(silent);
+  alive_ = running_ = false;
+}
+
+bool Citizen::InView(const std::vector<int>& members,
+                     uint32_t* generation) const {
+  if (!running_ || failed_ || leaving_ || members_ != members ||
+      completed_ < kSumsAtEnd) {
+    return false;
+  }
+  if (*generation == 0) *generation = generation_;
+  return generation_ == *generation;
+}
+
+void Citizen::OnNotice(const std::string& line) { town_->Trace(rank_, line); }
+
+void Citizen::OnRunning() {
+  generation_ = session_->generation();
+  members_ = session_->workers();
+  ++town_->report_.views;
+  std::string names;
+  for (const int w : members_) names += " " + std::to_string(w);
+  town_->Trace(rank_, "is in view " + std::to_string(ViewCount(generation_)) +
+                          " of" + names);
+  town_->Runs(rank_, generation_, members_);
+  town_->Forms(2 * kMs);
+  if (generation_ <= last_)
+    town_->Violated("a new view has no higher generation");
+  last_ = generation_;
+  running_ = true;
+  InSession(0, [this] { StartNext(); });
+}
+
+// The same on every member.
+size_t Citizen::CountOf(size_t op) const {
+  const size_t counts[] = {1, 5, 700, 2049, 6000, 40001};
+  return op == 0 ? 0 : counts[(generation_ * 31 + op * op * 7) % 6];
+}
+
+void Citizen::StartNext() {
+  if (session_ == nullptr || failed_ || leaving_) return;
+  if (visited_ && completed_ > 0 && network()->Chance(3)) {
+    town_->Trace(rank_, "has visitors");
+    return Leave();
+  }
+  const size_t op = started_++;
+  std::vector<int32_t>& v = data_[op];
+  v.resize(CountOf(op));
+  for (size_t i = 0; i < v.size(); ++i) {
+    v[i] = static_cast<int32_t>((1u << rank_) + (i % 5 << 16));
+  }
+  SwapToLittle(v.data(), sizeof(int32_t), v.size());
+  Call call;
+  call.type = op == 0 ? FrameType::kBarrier : FrameType::kAllReduceInts;
+  call.data = reinterpret_cast<uint8_t*>(v.data());
+  call.bytes = v.size() * sizeof(int32_t);
+  session_->SetStep(op);
+  session_->Start(&call, 1, Now());
+}
+
+void Citizen::OnCompleted(uint64_t sequence) {
+  while (completed_ < sequence) CheckSum(completed_++);
+  if (completed_ != started_) return;
+  const bool slow = network()->Chance(4);
+  InSession(network()->Random(slow ? kTimeout / 2 : kTimeout / 20),
+            [this] { StartNext(); });
+}
+
+void Citizen::CheckSum(size_t op) {
+  std::vector<int32_t> v = std::move(data_[op]);
+  data_.erase(op);
+  SwapToLittle(v.data(), sizeof(int32_t), v.size());
+  ++town_->report_.sums;
+  if (static_cast<int>(members_.size()) < town_->size_) {
+    ++town_->report_.partial;
+  }
+  uint32_t sum = 0;
+  for (const int w : members_) sum += 1u << w;
+  const uint32_t many = static_cast<uint32_t>(members_.size());
+  for (size_t i = 0; i < v.size(); ++i) {
+    const uint32_t right = sum + many * (static_cast<uint32_t>(i % 5) << 16);
+    if (static_cast<uint32_t>(v[i]) == right) continue;
+    return town_->Violated("worker " + std::to_string(rank_) + " has " +
+                           std::to_string(v[i]) + " for " +
+                           std::to_string(right));
+  }
+}
+
+void Citizen::OnFailed(const Status& status) {
+  const std::string text = status.message();
+  town_->Trace(rank_, "fails: " + text);
+  failed_ = true;
+  data_.clear();  // nobody touches it any more: a sanitizer sees who does
+  restart_ = !running_ && status.code() == Code::kDeadlineExceeded;
+  if (!restart_ && status.code() != Code::kPeerLost) {
+    town_->Violated("not the loss of a peer: " + text);
+  }
+  if (running_ && !restart_) {
+    const int rank = status.rank();
+    if (rank < 0 || rank >= static_cast<int>(members_.size())) {
+      town_->Violated("lost is rank " + std::to_string(rank) + ": " + text);
+    } else if (text.find(town_->ring_.addresses[members_[rank]]) ==
+               std::string::npos) {
+      town_->Violated("not the address of rank " + std::to_string(rank) + ": " +
+                      text);
+    }
+  }
+  InSession(network()->Random(kTimeout / 4), [this] { Leave(); });
+}
+
+void Citizen::Leave() {
+  if (leaving_) return;
+  leaving_ = true;
+  session_->Leave(Now());
+}
+
+void Citizen::Closed() {
+  count_ = std::max(count_, session_->newest()) + 1;
+  EndSession();
+  running_ = false;
+  if (restart_) {  // its launcher starts it again
+    Crash(false);
+    return network()->At(network()->now() + network()->Random(kTimeout / 4),
+                         [this] {
+                           if (!alive_) StartProcess();
+                         });
+  }
+  InSession(network()->Random(kTimeout / 16), [this] {
+    town_->Trace(rank_, "forms anew");
+    MakeSession();
+  });
+}
+
+// Town.
+
+Town::Town(uint64_t seed, bool trace)
+    : seed_(seed),
+      trace_(trace),
+      size_(2 + static_cast<int>(seed % 5)),
+      network_(size_, seed * 2 + 1) {
+  for (int w = 0; w < size_; ++w) {
+    ring_.addresses.push_back("worker" + std::to_string(w) + ":7000");
+  }
+  if (seed % 3 == 1 && SecureStart()) {
+    ring_.keys = std::make_shared<JobKeys>(JobKeys{{}, 1});
+  }
+  ring_.timeout_seconds = static_cast<double>(kTimeout) / 1e9;
+  ring_.start_timeout_seconds = kStartSeconds;
+  ring_.min_workers =
+      network_.Chance(2) ? 1 : 1 + static_cast<int>(network_.Random(size_));
+  if (network_.Chance(2)) {
+    while_forming_ = static_cast<int>(network_.Random(24));
+  }
+  if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
+}
+
+void Town::Trace(int worker, const std::string& what) const {
+  if (!trace_) return;
+  std::printf("%10.3f ms  worker %d %s\n",
+              static_cast<double>(network_.now()) / 1e6, worker, what.c_str());
+}
+
+void Town::Forms(int64_t within) {
+  if (while_forming_ == 0 || !network_.Chance(2)) return;
+  --while_forming_;
+  network_.At(network_.now() + network_.Random(within), [this] {
+    const int a = static_cast<int>(network_.Random(size_));
+    const int b = static_cast<int>(network_.Random(size_));
+    ++report_.faults;
+    if (a != b) network_.Cut(a, b, network_.Chance(3));
+    Trace(a, "is cut from " + std::to_string(b) + ", as it forms");
+    last_fault_ = std::max(last_fault_, network_.now());
+  });
+}
+
+void Town::Runs(int worker, uint32_t generation,
+                const std::vector<int>& members) {
+  std::set<std::vector<int>>& known = views_[generation];
+  agreed_[generation].insert(worker);
+  if (ViewProposer(generation) == worker) known.insert(members);
+  if (known.count(members) == 0) {
+    Violated("a view of other members than its proposer's");
+  }
+  for (const int w : members) {
+    if (agreed_[generation].count(w) == 0) {
+      Violated("a view of worker " + std::to_string(w) +
+               ", which has not agreed");
+    }
+  }
+  if (std::find(members.begin(), members.end(), worker) == members.end()) {
+    Violated("a view without this worker");
+  }
+  if (static_cast<int>(members.size()) < ring_.min_workers) {
+    Violated("a view of too few");
+  }
+}
+
+// A part of them hears the other no more, or each other.
+void Town::Partition(int64_t lasts) {
+  const int64_t sides = 1 + network_.Random((int64_t{1} << size_) - 1);
+  const bool one_way = network_.Chance(4);
+  const bool ragged = network_.Chance(4);  // some pairs only
+  Trace(0, "and others are parted, " + std::to_string(sides) + " for " +
+               std::to_string(lasts / kMs) + " ms");
+  for (int a = 0; a < size_; ++a) {
+    for (int b = 0; b < size_; ++b) {
+      if ((sides >> a & 1) == 0 || (sides >> b & 1) != 0) continue;
+      if (ragged && network_.Chance(2)) continue;
+      network_.Block(a, b, network_.now() + lasts);
+      if (!one_way) network_.Block(b, a, network_.now() + lasts);
+    }
+  }
+}
+
+void Town::Fault() {
+  const int a = static_cast<int>(network_.Random(size_));
+  const int b = static_cast<int>(network_.Random(size_));
+  Citizen* const citizen = citizens_[a].get();
+  int64_t lasts = kTimeout / 4 + network_.Random(4 * kTimeout);
+  ++report_.faults;
+  const int64_t kind = network_.Random(7);
+  if (kind <= 1) {
+    citizen->Crash(kind == 1);
+    if (!network_.Chance(4)) {
+      network_.At(network_.now() + lasts, [citizen] {
+        if (!citizen->alive()) citizen->StartProcess();
+      });
+    }
+  } else if (kind <= 3) {
+    if (a != b) network_.Cut(a, b, kind == 3);
+    Trace(a, "is cut from " + std::to_string(b));
+    lasts = 0;
+  } else if (kind <= 5) {
+    Partition(lasts);
+  } else {
+    Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
+    network_.Stall(a, lasts);
+  }
+  last_fault_ = std::max(last_fault_, network_.now() + lasts);
+}
+
+bool Town::Together() const {
+  std::vector<int> live;
+  for (int w = 0; w < size_; ++w) {
+    if (citizens_[w]->alive()) live.push_back(w);
+  }
+  if (live.empty() || static_cast<int>(live.size()) < ring_.min_workers) {
+    return network_.now() - last_fault_ > 10 * kTimeout;  // nothing is due
+  }
+  uint32_t generation = 0;
+  return std::all_of(live.begin(), live.end(), [&](int w) {
+    return citizens_[w]->InView(live, &generation);
+  });
+}
+
+void Town::Watch() {
+  if (network_.now() - last_fault_ > kBound) {
+    Violated("those that live are not in one view");
+  }
+  network_.At(network_.now() + kTimeout / 8, [this] { Watch(); });
+}
+
+void Town::NoteAgreed() {
+  for (int w = 0; w < size_; ++w) {
+    const uint32_t generation = citizens_[w]->agreed();
+    if (generation != 0) agreed_[generation].insert(w);
+  }
+}
+
+ElasticReport Town::Run() {
+  report_.size = size_;
+  for (int w = 0; w < size_; ++w) {
+    citizens_.push_back(std::make_unique<Citizen>(this, w));
+    Citizen* const citizen = citizens_.back().get();
+    const bool late = network_.Chance(6);
+    network_.At(network_.Random(late ? 8 * kTimeout : kTimeout), [citizen] {
+      if (!citizen->alive()) citizen->StartProcess();
+    });
+  }
+  last_fault_ = 8 * kTimeout;
+  for (int64_t n = network_.Random(8); n > 0; --n) {
+    network_.At(network_.Random(10 * kTimeout), [this] { Fault(); });
+  }
+  Watch();
+  while (report_.violation.empty() && network_.Step()) {
+    ++report_.events;
+    NoteAgreed();
+    if (network_.now() > std::max(last_fault_, 10 * kTimeout) &&
+        report_.events % 64 == 0 && Together()) {
+      break;
+    }
+  }
+  report_.virtual_nanos = network_.now();
+  citizens_.clear();  // their streams go before the network
+  return report_;
+}
+
+}  // namespace
+
+ElasticReport SimulateElastic(uint64_t seed, bool trace) {
+  return Town(seed, trace).Run();
+}
+
+}  // namespace sim
+}  // namespace ringlet

@@ -1,0 +1,30 @@
+// A whole elastic job in one thread, as simulator.h's: workers that sum
+// integers over whoever is in their view, step by step, and form the next view
+// when a member is lost or another worker is there; with faults drawn from a
+// seed. What must hold is in elastic_simulator.cc, at each call of Violated.
+
+#ifndef RINGLET_TESTS_NET_RING_ELASTIC_SIMULATOR_H_
+#define RINGLET_TESTS_NET_RING_ELASTIC_SIMULATOR_H_
+
+#include <cstdint>
+#include <string>
+
+namespace ringlet {
+namespace sim {
+
+struct ElasticReport {
+  std::string violation;  // "": all properties held
+  int64_t events = 0;
+  int64_t virtual_nanos = 0;
+  int size = 0;
+  int faults = 0;
+  int views = 0;  // of a worker
+  int sums = 0;
+  int partial = 0;  // of those in views of fewer than all
+};
+ElasticReport SimulateElastic(uint64_t seed, bool trace);
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_ELASTIC_SIMULATOR_H_

@@ -1,0 +1,288 @@
+// Rings of workers with a key, and strangers who have another or none.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/free_ports.h"
+#include "core/base/crc32c.h"
+#include "net/ring/ring_collective.h"
+#include "net/ring/sealed_stream.h"
+#include "net/ring/socket_address.h"
+#include "net/wire/abort.h"
+#include "net/wire/handshake.h"
+#include "stranger.h"
+
+namespace ringlet {
+namespace {
+
+std::shared_ptr<const JobKeys> Keys(std::vector<uint8_t> seeds) {
+  auto keys = std::make_shared<JobKeys>();
+  for (const uint8_t seed : seeds) {
+    std::memset(keys->keys[keys->count++].bytes, seed, sizeof(JobKey::bytes));
+  }
+  return keys;
+}
+
+RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
+                      std::shared_ptr<const JobKeys> keys) {
+  RingOptions options;
+  options.addresses = addresses;
+  options.rank = rank;
+  options.keys = std::move(keys);
+  options.local_sockets = false;
+  options.start_timeout_seconds = 60;
+  return options;
+}
+
+// Adds up some vectors; what they were in the end.
+uint32_t Sums(Collective* ring) {
+  uint32_t digest = 0;
+  for (const size_t n : {0, 1, 7, 2049, 16385, 300007}) {
+    std::vector<float> v(n);
+    for (size_t i = 0; i < n; ++i) {
+      v[i] = static_cast<float>((ring->rank() + 1) * 0.37 +
+                                static_cast<double>(i % 1009) * 0.011);
+    }
+    const Status status = ring->AllReduce(v.data(), n);
+    EXPECT_TRUE(status.ok()) << status.message();
+    digest = Crc32c(v.data(), n * sizeof(float), digest);
+  }
+  return digest;
+}
+
+// Each rank a thread with such keys.
+std::vector<uint32_t> SumsOf(
+    const std::vector<std::string>& addresses,
+    const std::vector<std::shared_ptr<const JobKeys>>& keys) {
+  std::vector<uint32_t> digests(keys.size());
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < keys.size(); ++r) {
+    threads.emplace_back([&, r] {
+      std::unique_ptr<Collective> ring;
+      const Status status = RingCollective::Open(
+          OptionsOf(addresses, static_cast<int>(r), keys[r]), &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      digests[r] = Sums(ring.get());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return digests;
+}
+
+TEST(SealedRingTest, TheBitsAreThoseOfAPlainRing) {
+  for (const size_t size : {2, 3, 5}) {
+    const std::vector<uint32_t> plain =
+        SumsOf(FreeAddresses(static_cast<int>(size)), {size, nullptr});
+    const std::vector<uint32_t> sealed =
+        SumsOf(FreeAddresses(static_cast<int>(size)), {size, Keys({1})});
+    EXPECT_EQ(plain, std::vector<uint32_t>(size, plain[0]));
+    EXPECT_EQ(sealed, plain);
+  }
+}
+
+TEST(SealedRingTest, WorkersMeetWhileKeysRotate) {
+  for (const auto& keys :
+       {std::vector{Keys({1}), Keys({1, 2}), Keys({1, 2})},
+        std::vector{Keys({2, 1}), Keys({1, 2}), Keys({2, 1})},
+        std::vector{Keys({2, 1}), Keys({2}), Keys({2, 1})}}) {
+    const std::vector<uint32_t> digests = SumsOf(FreeAddresses(3), keys);
+    EXPECT_EQ(digests, std::vector<uint32_t>(3, digests[0]));
+  }
+}
+
+TEST(SealedRingTest, AnotherKeyOrNoneIsToldHere) {
+  const struct {
+    std::shared_ptr<const JobKeys> of_zero, of_one;
+    const char* zero_says;
+    const char* one_says;
+  } cases[] = {
+      {Keys({1}), Keys({2}), "it does not have this job's key",
+       "is its key (RINGLET_KEY_FILE) the same as this worker's?"},
+      {Keys({1}), nullptr, "it speaks without a key", "it may have a key"},
+      {nullptr, Keys({1}), "it has a key, and this worker has none",
+       "it speaks without a key"},
+  };
+  for (const auto& one : cases) {
+    const std::vector<std::string> addresses = FreeAddresses(2);
+    std::string says[2];
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        RingOptions options =
+            OptionsOf(addresses, r, r == 0 ? one.of_zero : one.of_one);
+        // The one that was refused still speaks of it.
+        options.start_timeout_seconds = r == 0 ? 2 : 1.5;
+        std::unique_ptr<Collective> ring;
+        says[r] = RingCollective::Open(options, &ring).message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_NE(says[0].find(one.zero_says), std::string::npos) << says[0];
+    EXPECT_NE(says[1].find(one.one_says), std::string::npos) << says[1];
+  }
+}
+
+// Local sockets of this address, those that listen or ends of connections.
+int LocalSockets(const std::string& address, bool connected) {
+  std::ifstream sockets("/proc/net/unix");
+  const std::string state = connected ? " 0001 03 " : " 0001 01 ";
+  int count = 0;
+  for (std::string line; std::getline(sockets, line);) {
+    const bool is =
+        (line + "/").find("@ringlet/" + address + "/") != std::string::npos;
+    if (is && line.find(state) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+// Of hashlib.blake2b in Python: another version must find it.
+TEST(SealedRingTest, TheLocalSocketsNameIsTheFormats) {
+  sockaddr_storage address;
+  ASSERT_TRUE(NumericAddress({"127.0.0.1", 7000}, &address).ok());
+  const std::string plain = LocalSocketName(address);
+  EXPECT_EQ(plain, std::string(1, '\0') + "ringlet/127.0.0.1:7000");
+  EXPECT_EQ(LocalSocketName(address, &Keys({1})->keys[0]),
+            plain + "/a1fce44ae7a1aa17e844f3ddd67b72c3");
+}
+
+// What is plain, because the system says whose it is, takes the same key.
+TEST(SealedRingTest, LocalSocketsAreThoseOfOneKey) {
+  const auto one = Keys({1}), two = Keys({2}), both = Keys({1, 2}),
+             turned = Keys({2, 1});
+  const struct {
+    std::shared_ptr<const JobKeys> keys[2];
+    bool meet;
+  } cases[] = {
+      {{one, one}, true},  {{one, both}, true},     {{turned, both}, true},
+      {{both, two}, true}, {{both, one}, true},     {{nullptr, nullptr}, true},
+      {{one, two}, false}, {{one, nullptr}, false}, {{nullptr, one}, false}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(&each - cases);
+    const std::vector<std::string> addresses = FreeAddresses(2);
+    std::vector<std::thread> threads;
+    std::unique_ptr<Collective> rings[2];
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        RingOptions options = OptionsOf(addresses, r, each.keys[r]);
+        options.local_sockets = true;
+        options.start_timeout_seconds = each.meet ? 60 : 1;
+        const Status status = RingCollective::Open(options, &rings[r]);
+        EXPECT_EQ(status.ok(), each.meet) << status.message();
+      });
+      // Who comes before the local socket is there may come by TCP.
+      for (int i = 0; i < 1000 && LocalSockets(addresses[0], false) == 0; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(LocalSockets(addresses[0], true) > 0, each.meet);
+  }
+}
+
+std::vector<std::string> Forgeries(const std::vector<std::string>& addresses) {
+  Identity identity;
+  identity.job = "ringlet";
+  identity.rank = 2;
+  identity.size = 3;
+  identity.cluster_hash = ClusterHash(addresses);
+  identity.timeout_ms = 5000;
+  identity.bytes_per_pack = RingOptions().bytes_per_pack;
+  const auto frame = [](FrameType type, const std::vector<uint8_t>& payload) {
+    FrameHeader header;
+    header.type = type;
+    header.generation = 1;
+    header.sequence = 1;
+    header.source = 2;
+    return FrameOf(header, payload);
+  };
+  Withdraw withdraw;
+  withdraw.identity = identity;
+  withdraw.reason = InvalidArgument("forged");
+  const std::string hello = frame(FrameType::kHello, EncodeIdentity(identity));
+  std::string sealed = "RGLS\1";
+  sealed.resize(60, '\7');
+  return {
+      hello,
+      hello + frame(FrameType::kAbort, EncodeAbort(Corruption("forged"), 2)),
+      hello + frame(FrameType::kGoodbye, {}),
+      hello + frame(FrameType::kAllReduce, std::vector<uint8_t>(4096, 1)),
+      frame(FrameType::kWithdraw, EncodeWithdraw(withdraw)),
+      sealed,
+      sealed + hello,
+      "GET / HTTP/1.1\r\n\r\n",
+  };
+}
+
+// All that ended or changed a job whose workers had no key.
+void Disturb(const std::vector<std::string>& addresses, int times) {
+  const std::vector<std::string> forgeries = Forgeries(addresses);
+  for (int i = 0; i < times; ++i) {
+    for (size_t k = 0; k < forgeries.size(); ++k) {
+      Stranger stranger(addresses[k % 2]);
+      stranger.Say(forgeries[k]);
+      if (i > 0) continue;
+      EXPECT_EQ(stranger.Hear(), "") << k;
+      EXPECT_TRUE(stranger.closed()) << k;
+    }
+  }
+}
+
+TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItForms) {
+  const std::vector<uint32_t> calm = SumsOf(FreeAddresses(3), {3, nullptr});
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  std::vector<uint32_t> digests(3);
+  const auto run = [&](int r) {
+    std::unique_ptr<Collective> ring;
+    const Status status =
+        RingCollective::Open(OptionsOf(addresses, r, Keys({1})), &ring);
+    ASSERT_TRUE(status.ok()) << status.message();
+    digests[r] = Sums(ring.get());
+  };
+  std::thread zero(run, 0), one(run, 1);
+  Disturb(addresses, 20);
+  run(2);
+  zero.join();
+  one.join();
+  EXPECT_EQ(digests, calm);
+}
+
+TEST(SealedRingTest, WhoHasNoKeyChangesNothingWhileItRuns) {
+  const std::vector<std::string> addresses = FreeAddresses(3);
+  std::atomic<int> running{0};
+  std::atomic<bool> stop{false};
+  std::vector<uint32_t> first(3), last(3);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] {
+      RingOptions options = OptionsOf(addresses, r, Keys({1}));
+      options.timeout_seconds = 1;
+      std::unique_ptr<Collective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      first[r] = Sums(ring.get());
+      ++running;
+      for (float go_on = 1; go_on > 0;) {
+        last[r] = Sums(ring.get());
+        go_on = stop ? 0 : 1;  // rank 0 decides
+        const Status told = ring->Broadcast(&go_on, sizeof(go_on), 0);
+        ASSERT_TRUE(told.ok()) << told.message();
+      }
+    });
+  }
+  while (running < 3) std::this_thread::yield();
+  Disturb(addresses, 5);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(last, std::vector<uint32_t>(3, first[0]));
+}
+
+}  // namespace
+}  // namespace ringlet

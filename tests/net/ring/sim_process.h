@@ -1,0 +1,77 @@
+// A process of the simulated network that has one session after another: its
+// transport.
+
+#ifndef RINGLET_TESTS_NET_RING_SIM_PROCESS_H_
+#define RINGLET_TESTS_NET_RING_SIM_PROCESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "net/ring/sealed_stream.h"
+#include "net/ring/session.h"
+#include "sim_network.h"
+
+namespace ringlet {
+namespace sim {
+
+class SimProcess : public Transport, public Network::Listener {
+ protected:
+  SimProcess(Network* network, int rank, uint64_t seed,
+             std::shared_ptr<const JobKeys> keys)
+      : rank_(rank), network_(network), seed_(seed), keys_(std::move(keys)) {}
+  ~SimProcess() = default;
+
+  Network* network() const { return network_; }
+  int64_t Now() const { return network_->ClockOf(rank_); }
+  // Before session_ is another one.
+  void NewSession() {
+    ++session_number_;
+    turn_ = false;
+  }
+  void EndSession();
+  // Its streams are closed after a `silent` host has gone quiet, else at once.
+  void EndProcess(bool silent);
+  // Not where the session has ended by then.
+  void InSession(int64_t delay, std::function<void()> what);
+  // The session has left.
+  virtual void Closed() = 0;
+
+  const int rank_;
+  Greetings answered_;  // outlives the session's streams
+  std::unique_ptr<Session> session_;
+
+ private:
+  // Transport.
+  Status Listen() override;
+  void StopListening() override;
+  Status Resolve(int peer, bool* done,
+                 std::vector<Endpoint>* endpoints) override;
+  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
+  void TickEvery(int64_t nanos) override;
+  void AwaitTurn() override;
+  void OnLeft() override;
+  void Accept(StreamPtr stream) override;
+
+  void Seal(SealedStream::Maker* make, StreamPtr* stream);
+  void TickLater(uint64_t timer);
+  // Some cannot, or are of an older version.
+  bool shares() const {
+    return (static_cast<uint64_t>(rank_) + seed_) % 4 != 0;
+  }
+
+  Network* const network_;
+  const uint64_t seed_;
+  const std::shared_ptr<const JobKeys> keys_;
+  uint64_t session_number_ = 0;  // events of an older one are void
+  uint64_t timer_ = 0;
+  int64_t every_ = 0;
+  bool turn_ = false;
+  int lookups_ = 0;
+};
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_SIM_PROCESS_H_

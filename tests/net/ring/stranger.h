@@ -1,0 +1,82 @@
+// Stranger: whatever may connect to a worker's port, and what it may say.
+
+#ifndef RINGLET_TESTS_NET_RING_STRANGER_H_
+#define RINGLET_TESTS_NET_RING_STRANGER_H_
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/crc32c.h"
+#include "net/wire/frame.h"
+
+namespace ringlet {
+
+class Stranger {
+ public:
+  // `window`: bytes that its kernel takes unread; 0: as usual.
+  explicit Stranger(const std::string& address, int window = 0) {
+    fd_ = socket(AF_INET, SOCK_STREAM, 0);
+    if (window > 0) {
+      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
+    }
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(
+        std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    // Whom it connects to may be slow to listen, on a busy machine.
+    int connected = -1;
+    for (int tries = 0; tries < 2000 && connected != 0; ++tries) {
+      connected = connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to));
+      if (connected == 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(connected, 0);
+  }
+  ~Stranger() { close(fd_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  void Say(const std::string& bytes) {
+    send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Until the other side closes, or 10 seconds have gone.
+  std::string Hear() {
+    timeval limit = {10, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    std::string all;
+    char buffer[4096];
+    ssize_t n;
+    while ((n = recv(fd_, buffer, sizeof(buffer), 0)) > 0) {
+      all.append(buffer, static_cast<size_t>(n));
+    }
+    closed_ = n == 0 || errno == ECONNRESET;
+    return all;
+  }
+  bool closed() const { return closed_; }
+
+ private:
+  int fd_;
+  bool closed_ = false;
+};
+
+inline std::string FrameOf(FrameHeader header,
+                           const std::vector<uint8_t>& payload) {
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  header.payload_crc = Crc32c(payload.data(), payload.size());
+  std::string bytes(kFrameHeaderBytes, '\0');
+  EncodeHeader(header, reinterpret_cast<uint8_t*>(bytes.data()));
+  return bytes + std::string(payload.begin(), payload.end());
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_STRANGER_H_

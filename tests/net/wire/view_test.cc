@@ -1,0 +1,83 @@
+#include "net/wire/view.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ringlet {
+namespace {
+
+ViewFrame Example(ViewWord word) {
+  ViewFrame frame;
+  frame.word = word;
+  frame.workers = 0x0106;
+  frame.generation = ViewGeneration(0x0203, 2);
+  return frame;
+}
+
+std::vector<uint8_t> Bytes(const ViewFrame& frame) {
+  std::vector<uint8_t> out(kViewBytes);
+  EncodeView(frame, out.data());
+  return out;
+}
+
+bool Decodes(const std::vector<uint8_t>& bytes, int size, int sender) {
+  ViewFrame back;
+  return DecodeView(bytes.data(), bytes.size(), size, sender, &back).ok();
+}
+
+TEST(ViewTest, BytesAreFixed) {
+  EXPECT_EQ(Bytes(Example(ViewWord::kPropose)),
+            (std::vector<uint8_t>{2, 0, 6, 1, 0x32, 0x20, 0, 0}));
+  ViewFrame hears = Example(ViewWord::kHears);
+  hears.generation = 0;
+  hears.settled = true;
+  EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 1, 6, 1, 0, 0, 0, 0}));
+  hears.follows = true;
+  EXPECT_EQ(Bytes(hears), (std::vector<uint8_t>{1, 3, 6, 1, 0, 0, 0, 0}));
+}
+
+TEST(ViewTest, DecodesWhatItEncodes) {
+  for (const ViewWord word :
+       {ViewWord::kHears, ViewWord::kPropose, ViewWord::kAck, ViewWord::kStart,
+        ViewWord::kRuns}) {
+    const std::vector<uint8_t> bytes = Bytes(Example(word));
+    ViewFrame back;
+    ASSERT_TRUE(DecodeView(bytes.data(), bytes.size(), 9, 2, &back).ok());
+    EXPECT_EQ(Bytes(back), bytes);
+    EXPECT_EQ(ViewProposer(back.generation), 2);
+    EXPECT_EQ(ViewCount(back.generation), 0x0203u);
+  }
+}
+
+TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
+  const std::vector<uint8_t> good = Bytes(Example(ViewWord::kStart));
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_FALSE(
+        Decodes({good.begin(), good.begin() + static_cast<long>(n)}, 9, 2));
+  }
+  EXPECT_TRUE(Decodes(good, 9, 2));
+  EXPECT_TRUE(Decodes(good, 16, 2));
+  EXPECT_FALSE(Decodes(good, 8, 2));   // a worker beyond the list
+  EXPECT_FALSE(Decodes(good, 17, 2));  // no elastic ring is so large
+  EXPECT_FALSE(Decodes(good, 9, 1));   // not the proposer
+  EXPECT_TRUE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 1));
+  EXPECT_FALSE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 3));  // no member
+  for (const size_t at : {size_t{0}, size_t{1}}) {
+    std::vector<uint8_t> bad = good;
+    bad[at] = 1;  // a generation of its own, or flags, where none may be
+    EXPECT_EQ(Decodes(bad, 9, 2), at == 0);
+    bad[at] = 6;
+    EXPECT_FALSE(Decodes(bad, 9, 2));
+    bad[at] = static_cast<uint8_t>(-1);
+    EXPECT_FALSE(Decodes(bad, 9, 2));
+  }
+  ViewFrame none = Example(ViewWord::kRuns);
+  none.generation = 0;
+  EXPECT_FALSE(Decodes(Bytes(none), 9, 2));
+  none.generation = ViewGeneration(kGreatestViewCount + 1, 2);
+  EXPECT_FALSE(Decodes(Bytes(none), 9, 2));
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,189 @@
+"""ONNX files read and computed in NumPy, float64: of opset 13 the operators that
+ringlet writes, by the text of the ONNX specification."""
+import math
+import struct
+
+import numpy as np
+
+from protobuf import fields
+
+erf = np.vectorize(math.erf, otypes=[float])
+
+
+# --- the messages of onnx.proto -------------------------------------------------
+
+def texts(message, number):
+    return [bytes(each).decode() for each in message.get(number, [])]
+
+
+def tensor(message):
+    dtype = {1: "<f4", 7: "<i8"}[message[2][0]]
+    values = np.frombuffer(message[9][0], dtype).reshape(message.get(1, []))
+    return values.astype(float) if dtype == "<f4" else values
+
+
+def attribute(data):
+    message = fields(data)
+    value = {1: lambda: struct.unpack("<f", message[2][0])[0],
+             2: lambda: message[3][0],
+             3: lambda: bytes(message[4][0]).decode(),
+             7: lambda: message[8]}[message[20][0]]()
+    return texts(message, 1)[0], value
+
+
+def value_info(data):
+    """(name, dimensions: a number, or a name where it is open)."""
+    message = fields(data)
+    shape = fields(fields(fields(message[2][0])[1][0])[2][0])
+    dims = [fields(dim) for dim in shape.get(1, [])]
+    return texts(message, 1)[0], [
+        dim[1][0] if 1 in dim else texts(dim, 2)[0] for dim in dims]
+
+
+class Model:
+    def __init__(self, path):
+        message = fields(memoryview(path.read_bytes()))
+        self.ir_version = message[1][0]
+        self.opset = fields(message[8][0])[2][0]
+        graph = fields(message[7][0])
+        self.name = texts(graph, 2)[0]
+        self.nodes = [fields(node) for node in graph.get(1, [])]
+        self.inputs = [value_info(each) for each in graph[11]]
+        self.outputs = [value_info(each) for each in graph[12]]
+        self.constants = {}
+        for data in graph.get(5, []):
+            each = fields(data)
+            self.constants[texts(each, 8)[0]] = tensor(each)
+
+    def operators(self):
+        return [texts(node, 4)[0] for node in self.nodes]
+
+    def __call__(self, *xs):
+        assert len(xs) == len(self.inputs)
+        values = {**self.constants, "": None, **{
+            name: x.astype(float) for (name, _), x in zip(self.inputs, xs)}}
+        for node in self.nodes:
+            attributes = dict(map(attribute, node.get(5, [])))
+            (output,) = texts(node, 2)
+            assert output not in values, output + " is made twice"
+            values[output] = OPERATORS[texts(node, 4)[0]](
+                *[values[each] for each in texts(node, 1)], **attributes)
+        for name, dims in self.outputs:
+            assert list(values[name].shape[1:]) == dims[1:], name
+        return [values[name] for name, _ in self.outputs]
+
+
+# --- operators ------------------------------------------------------------------
+
+def windows(x, fill, kernel_shape, strides, pads, dilations=None):
+    """(N, C, positions ..., taps ...) of x (N, C, ...)."""
+    axes = len(kernel_shape)
+    dilations = dilations or [1] * axes
+    x = np.pad(x, [(0, 0), (0, 0)] + [
+        (pads[i], pads[i + axes]) for i in range(axes)], constant_values=fill)
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations)]
+    cut = np.lib.stride_tricks.sliding_window_view(
+        x, extent, tuple(range(2, 2 + axes)))
+    steps = [slice(None), slice(None)]
+    steps += [slice(None, None, s) for s in strides]
+    steps += [slice(None, None, d) for d in dilations]
+    return cut[tuple(steps)]
+
+
+def conv(x, w, b=None, *, kernel_shape, strides=None, pads=None, dilations=None,
+         group=1):
+    axes = len(kernel_shape)
+    assert list(w.shape[2:]) == kernel_shape
+    cut = windows(x, 0.0, kernel_shape, strides or [1] * axes,
+                  pads or [0] * 2 * axes, dilations)
+    parts = []
+    for part, kernel in zip(np.split(cut, group, 1), np.split(w, group)):
+        taps = tuple(range(2 + axes, 2 + 2 * axes))
+        y = np.tensordot(part, kernel, ((1, *taps), tuple(range(1, 2 + axes))))
+        parts.append(np.moveaxis(y, -1, 1))
+    y = np.concatenate(parts, 1)
+    return y if b is None else y + b.reshape(-1, *[1] * axes)
+
+
+def max_pool(x, **window):
+    cut = windows(x, -np.inf, **window)
+    return cut.max(tuple(range(x.ndim, cut.ndim)))
+
+
+def average_pool(x, **window):
+    cut = windows(x, np.nan, **window)  # padding does not count
+    return np.nanmean(cut, tuple(range(x.ndim, cut.ndim)))
+
+
+def over_image(reduce):
+    return lambda x: reduce(x, tuple(range(2, x.ndim)), keepdims=True)
+
+
+def batch_normalization(x, scale, b, mean, variance, *, epsilon):
+    scale, b, mean, variance = (t.reshape(-1, *[1] * (x.ndim - 2))
+                                for t in (scale, b, mean, variance))
+    return (x - mean) / np.sqrt(variance + epsilon) * scale + b
+
+
+def pad(x, pads, value):
+    count = x.ndim
+    assert value == 0
+    return np.pad(x, [(pads[i], pads[i + count]) for i in range(count)])
+
+
+def cut(x, starts, ends, axes):
+    at = [slice(None)] * x.ndim
+    for start, end, axis in zip(starts, ends, axes):
+        at[axis] = slice(int(start), int(end))
+    return x[tuple(at)]
+
+
+def resize(x, roi, scales, *, mode, nearest_mode,
+           coordinate_transformation_mode):
+    assert (mode, nearest_mode, coordinate_transformation_mode, roi) == (
+        "nearest", "floor", "asymmetric", None)
+    for axis, scale in enumerate(scales):
+        x = np.repeat(x, int(scale), axis)
+    return x
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def reshape(x, shape):
+    return x.reshape([x.shape[i] if n == 0 else n
+                      for i, n in enumerate(shape)])
+
+
+OPERATORS = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide,
+    "Max": np.maximum, "Min": np.minimum, "MatMul": np.matmul,
+    "Relu": lambda x: np.maximum(x, 0),
+    "LeakyRelu": lambda x, alpha=0.01: np.where(x < 0, alpha * x, x),
+    "PRelu": lambda x, slope: np.where(x < 0, slope * x, x),
+    "ThresholdedRelu": lambda x, alpha=1.0: np.where(x > alpha, x, 0),
+    "Elu": lambda x, alpha=1.0: np.where(x < 0, alpha * np.expm1(x), x),
+    "Selu": lambda x: 1.05070102214813232421875 * np.where(
+        x > 0, x, 1.67326319217681884765625 * np.expm1(x)),
+    "Clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "Sigmoid": lambda x: 0.5 + 0.5 * np.tanh(x / 2), "Tanh": np.tanh,
+    "HardSigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
+    "Exp": np.exp, "Erf": erf, "Sqrt": np.sqrt,
+    "Softplus": lambda x: np.logaddexp(0, x),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Softmax": softmax,
+    "LogSoftmax": lambda x, axis: np.log(softmax(x, axis)),
+    "Identity": lambda x: x,
+    "Flatten": lambda x, axis: x.reshape(math.prod(x.shape[:axis]), -1),
+    "Reshape": reshape, "Pad": pad, "Slice": cut, "Resize": resize,
+    "Transpose": lambda x, perm: x.transpose(perm),
+    "Concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "ReduceMean": lambda x, axes, keepdims: x.mean(
+        tuple(axes), keepdims=bool(keepdims)),
+    "Conv": conv, "MaxPool": max_pool, "AveragePool": average_pool,
+    "GlobalAveragePool": over_image(np.mean),
+    "GlobalMaxPool": over_image(np.max),
+    "BatchNormalization": batch_normalization,
+}

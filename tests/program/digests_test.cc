@@ -1,0 +1,241 @@
+// The samples' first steps have the digests of tests/digests.txt, with every
+// number of threads and every set of kernels that this machine can run. Where
+// they are to change, the failures say what the file's lines become; the commit
+// says why.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "../support/program.h"
+#include "../support/tiny_networks.h"
+
+namespace ringlet {
+namespace {
+
+std::string Source(const std::string& path) {
+  return EnvironmentOr("RINGLET_SOURCE", ".") + "/" + path;
+}
+
+// "network steps" -> the digests where multiply-adds are fused, and where not.
+std::map<std::string, std::vector<std::string>> Table() {
+  std::map<std::string, std::vector<std::string>> table;
+  std::istringstream lines(ReadWhole(Source("tests/digests.txt")));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string network, steps, fused, unfused;
+    if (line[0] == '#' || !(words >> network >> steps >> fused >> unfused)) {
+      continue;
+    }
+    table[network] = {steps, fused, unfused};
+  }
+  return table;
+}
+
+constexpr char kLeNet[] =
+    R"({"class_name": "Conv2D", "config": {"filters": 6, "kernel_size": 5,
+          "padding": "same", "activation": "tanh"}},
+        {"class_name": "AveragePooling2D"},
+        {"class_name": "Conv2D", "config": {"filters": 16, "kernel_size": 5,
+          "activation": "tanh"}},
+        {"class_name": "AveragePooling2D"}, {"class_name": "Flatten"},
+        {"class_name": "Dense", "config": {"units": 120, "activation": "tanh"}},
+        {"class_name": "Dense", "config": {"units": 84, "activation": "tanh"}})";
+constexpr char kMlp[] =
+    R"({"class_name": "Flatten"},
+        {"class_name": "Dense", "config": {"units": 128, "activation": "relu"}},
+        {"class_name": "Dropout", "config": {"rate": 0.2}})";
+
+class DigestsTest : public ProgramTest {
+ protected:
+  // Ten classes of Fashion-MNIST's images, of which the repository has some.
+  std::string FashionRun(const std::string& layers) {
+    const std::string stem = Source("data/fashion-mnist-mini/train-");
+    WriteWhole(folder_ / "run.json", R"({"model": {"class_name": "Sequential",
+      "config": {"layers": [{"class_name": "InputLayer",
+        "config": {"batch_shape": [null, 28, 28]}},
+        {"class_name": "Reshape", "config": {"target_shape": [28, 28, 1]}}, )" +
+                                         layers + R"(,
+        {"class_name": "Dense", "config": {"units": 10}}]}},
+      "compile": {"optimizer": "adam", "loss": {
+        "class_name": "SparseCategoricalCrossentropy",
+        "config": {"from_logits": true}}},
+      "data": {"train": {"images": ")" + stem +
+                                         R"(images-idx3-ubyte.gz",
+        "labels": ")" + stem + R"(labels-idx1-ubyte.gz", "scale": 0.00390625}},
+      "fit": {"batch_size": 32}})");
+    return "run.json";
+  }
+  std::string RunOf(const std::string& network) {
+    if (network == "tutorials") return Source("samples/mnist.json");
+    if (network == "lenet5") return FashionRun(kLeNet);
+    if (network == "mlp") return FashionRun(kMlp);
+    for (const TinyNetwork& tiny : kTinyNetworks) {
+      if (tiny.name == network) WriteTinyRun(tiny, 16, folder_.path());
+    }
+    return "run.json";
+  }
+  // A batch of 4 is enough of the large ones.
+  Strings LineOf(const std::string& network, const std::string& run,
+                 const std::string& steps) {
+    Strings line = {"verify", run, "--steps", steps};
+    for (const TinyNetwork& tiny : kTinyNetworks) {
+      if (tiny.name == network) line.insert(line.end(), {"--batch-size", "4"});
+    }
+    return line;
+  }
+
+  std::vector<std::string> KernelSets() {
+    EXPECT_EQ(Run({"--version", "--verbose"}), 0) << err_;
+    if (out_.find(" (RING") == std::string::npos) return {};
+    const size_t at = out_.find("  of ") + 5;
+    std::istringstream list(out_.substr(at, out_.find(" (RING") - at));
+    std::vector<std::string> names;
+    for (std::string name; std::getline(list >> std::ws, name, ',');) {
+      names.push_back(name);
+    }
+    return names;
+  }
+
+  // What the program prints last.
+  std::string Digest(Strings line, int threads) {
+    line.insert(line.end(), {"--threads", std::to_string(threads)});
+    EXPECT_EQ(Run(line), 0) << err_;
+    const size_t at = out_.rfind(": ");
+    return at == std::string::npos ? "" : out_.substr(at + 2, 16);
+  }
+};
+
+TEST_F(DigestsTest, AreThoseOfTheTable) {
+  const auto table = Table();
+  ASSERT_EQ(table.size(), 7u);
+  const std::vector<std::string> kernel_sets = KernelSets();
+  ASSERT_FALSE(kernel_sets.empty());
+  const bool emulated = std::getenv("RINGLET_EMULATED") != nullptr;
+  for (const auto& [network, row] : table) {
+    const Strings line = LineOf(network, RunOf(network), row[0]);
+    for (const std::string& kernels : kernel_sets) {
+      environment_ = {{"RINGLET_KERNELS", kernels}};
+      for (int threads = 1; threads <= (emulated ? 2 : 4); ++threads) {
+        const std::string digest = Digest(line, threads);
+        const bool fuses = out_.find("no fused") == std::string::npos;
+        EXPECT_EQ(digest, row[fuses ? 1 : 2])
+            << network << ", " << (fuses ? "fused" : "not fused") << ", "
+            << kernels << ", threads " << threads;
+      }
+    }
+  }
+}
+
+// The digests that `train` logs are those that `verify` prints, over the end of
+// an epoch too, and nothing of the run but the weights shows in them.
+TEST_F(DigestsTest, VerifyComputesTheStepsOfTrain) {
+  WriteTinyRun(kTinyNetworks[1], 10, folder_.path(),
+               R"("callbacks": [{"class_name": "CSVLogger",
+                  "config": {"filename": "log.csv"}}], )");
+  const Strings batch = {"run.json", "--batch-size", "4"};
+  const auto with = [&](Strings line) {
+    line.insert(line.begin() + 1, batch.begin(), batch.end());
+    return line;
+  };
+  const std::set<std::string> before = Files();
+  ASSERT_EQ(Run(with({"verify", "--steps", "5", "--verbose"})), 0) << err_;
+  EXPECT_EQ(Files(), before);
+  const Strings said = Lines(out_);
+  ASSERT_EQ(said.size(), 7u) << out_;
+  EXPECT_EQ(said[0].compare(0, 8, "kernels "), 0);
+  EXPECT_NE(said[0].find("fused multiply-adds; seed 1, batch size 4"),
+            std::string::npos);
+  ASSERT_EQ(Run(with({"train", "--epochs", "2", "--no-save", "--log-steps",
+                      "s.csv", "--log-digests"})),
+            0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 7u);  // of three steps an epoch
+  for (size_t step = 1; step <= 5; ++step) {
+    EXPECT_EQ(said[step], "step " + std::to_string(step) + ": " +
+                              rows[step].substr(rows[step].rfind(',') + 1));
+  }
+  const std::string last = said[5].substr(said[5].find(": ") + 2);
+  EXPECT_EQ(said[6], "digest after 5 steps: " + last);
+  environment_ = {{"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:2"]},
+                                    "task": {"type": "worker", "index": 1}})"}};
+  EXPECT_EQ(Run(with({"verify", "--steps", "5", "--expect", last})), 0) << err_;
+  EXPECT_NE(err_.find("works alone"), std::string::npos) << err_;
+  environment_.clear();
+  EXPECT_EQ(
+      Run(with({"verify", "--steps", "5", "--recompute", "--expect", last})), 0)
+      << err_;
+  EXPECT_EQ(Run(with({"verify", "--seed", "2", "--expect", last})), 1);
+  EXPECT_NE(err_.find("error: run.json: after 10 steps the weights are not "
+                      "those of --expect " +
+                      last),
+            std::string::npos)
+      << err_;
+}
+
+TEST_F(DigestsTest, WrongFlagsAreToldBeforeAnythingElse) {
+  ExpectError({"verify", "no.json", "--expect", "12"}, 2,
+              {"--expect 12: is no digest"});
+  ExpectError({"verify", "no.json"}, 2, {"no.json"});
+  ExpectError({"verify", "no.json", "--steps", "0"}, 2, {"--steps: 0"});
+  WriteRun();
+  ExpectError({"train", "run.json", "--log-digests"}, 2,
+              {"--log-digests: there is no --log-steps"});
+}
+
+// Worker 1 computes as a CPU without fused multiply-adds does.
+TEST_F(DigestsTest, AJobOfBothClassesSaysSo) {
+  const std::vector<std::string> sets = KernelSets();
+  const bool both = std::count(sets.begin(), sets.end(), "sse2") > 0;
+  const auto job = [&](bool mixed) {
+    const std::string kernels = mixed ? "export RINGLET_KERNELS=sse2;" : "";
+    return Run({"launch", "-n", "2", "--", "sh", "-c",
+                "case $TF_CONFIG in *'\"index\": 1'*) " + kernels +
+                    ":;; esac; exec " + Program("tools/ringlet/ringlet") +
+                    " train run.json --no-save"});
+  };
+  WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20})");
+  for (const bool mixed : {false, both}) {
+    ASSERT_EQ(job(mixed), 0) << err_;
+    const bool said =
+        err_.find(
+            "worker 1 computes with no fused "
+            "multiply-adds, worker 0 with fused") != std::string::npos;
+    EXPECT_EQ(said, mixed) << err_;
+  }
+  if (!both) return;
+  WriteRun("\"callbacks\": []",
+           R"("strategy": {"timeout": 20, "reduction": "exact"})");
+  EXPECT_EQ(job(true), 2);
+  EXPECT_NE(err_.find("the arithmetic is no fused multiply-adds on rank 1, but "
+                      "fused multiply-adds on rank 0"),
+            std::string::npos)
+      << err_;
+}
+
+// Alone, as all replicas of the run, it computes what the job does.
+TEST_F(DigestsTest, VerifyComputesTheStepsOfAJob) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"timeout": 20, "replicas": 2,
+    "reduction": "exact"})");
+  ASSERT_EQ(
+      Run({"launch", "-n", "2", "--", Program("tools/ringlet/ringlet"), "train",
+           "run.json", "--no-save", "--log-steps", "s.csv", "--log-digests"}),
+      0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(Run({"verify", "run.json", "--steps", "6", "--expect",
+                 rows[6].substr(rows[6].rfind(',') + 1)}),
+            0)
+      << err_;
+  EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,73 @@
+// ringlet export of a whole model. What the file computes: tests/onnx_test.py.
+
+#include "../support/program.h"
+
+namespace ringlet {
+namespace {
+
+TEST_F(ProgramTest, AModelIsExportedAsOnnx) {
+  WriteRun();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "m", "-o", "m.onnx"}), 0) << err_;
+  EXPECT_EQ(out_ + err_, "");
+  const std::string model = ReadWhole(folder_ / "m.onnx");
+  ASSERT_EQ(Run({"export", "m", "-o", "w.npz"}), 0) << err_;
+  ASSERT_EQ(Run({"export", "run.json", "--init", "w.npz", "--format", "onnx",
+                 "-o", "again"}),
+            0)
+      << err_;
+  EXPECT_EQ(ReadWhole(folder_ / "again"), model);
+  ASSERT_EQ(Run({"export", "m", "--softmax", "-o", "p.onnx"}), 0) << err_;
+  EXPECT_GT(ReadWhole(folder_ / "p.onnx").size(), model.size());
+
+  // Wrong ones write nothing, and leave what is there.
+  WriteWhole(folder_ / "torn", ReadWhole(folder_ / "m").substr(0, 5000));
+  WriteWhole(folder_ / "x.npy", "\x93NUMPY");
+  ExpectError({"export", "m", "--all", "-o", "m.onnx"}, 2, {"--all", "onnx"});
+  ExpectError({"export", "m", "--softmax", "-o", "x.npz"}, 2, {"--softmax"});
+  ExpectError({"export", "m", "--quantize", "int4", "-o", "m.c"}, 2, {"int4"});
+  ExpectError({"export", "m", "--quantize", "int8", "-o", "m.onnx"}, 2,
+              {"--quantize", "format c"});
+  ExpectError({"export", "m", "--quantize", "int8", "-o", "m.c"}, 2,
+              {"--data RUN.json"});
+  ExpectError({"export", "m", "--data", "run.json", "-o", "m.c"}, 2,
+              {"--data is of --quantize"});
+  ExpectError(
+      {"export", "m", "--quantize", "int8", "--data", "none.json", "-o", "m.c"},
+      2, {"none.json"});
+  ExpectError({"export", "m", "--init", "w.npz", "-o", "x.npz"}, 2,
+              {"--init is not of the format npz"});
+  ExpectError({"export", "m", "--init", "w.npz", "-o", "m.onnx"}, 2,
+              {"--init is of a RUN.json"});
+  ExpectError({"export", "run.json", "-o", "m.onnx"}, 2, {"--init WEIGHTS"});
+  ExpectError({"export", "run.json", "--init", "none", "-o", "m.onnx"}, 2,
+              {"--init: none"});
+  ExpectError({"export", "run.json", "--init", "w.npz", "--init-layout", "x",
+               "-o", "m.onnx"},
+              2, {"--init-layout x"});
+  ExpectError({"export", "none", "-o", "m.onnx"}, 2, {"none, from the"});
+  ExpectError({"export", "w.npz", "-o", "m.onnx"}, 2, {"w.npz"});
+  ExpectError({"export", "x.npy", "-o", "m.onnx"}, 2, {"x.npy"});
+  ExpectError({"export", "torn", "-o", "m.onnx"}, 1, {"torn"});
+  ExpectError({"export", "m", "--format", "ONNX", "-o", "m.onnx"}, 2,
+              {"'ONNX'", "--format onnx, c"});
+  ExpectError({"export", "m", "-o", "no/m.onnx"}, 2, {"no/m.onnx"});
+  ExpectError({"export", "m", "--format", "onnx", "-o", "."}, 2, {"folder"});
+  ExpectError({"export", "m", "--format", "onnx", "-o", "./m"}, 2,
+              {"--out ./m: is the file itself"});
+  ExpectError({"export", "--format", "onnx", "-o", "m.onnx"}, 2,
+              {"FILE is missing"});
+  WriteRun("\"units\": 10}", "\"units\": 10, \"activation\": \"softmax\"}");
+  // Where its loss is told of logits there is a warning first.
+  EXPECT_EQ(Run({"export", "run.json", "--init", "w.npz", "--softmax", "-o",
+                 "m.onnx"}),
+            2);
+  EXPECT_NE(err_.find("error: m.onnx: a softmax is to follow logits, but layer "
+                      "'dense_1' has the activation 'softmax'"),
+            std::string::npos)
+      << err_;
+  EXPECT_EQ(ReadWhole(folder_ / "m.onnx"), model);
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Each rule of docs/one_result.md is kept by a test: broken, it fails.
+
+    rules.py [--folder FOLDER] [RULE...]
+
+Copies the sources, breaks one rule after another there, builds, and runs the
+tests; some of them must fail. x86-64 with AVX2 and FMA. With --folder the copy
+and its build stay there, for the next run.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+TESTS = ("digests_test", "gemm_test")
+
+# A product of few columns as a library's kernels for small matrices compute
+# it: several partial sums along k.
+SMALL = """
+  if (p.c.cols <= 64 && p.c.rows <= 64 && p.bias == nullptr && !p.relu) {
+    for (int64_t i = 0; i < p.c.rows; ++i) {
+      for (int64_t j = 0; j < p.c.cols; ++j) {
+        float lanes[4] = {};
+        for (int64_t k = 0; k < p.a.cols; ++k) {
+          lanes[k % 4] =
+              __builtin_fmaf(p.a.data[i * p.a.row_stride + k * p.a.col_stride],
+                             p.b.data[k * p.b.row_stride + j * p.b.col_stride],
+                             lanes[k % 4]);
+        }
+        float& c = p.c.data[i * p.c.row_stride + j * p.c.col_stride];
+        c = (p.add ? c : 0) + ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+      }
+    }
+    return;
+  }
+"""
+# Name -> file, what is there, what takes its place.
+RULES = {
+    "functions of libm":
+        ("core/compute/functions.h", "inline float Exp(float x) {",
+         "inline float Exp(float x) {\n  if (x < 1e9f) return std::exp(x);"),
+    "operations fused by the compiler":
+        ("core/model/optimizer_formulas.cc", '#include "optimizer_formulas.h"',
+         '#pragma GCC target("avx2,fma")\n'
+         '#pragma GCC optimize("fp-contract=fast")\n'
+         '#include "optimizer_formulas.h"'),
+    "a sum cut among the threads":
+        ("core/layers/dense.cc",
+         "AddColumnSums(call.dy, rows, units_, call.d_weights[1]);",
+         """for (int t = 0; t < call.pool->threads(); ++t) {
+        const Range part = Split(rows, call.pool->threads(), t);
+        std::vector<float> sums(static_cast<size_t>(units_));
+        AddColumnSums(call.dy + part.begin * units_, part.size(), units_,
+                      sums.data());
+        for (int64_t i = 0; i < units_; ++i) call.d_weights[1][i] += sums[i];
+      }"""),
+    "blocks of 256":
+        ("core/compute/gemm.h", "kInnerBlock = 128", "kInnerBlock = 256"),
+    "kernels for small matrices":
+        ("core/compute/gemm.cc",
+         "  if (p.c.rows == 0 || p.c.cols == 0) return;\n",
+         "  if (p.c.rows == 0 || p.c.cols == 0) return;\n" + SMALL),
+}
+
+
+def run(command, **more):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, **more)
+    return done.returncode, done.stdout
+
+
+def copy(folder):
+    files = subprocess.run(["git", "ls-files"], cwd=SOURCE, check=True,
+                           stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    for name in filter(None, files):
+        to, data = folder / name, (SOURCE / name).read_bytes()
+        if to.exists() and to.read_bytes() == data:
+            continue  # as old as before: nothing to build
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(data)
+        to.chmod((SOURCE / name).stat().st_mode)
+
+
+def build(folder):
+    code, said = run(["ninja", "-C", folder / "build", "-j", str(
+        os.cpu_count()), "tools/ringlet/ringlet",
+        *("tests/" + test for test in TESTS)])
+    if code != 0:
+        sys.exit(said[-4000:])
+
+
+def failing(folder):
+    """The tests that fail, each with how often."""
+    environment = dict(os.environ, RINGLET_SOURCE=str(folder),
+                       RINGLET_BUILD=str(folder / "build"))
+    found = {}
+    for test in TESTS:
+        code, said = run([folder / "build/tests" / test], env=environment)
+        failures = len(re.findall(r": Failure$", said, re.MULTILINE))
+        if code != 0:
+            found[test] = failures
+    return found
+
+
+def check(folder, names):
+    copy(folder)
+    if not (folder / "build/build.ninja").exists():
+        code, said = run(["meson", "setup", folder / "build", folder])
+        if code != 0:
+            sys.exit(said)
+    build(folder)
+    if failing(folder):
+        sys.exit("the tests fail without any rule broken")
+    missed = []
+    for name in names:
+        path, before, after = RULES[name]
+        text = (folder / path).read_text()
+        if before not in text:
+            sys.exit(f"{name}: {path} has no longer: {before}")
+        (folder / path).write_text(text.replace(before, after))
+        build(folder)
+        found = failing(folder)
+        (folder / path).write_text(text)
+        print(f"{name}: " + (", ".join(
+            f"{test} fails {count} times" for test, count in found.items())
+            or "NOT FOUND"), flush=True)
+        if not found:
+            missed.append(name)
+    if missed:
+        sys.exit("no test keeps: " + ", ".join(missed))
+
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("--folder", type=pathlib.Path)
+parser.add_argument("rules", nargs="*", metavar="RULE",
+                    help="of: " + ", ".join(RULES))
+options = parser.parse_args()
+for rule in options.rules:
+    if rule not in RULES:
+        parser.error(f"no rule {rule!r}; there are: {', '.join(RULES)}")
+with tempfile.TemporaryDirectory() as scratch:
+    check((options.folder or pathlib.Path(scratch)).resolve(),
+          options.rules or list(RULES))

@@ -1,0 +1,95 @@
+// What the tests of exported models have in common.
+
+#ifndef RINGLET_TESTS_SUPPORT_EXPORTS_H_
+#define RINGLET_TESTS_SUPPORT_EXPORTS_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/layers/layer_table.h"
+#include "core/model/model.h"
+#include "temp_folder.h"
+
+namespace ringlet {
+
+// Weights that are the same on every machine.
+inline void CompileOne(Model* model) {
+  model->Compile(SGD(), MeanSquaredError());
+  ASSERT_TRUE(model->status().ok()) << model->status().message();
+  for (int64_t i = 0; i < model->num_weights(); ++i) {
+    model->weights()[i] = static_cast<float>(i % 97 - 48) / 64;
+  }
+}
+
+// What save(path) writes.
+template <typename Save>
+std::string Exported(const Save& save) {
+  TempFolder folder;
+  const Status status = save(folder / "m");
+  EXPECT_TRUE(status.ok()) << status.message();
+  return status.ok() ? ReadWhole(folder / "m") : "";
+}
+
+// save(path) fails, says all of `says`, and leaves what is there.
+template <typename Save>
+void ExpectRefused(const Save& save, const std::vector<std::string>& says) {
+  TempFolder folder;
+  WriteWhole(folder / "m", "before");
+  const Status status = save(folder / "m");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  const std::string message = status.message();
+  EXPECT_EQ(message.find(folder / "m: "), 0u) << message;
+  for (const std::string& text : says) {
+    EXPECT_NE(message.find(text), std::string::npos)
+        << message << " lacks: " << text;
+  }
+  EXPECT_EQ(ReadWhole(folder / "m"), "before");
+}
+
+// Each class of layer, in a model of its own, is exported by save(model, path),
+// or the error names it. Returns how many are exported.
+template <typename Save>
+int ExportEveryLayer(const Save& save) {
+  int exported = 0;
+  for (const LayerClass& row : AllLayers()) {
+    if (row.make == nullptr || row.inputs == LayerInputs::kNone) continue;
+    SCOPED_TRACE(row.name);
+    Layer layer = row.make().Name("it");
+    if (layer.kind == Layer::Kind::kReshape) layer.shape = {-1, 4};
+    if (layer.kind == Layer::Kind::kPermute) layer.shape = {3, 1, 2};
+    Functional model;
+    const auto x =
+        model.Add(Input(row.axes == 1 ? Shape{8, 4} : Shape{8, 6, 4}));
+    if (row.inputs == LayerInputs::kList) {
+      model.Add(layer, {x, model.Add(ActivationLayer(kTanh), {x})});
+    } else {
+      model.Add(layer, {x});
+    }
+    model.Compile(SGD(), MeanSquaredError());
+    if (!model.status().ok()) continue;
+    TempFolder folder;
+    const Status status = save(&model, folder / "m");
+    exported += status.ok();
+    if (status.ok()) continue;
+    EXPECT_NE(std::string(status.message())
+                  .find("layer 'it' is a " + std::string(row.name)),
+              std::string::npos)
+        << status.message();
+  }
+  return exported;
+}
+
+// A text without the version in it.
+inline std::string WithoutVersion(std::string file) {
+  const size_t at = file.find(RINGLET_VERSION);
+  EXPECT_NE(at, std::string::npos);
+  if (at != std::string::npos) file.erase(at, strlen(RINGLET_VERSION));
+  return file;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_EXPORTS_H_
