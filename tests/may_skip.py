@@ -160,6 +160,8 @@ MAY_SKIP = [
      "may not mount a file", no_loop_mounts),
     ("LauncherTest.WhoLeftTheGroup*", "an emulator does not adopt orphans",
      Build.cross),
+    ("ModelMemoryTest.WhatThereIsNoMemoryForIsNamed",
+     "AddressSanitizer ends a program that asks", Build.sanitized),
     ("NamesTest.*", "a static program takes no names", Build.static),
     ("RingCollectiveTest.ASlowResolverHoldsNobodyUp",
      "a static program takes no names", Build.static),

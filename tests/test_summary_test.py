@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
 """What tools/test_summary.py says of tests that fail and that skip."""
+import fnmatch
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 
+import may_skip
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+# Why a test skips on no machine and build of CI: there it is a failure, and
+# tests/may_skip.py has no row for it.
+NEVER_IN_CI = ("python3", "share memory", "shared memory", "/proc/PID/io", "captured file",
+               "may not mount, or not shut down")
 CASES = {
     "passes": '<testcase classname="A" name="Passes"/>',
     "fails": '<testcase classname="A" name="Fails"><failure/>'
@@ -94,4 +102,23 @@ assert got[0] == 1 and got[1][0].startswith("again   a_test: "), got
 assert got[1][-1] == "0 passed, 1 failed", got
 check(summary(["passes", "static"], again=("ringlet.b_test.A", ["passes"])), 1,
       "again   b_test: ", "FAILED  RingCollectiveTest", "2 passed, 1 failed")
+
+
+def skips():
+    """(file, test, or fixture and a dot, reason) of every GTEST_SKIP."""
+    for path in sorted((SOURCE / "tests").rglob("*.cc")):
+        text = path.read_text()
+        for skip in re.finditer(r'GTEST_SKIP\(\)\s*<<\s*"([^"]*)"', text):
+            before = re.findall(r"^(?:TEST(?:_F|_P)?\(|class )\s*(\w+)"
+                                r"(?:,\s*(\w+)\))?",
+                                text[:skip.start()], re.M)
+            yield path.name, ".".join(before[-1]), skip[1]
+
+
+# Else it shows in CI only, on the machine or with the sanitizer that skips.
+for file, test, reason in skips():
+    assert any(reason_part in reason for reason_part in NEVER_IN_CI) or any(
+        fnmatch.fnmatchcase(test, pattern.split("/")[-1])
+        for pattern, _, _ in may_skip.MAY_SKIP), (
+            f"{file}: {test} skips ({reason}); tests/may_skip.py has no row")
 print("test_summary.py: as it should be")
