@@ -132,7 +132,7 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
         peer.activity.sequence < activity_.sequence) {
       return Suspect();  // a slow worker is not a dead worker
     }
-    const int next = peer.activity.waiting_on;
+    const int next = WaitsOn(peer);
     if (next < 0 || next == options_.rank || next == at) break;
     at = next;
   }
@@ -220,7 +220,7 @@ Waiting FailureDetector::WaitsFor(int64_t now) const {
     const Peer& peer = peers_[at];
     out.chain.push_back(
         {at, peer.activity, static_cast<double>(now - peer.changed) / 1e9});
-    at = peer.activity.waiting_on;
+    at = out.chain.back().activity.waiting_on = WaitsOn(peer);
   }
   return out;
 }

@@ -107,6 +107,11 @@ class FailureDetector {
   int RankOf(int worker) const {
     return ranks_.empty() || ranks_[worker] < 0 ? worker : ranks_[worker];
   }
+  // Whom a peer says it waits for; -1: nobody, or one that takes no part.
+  int WaitsOn(const Peer& peer) const {
+    const int on = peer.activity.waiting_on;
+    return on >= 0 && Outside(static_cast<size_t>(on)) ? -1 : on;
+  }
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledBeside(int64_t now) const;
   // Along the chain that begins with `peer`, as far as this rank knows it: when

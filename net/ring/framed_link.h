@@ -109,6 +109,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
 
   // The owner's notes.
   int peer = -1;
+  bool skips = false;  // the frame that comes: it was of another ring
   int64_t opened_at = 0;
 
  private:

@@ -150,7 +150,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   void OnRunning() override {
     Tell([this] { running_ = true, workers_ = node_->workers(); });
   }
-  void OnVisited() override { visited_ = true; }
+  void OnVisited(bool visited) override { visited_ = visited; }
   void OnCompleted(uint64_t sequence) override {
     if (node_->all_shared()) loop_->AdmitGuests();
     Tell([&] { completed_ = sequence; });
@@ -180,6 +180,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   uint32_t generation_ = 1;   // proposed to the others
   std::vector<int> workers_;  // by rank; of the net thread until running_
   std::atomic<bool> visited_{false};
+  bool told_by_other_ = false;  // how the last node failed
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<RingNode> node_;
   std::vector<Call> taken_;  // of who has the loop

@@ -62,9 +62,8 @@ Status Ring::Begin() {
 }
 
 bool Ring::ToldByOther() {
-  if (node_ == nullptr) return false;
-  Close();
-  return node_->told_by_other();
+  if (node_ != nullptr) End();
+  return told_by_other_;
 }
 
 void Ring::Abort(const Status& reason) {
@@ -72,7 +71,7 @@ void Ring::Abort(const Status& reason) {
       reason.ok() ? Error(Code::kInternal, "it gave no reason") : reason;
   std::unique_lock<std::mutex> lock(mutex_);
   if (!failure_.ok()) return;
-  if (size() == 1) {
+  if (node_ == nullptr) {
     failure_ = why;
     return;
   }
@@ -90,9 +89,10 @@ void Ring::Abort(const Status& reason) {
 void Ring::End() {
   Close();
   // Whose thread has ended.
-  if (node_ != nullptr && node_->newest() >= generation_) {
-    generation_ = node_->newest() + 1;
-  }
+  told_by_other_ = false;
+  if (node_ == nullptr) return;
+  if (node_->newest() >= generation_) generation_ = node_->newest() + 1;
+  told_by_other_ = node_->told_by_other();
   node_.reset();
 }
 

@@ -56,9 +56,9 @@ class Session final : private FramedLink::Owner,
     // After Abort: what the others are told is with the transport. After
     // BeginWithdrawal: all have heard it, or the time is over.
     virtual void OnTold() = 0;
-    // Of an elastic ring that runs, once: another worker is there that could be
-    // in it, were it formed anew.
-    virtual void OnVisited() {}
+    // Of an elastic ring that runs: whether another worker is there that could
+    // be in it, were it formed anew. False at the beginning.
+    virtual void OnVisited(bool) {}
     // A line for the user.
     virtual void OnNotice(const std::string& line) = 0;
 

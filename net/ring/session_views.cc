@@ -16,6 +16,12 @@ namespace ringlet {
 // Life.
 
 void Session::BeginViews() {
+  if (proposal_ > kGreatestViewCount / 2) {
+    return Fail(Error(Code::kUnavailable,
+                      "the ring has formed %lu times, and cannot once more: "
+                      "start this worker anew",
+                      static_cast<unsigned long>(proposal_)));
+  }
   ViewAgreement::Options options;
   options.worker = rank_;
   options.size = size_;
@@ -32,10 +38,13 @@ void Session::BeginViews() {
 
 void Session::TickViews() {
   const bool runs = state_ == State::kRunning;
+  // Who stood still has not read yet what came meanwhile.
+  const bool held_up = detector_.HeldUp(now_).rank >= 0;
   for (const int r : links_) {
     Peer& p = peers_[r];
     if (runs && member(r)) continue;
-    if (p.link != nullptr && p.link->up() && !detector_.Hears(r, now_)) {
+    if (!held_up && p.link != nullptr && p.link->up() &&
+        !detector_.Hears(r, now_)) {
       if (runs) {
         LoseVisitor(r, "");
       } else {
@@ -110,9 +119,9 @@ void Session::Agree() {
     return Fail(detector_.Lost({deserter, Cause::kLeft, 0},
                                "it takes no part in this view"));
   }
-  if (visited_ || state_ != State::kRunning || !agreement_->visited()) return;
-  visited_ = true;
-  owner_->OnVisited();
+  if (state_ != State::kRunning || agreement_->visited() == visited_) return;
+  visited_ = !visited_;
+  owner_->OnVisited(visited_);
 }
 
 void Session::RunInView() {
@@ -146,6 +155,12 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
   RINGLET_RETURN_IF_ERROR(
       DecodeView(payload, header.payload_bytes, size_, link->peer, &frame));
   if (!live()) return Status();
+  const uint32_t count = ViewCount(frame.generation);
+  if (!agreement_->Plausible(count)) {
+    return Corruption("a view of generation %lu, far from this one's %lu",
+                      static_cast<unsigned long>(count),
+                      static_cast<unsigned long>(agreement_->next_count()));
+  }
   agreement_->Take(link->peer, frame, now_);
   Agree();
   return Status();
@@ -160,7 +175,7 @@ bool Session::Welcomes(int peer) const {
 }
 
 Status Session::CheckProposal(const FrameHeader& header) const {
-  if (options_.min_workers == 0 || header.generation <= kGreatestViewCount) {
+  if (agreement_ == nullptr || agreement_->Plausible(header.generation)) {
     return Status();
   }
   return Corruption("a proposal of generation %lu",

@@ -168,7 +168,10 @@ void ViewAgreement::Propose(int64_t now) {
   Open();
   if (circle == refused_ && now - proposed_at_ < again) return;
   if (circle + 1 != 1 << options_.size) {
-    if (!Viable(circle) || !Settled(circle, now)) return;
+    if (!Viable(circle) || !Settled(circle, now)) {
+      due_at_ = 0;
+      return;
+    }
     if (due_at_ == 0) due_at_ = now;
     if (now - changed_at_ < options_.quiet &&
         now - due_at_ < 8 * options_.quiet) {
@@ -178,6 +181,7 @@ void ViewAgreement::Propose(int64_t now) {
   view_ = {ViewGeneration(next_count_++, options_.worker), circle};
   state_ = State::kProposed;
   proposed_at_ = now;
+  due_at_ = 0;
   refused_ = 0;
   acknowledged_ = Only(options_.worker);
   SendMembers(ViewWord::kPropose, true);

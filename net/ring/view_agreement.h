@@ -32,6 +32,9 @@
 namespace ringlet {
 
 constexpr int kMostElastic = 16;  // workers in the list
+// Counts of generations: a worker knows less than those that it has not heard
+// for long, but not by more than this. One that is new has heard nobody.
+constexpr uint32_t kMostCountsAhead = 1u << 20;
 
 struct View {
   uint32_t generation = 0;  // 0: none
@@ -75,6 +78,12 @@ class ViewAgreement {
   int deserter() const { return deserter_; }
   // While it does not run: somebody does whom it visits.
   bool visits() const;
+  // Whether somebody of this job can have heard of a generation of this count:
+  // else nobody could propose a greater one after a few such words.
+  bool Plausible(uint32_t count) const {
+    return count <= kGreatestViewCount / 2 &&
+           (next_count_ == 1 || count <= next_count_ + kMostCountsAhead);
+  }
   // Greater than of all generations heard of.
   uint32_t next_count() const { return next_count_; }
   // Itself and those it hears.

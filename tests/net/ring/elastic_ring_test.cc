@@ -234,6 +234,20 @@ TEST(ElasticOptionsTest, ElasticWorkersAndOthersDoNotMeet) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Its node knows: it takes nobody in any more.
+TEST(ElasticOptionsTest, OneAloneMayAbort) {
+  RingOptions options = OptionsOf(Addresses(2), 0);
+  options.start_timeout_seconds = 0.1;
+  std::unique_ptr<Collective> ring;
+  ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
+  ASSERT_EQ(ring->size(), 1);
+  ring->Abort(InvalidArgument("its callback failed"));
+  const Status status = ring->Barrier();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("rank 0 ("), std::string::npos)
+      << status.message();
+}
+
 TEST(ElasticOptionsTest, AListOfOneIsARingOfOne) {
   std::unique_ptr<Collective> ring;
   ASSERT_TRUE(RingCollective::Open(OptionsOf(Addresses(1), 0), &ring).ok());

@@ -46,7 +46,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   void OnCompleted(uint64_t sequence) override;
   void OnFailed(const Status& status) override;
   void OnTold() override {}
-  void OnVisited() override { visited_ = true; }
+  void OnVisited(bool visited) override { visited_ = visited; }
   void OnNotice(const std::string& line) override;
   void Closed() override;
 

@@ -51,10 +51,9 @@ class Stream final : public ByteStream {
   sockaddr_storage address_ = {};
 };
 
-// A frame of that rank comes by this stream.
-void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
-             uint32_t generation, const std::vector<uint8_t>& payload,
-             int64_t now, uint16_t to = 0) {
+std::vector<uint8_t> FrameOf(int from, FrameType type, uint64_t sequence,
+                             uint32_t generation,
+                             const std::vector<uint8_t>& payload, uint16_t to) {
   FrameHeader header;
   header.type = type;
   header.sequence = sequence;
@@ -66,13 +65,28 @@ void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
   std::vector<uint8_t> frame(kFrameHeaderBytes);
   EncodeHeader(header, frame.data());
   frame.insert(frame.end(), payload.begin(), payload.end());
-  for (size_t at = 0; at < frame.size();) {
+  return frame;
+}
+
+// These bytes come by this stream.
+void Deliver(Stream* stream, const uint8_t* data, size_t bytes, int64_t now) {
+  while (bytes > 0) {
     const ByteStream::Space space = stream->owner->NextSpace();
-    const size_t n = std::min(space.bytes, frame.size() - at);
-    std::memcpy(space.data, frame.data() + at, n);
+    const size_t n = std::min(space.bytes, bytes);
+    std::memcpy(space.data, data, n);
     stream->owner->OnRead(n, now);
-    at += n;
+    data += n;
+    bytes -= n;
   }
+}
+
+// A frame of that rank does.
+void Deliver(Stream* stream, int from, FrameType type, uint64_t sequence,
+             uint32_t generation, const std::vector<uint8_t>& payload,
+             int64_t now, uint16_t to = 0) {
+  const std::vector<uint8_t> frame =
+      FrameOf(from, type, sequence, generation, payload, to);
+  Deliver(stream, frame.data(), frame.size(), now);
 }
 
 // The world of a session, in which nobody can be reached, and its owner.
@@ -94,7 +108,7 @@ class World : public Transport, public Session::Owner {
   void OnCompleted(uint64_t sequence) override { completed_ = sequence; }
   void OnFailed(const Status& status) override { failure_ = status; }
   void OnTold() override {}
-  void OnVisited() override { visited_ = true; }
+  void OnVisited(bool visited) override { visited_ = visited; }
   void OnNotice(const std::string& line) override { notice_ = line; }
 
   int64_t now_ = 5 * kSecond;
@@ -384,7 +398,7 @@ class ElasticSessionTest : public testing::Test, public World {
     options.min_workers = 2;
     return options;
   }
-  void Greet(int from) {
+  void Greet(int from, uint32_t count = 1) {
     Identity peer;
     peer.job = Options().job;
     peer.rank = from;
@@ -395,7 +409,7 @@ class ElasticSessionTest : public testing::Test, public World {
     peer.bytes_per_pack = static_cast<uint64_t>(Options().bytes_per_pack);
     peer.min_workers = 2;
     session_.OnAccepted(StreamPtr(&streams_[from]), now_);
-    Hear(from, FrameType::kHello, 0, 1, EncodeIdentity(peer));
+    Hear(from, FrameType::kHello, 0, count, EncodeIdentity(peer));
   }
   void Says(int from, ViewWord word, uint16_t workers, uint32_t generation) {
     std::vector<uint8_t> payload(kViewBytes);
@@ -483,6 +497,7 @@ TEST_F(ElasticSessionTest, AVisitorIsToldOfAndJudgedByNobody) {
     session_.Tick(now_);
   }
   EXPECT_TRUE(streams_[1].closed);
+  EXPECT_FALSE(visited_);
   EXPECT_TRUE(failure_.ok()) << failure_.message();
   // The member does, which is a loss: of rank 1, as callers know it.
   for (int i = 0; i < 12; ++i) session_.Tick(now_ += kSecond / 8);
@@ -508,6 +523,80 @@ TEST_F(ElasticSessionTest, AMemberThatTakesNoPartIsLost) {
   Hear(2, FrameType::kView, 0, 0, {1, 0, 5, 0, 0x10, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
   EXPECT_EQ(failure_.rank(), 1);
+}
+
+// The schedule has been told nothing of the header, which was of no view.
+TEST_F(ElasticSessionTest, WhatBeganBeforeItsViewIsSkippedWhole) {
+  Greet(1);
+  Greet(2);
+  Says(1, ViewWord::kHears, 7, 0);
+  const std::vector<uint8_t> frame =
+      FrameOf(1, FrameType::kAllReduce, 1, kView, {1, 2, 3, 4, 5, 6, 7, 8}, 0);
+  const size_t part = frame.size() - 4;
+  Deliver(&streams_[1], frame.data(), part, now_);
+  Says(2, ViewWord::kHears, 7, 0);  // the view is proposed
+  EXPECT_EQ(session_.agreed(), kView);
+  Deliver(&streams_[1], frame.data() + part, 4, now_);
+  for (const int from : {1, 2}) Says(from, ViewWord::kAck, 7, kView);
+  EXPECT_TRUE(running_);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+// A member says that it waits for one that takes no part.
+TEST_F(ElasticSessionTest, WhoTakesNoPartIsWaitedForByNobody) {
+  for (const bool visits : {false, true}) {
+    SCOPED_TRACE(visits);
+    if (visits) {
+      Greet(1);
+    } else {
+      RunWithTwo();
+      StartBarrier();
+    }
+    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    const Waiting waiting = session_.WaitsFor(now_);
+    ASSERT_EQ(waiting.chain.size(), 1u);
+    EXPECT_EQ(waiting.chain[0].rank, 1);
+    EXPECT_EQ(waiting.chain[0].activity.waiting_on, -1);
+  }
+  for (int i = 0; i < 32 && failure_.ok(); ++i) {
+    now_ += kSecond / 8;
+    Hear(1, FrameType::kHeartbeat, 0, kView, {4, 0, 0xff, 0xff});
+    Hear(2, FrameType::kHeartbeat, 1, kView, {4, 0, 1, 0});
+    session_.Tick(now_);
+  }
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(failure_.rank(), 1) << failure_.message();  // worker 2
+}
+
+// Nobody could propose a greater one.
+TEST_F(ElasticSessionTest, AGenerationFarAheadIsNotBelieved) {
+  RunWithTwo();
+  const uint32_t newest = session_.newest();
+  for (const uint32_t count : {newest + (2u << 20), 1u << 27, 1u << 31}) {
+    streams_[1].closed = false;
+    Greet(1, count);
+    EXPECT_TRUE(streams_[1].closed) << count;
+  }
+  streams_[1].closed = false;
+  Greet(1, 5);
+  EXPECT_FALSE(streams_[1].closed);
+  Says(1, ViewWord::kHears, 2, ViewGeneration(1u << 27, 1));
+  EXPECT_TRUE(streams_[1].closed);
+  EXPECT_LE(session_.newest(), 5u);
+  EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+// It has not read yet what came meanwhile.
+TEST_F(ElasticSessionTest, WhoStoodStillTakesNobodyForLost) {
+  Greet(1);
+  Greet(2);
+  session_.Tick(now_ += 3 * kSecond / 2);
+  for (const int from : {1, 2}) {
+    EXPECT_FALSE(streams_[from].closed);
+    Hear(from, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+  }
+  session_.Tick(now_ += kSecond / 50);
+  for (const int from : {1, 2}) EXPECT_FALSE(streams_[from].closed);
 }
 
 TEST_F(ElasticSessionTest, FewerThanNeededGiveUpInTheEnd) {

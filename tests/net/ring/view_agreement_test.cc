@@ -262,6 +262,23 @@ TEST(ViewAgreementTest, WhoComesAndGoesIsNotWaitedForForEver) {
   EXPECT_EQ(room.Sees(0), "0 1");
 }
 
+// Each time anew: who was nearly in a view long ago waits for quiet as others.
+TEST(ViewAgreementTest, EveryWaitForQuietIsItsOwn) {
+  Room room(4, 3);
+  room.Link(0, 1);
+  room.Pass(kT);
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Flow();
+  for (const int w : {0, 1}) room.Part(w, 2);
+  room.Pass(5 * kT);
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Pass(kT / 8);
+  EXPECT_EQ(room.Sees(0), "-");
+  for (const int w : {0, 1, 2}) room.Link(w, 3);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "0 1 2 3");
+}
+
 TEST(ViewAgreementTest, AsFewAsPossibleAreLeftOut) {
   Room room(5, 1);
   room.LinkAll();
