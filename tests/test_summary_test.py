@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What tools/test_summary.py says of tests that fail and that skip."""
 import fnmatch
+import json
 import os
 import pathlib
 import re
@@ -29,6 +30,9 @@ CASES = {
     # As meson names a test of its own, with and without suites.
     "meson": '<testcase classname="ringlet" name="ringlet:slow+static / '
              'static_chroot"><skipped/></testcase>',
+    # As meson writes a program of GoogleTest's that it has stopped.
+    "stopped": '<testcase classname="ringlet" name="ringlet:slow / c_test">'
+               "<system-out>[ RUN ] C.Hangs</system-out></testcase>",
     "plain": '<testcase classname="ringlet" name="static_chroot"><skipped/>'
              "</testcase>",
     "unlisted": '<testcase classname="ringlet" name="ringlet / csv_fuzz">'
@@ -37,14 +41,18 @@ CASES = {
 
 
 def report_of(name, names):
-    return (f'<testsuites><testsuite name="{name}">' +
-            "".join(CASES[name] for name in names) +
-            "</testsuite></testsuites>")
+    def suite(name, names):
+        return (f'<testsuite name="{name}">' +
+                "".join(CASES[name] for name in names) + "</testsuite>")
+    return ("<testsuites>" +
+            suite(name, [name for name in names if name != "stopped"]) +
+            suite("ringlet", [name for name in names if name == "stopped"]) +
+            "</testsuites>")
 
 
-def summary(names, options="", ci=True, again=None):
+def summary(names, options="", ci=True, again=None, log="", second=""):
     """(exit code, lines) over these cases; `again`: suite and cases that ran
-    once more."""
+    once more. `log`, `second`: how c_test ended."""
     with tempfile.TemporaryDirectory() as folder:
         build = pathlib.Path(folder)
         (build / "meson-private").mkdir()
@@ -52,6 +60,10 @@ def summary(names, options="", ci=True, again=None):
         (build / "meson-logs").mkdir()
         report = build / "meson-logs/testlog.junit.xml"
         report.write_text(report_of("ringlet.ringlet:slow / a_test.A", names))
+        for base, result in (("testlog", log), ("again", second)):
+            if result:
+                (build / f"meson-logs/{base}.json").write_text(json.dumps(
+                    {"name": "ringlet:slow / c_test", "result": result}))
         if again:
             report.with_name("again.junit.xml").write_text(report_of(*again))
         environment = {k: v for k, v in os.environ.items() if k != "RINGLET_CI"}
@@ -93,6 +105,15 @@ for name in ("meson", "plain"):  # only root may change the root directory
               "1 passed, 0 failed, 1 skipped")
 check(summary(["unlisted"]), 1, "FAILED  ringlet.csv_fuzz: ",
       "0 passed, 1 failed")
+check(summary(["stopped", "passes"], log="TIMEOUT"), 1,
+      "FAILED  c_test: TIMEOUT", "1 passed, 1 failed")
+check(summary(["stopped", "passes"], log="OK"), 0, "2 passed, 0 failed")
+C = "ringlet.ringlet:slow / c_test.C"
+check(summary(["stopped"], log="TIMEOUT", again=(C, ["passes"]), second="OK"),
+      0, "again   c_test: ", "1 passed, 0 failed")
+check(summary(["stopped"], log="TIMEOUT", again=("ringlet", ["stopped"]),
+              second="TIMEOUT"), 1, "again   c_test: ",
+      "FAILED  c_test: TIMEOUT", "0 passed, 1 failed")
 # What has run again counts as it ended then; all other results stay.
 A = "ringlet.ringlet:slow / a_test.A"
 check(summary(["fails", "passes"], again=(A, ["passes"])), 0,

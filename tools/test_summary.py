@@ -8,6 +8,7 @@ none ran. Where tools/test_again.py has run some once more, their second results
 count, and they are named. A test that skips where tests/may_skip.py does not let it is marked;
 with RINGLET_CI set it has failed.
 """
+import json
 import os
 import pathlib
 import sys
@@ -62,16 +63,45 @@ def results(path):
             if program not in repeated] + [case for _, case in second]
 
 
+PASSED = ("OK", "SKIP", "EXPECTEDFAIL")
+
+
+def without_failure(path):
+    """{program: result} of those that failed and have no case that did: of one
+    that is stopped, out of time, the report has a case like that of a success.
+    """
+    ended = {}
+    path = pathlib.Path(path)
+    for report in (path, path.with_name("again.junit.xml")):
+        log = report.with_name(report.name.removesuffix(".junit.xml") + ".json")
+        if not log.exists() or not report.exists():
+            continue
+        told = {program for program, case in cases_of(report)
+                if case.find("failure") is not None
+                or case.find("error") is not None}
+        for each in map(json.loads, log.read_text().splitlines()):
+            program = each["name"].rsplit(" / ", 1)[-1]
+            ended.pop(program, None)
+            if each["result"] not in PASSED and program not in told:
+                ended[program] = each["result"]
+    return ended
+
+
 def main(path):
     if not os.path.exists(path):
         print(f"FAILED  meson test: it wrote no {path}; what it says is above")
         print("0 passed, 1 failed")
         return 1
     build = may_skip.Build(pathlib.Path(path).resolve().parent.parent)
-    passed, failed, skipped = 0, [], []
+    stopped = without_failure(path)
+    passed, skipped = 0, []
+    failed = [f"FAILED  {program}: {result}"
+              for program, result in stopped.items()]
     for case in results(path):
         # meson puts the suites before a name: "ringlet:slow / install_static".
         name = case.get("name", "").rsplit(" / ", 1)[-1]
+        if name in stopped:
+            continue
         name = f"{case.get('classname', '')}.{name}"
         if case.find("failure") is not None or case.find("error") is not None:
             failed.append(f"FAILED  {name}{last_words(case)}")
