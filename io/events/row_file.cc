@@ -1,9 +1,12 @@
 // Every rank counts the bytes of all rows, written or not, so that offset_ is
 // one number of the whole job and may be part of a checkpoint. Rank 0 alone has
-// a file, which lags behind by kept_: rows that a full disk did not take.
+// a file, which lags behind by kept_: rows that a full disk did not take. In an
+// elastic job rank 0 may become another worker, with another file: offset_ is
+// then a number of that one, and the last row says where the job is.
 
 #include "row_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cinttypes>
@@ -33,7 +36,14 @@ Status Share(Collective* collective, int64_t* number) {
 void RowFile::Reset() {
   Close();
   offset_ = -1;
-  last_bytes_ = 0;
+  first_.bytes = last_.bytes = 0;
+}
+
+void RowFile::Row::Set(const char* from, size_t size) {
+  bytes = 0;
+  if (size > kLongestRow) return;
+  std::memcpy(text, from, size);
+  bytes = static_cast<int64_t>(size);
 }
 
 Status RowFile::Open(Collective* collective, bool append) {
@@ -70,7 +80,7 @@ Status RowFile::OpenOwn(bool append) {
         "in a new line",
         callback_, filename_.c_str());
     Write("\n");
-    last_bytes_ = 0;  // as on the other ranks
+    last_.bytes = 0;  // as on the other ranks
   }
   return Status();
 }
@@ -79,12 +89,7 @@ Status RowFile::OpenOwn(bool append) {
 Status RowFile::FindRestored() {
   int64_t size = 0;
   if (!file_->Size(&size).ok()) return Status();  // a pipe
-  if (size < offset_ && LastRowFollows(EndOfRows(size))) {
-    offset_ -= last_bytes_;
-    if (size != offset_) RINGLET_RETURN_IF_ERROR(file_->Truncate(offset_));
-    Write(std::string(last_, static_cast<size_t>(last_bytes_)));
-    return Status();
-  }
+  if (last_.bytes > 0) return FindLastRow();
   if (size < offset_) {
     Notice("warning: %s: %s has %" PRId64 " of the %" PRId64
            " bytes that it had when the backup was made; rows are "
@@ -101,6 +106,28 @@ Status RowFile::FindRestored() {
   return size == offset_ ? Status() : file_->Truncate(offset_);
 }
 
+// Behind the job's last row, which it may not have.
+Status RowFile::FindLastRow() {
+  int64_t size = 0;
+  RINGLET_RETURN_IF_ERROR(file_->Size(&size));
+  const int64_t end = EndOfRows(size);
+  const int64_t last = EndOfLastRow(end);
+  const bool follows = end == offset_ - last_.bytes;
+  offset_ = last >= 0 ? last : end;
+  if (size != offset_) RINGLET_RETURN_IF_ERROR(file_->Truncate(offset_));
+  if (last >= 0) return Status();
+  if (!follows) {
+    Notice(
+        "note: %s: %s goes on here; rows before are in the file of another "
+        "worker, which was the chief then, or lost",
+        callback_, filename_.c_str());
+  }
+  const std::string row = last_.str();
+  if (offset_ == 0 && first_.str() != row) Write(first_.str());
+  Write(row);
+  return Status();
+}
+
 // Not where another byte is known to stand before `offset`.
 bool RowFile::EndsARow(int64_t offset) const {
   char last = '\n';
@@ -109,10 +136,24 @@ bool RowFile::EndsARow(int64_t offset) const {
          got == 0 || last == '\n';
 }
 
-// Whether the last row is all that the file lacks behind `end`.
-bool RowFile::LastRowFollows(int64_t end) const {
-  return last_bytes_ > 0 && end == offset_ - last_bytes_ &&
-         last_[last_bytes_ - 1] == '\n';
+// Where the job's last row ends in the file, whose rows end at `end`; -1: it is
+// not there. What follows it is yet to come, and no more than a few rows.
+int64_t RowFile::EndOfLastRow(int64_t end) const {
+  constexpr int64_t kMost = 64 << 10;
+  const int64_t begin = std::max<int64_t>(0, end - kMost);
+  std::string tail(static_cast<size_t>(end - begin), '\0');
+  for (size_t done = 0, n = 0; done < tail.size(); done += n) {
+    const Status read = ReadAt(file_.get(), &tail[done], tail.size() - done,
+                               begin + static_cast<int64_t>(done), &n);
+    if (!read.ok() || n == 0) return -1;
+  }
+  const std::string row = last_.str();
+  for (size_t at = tail.rfind(row); at != std::string::npos;
+       at = at == 0 ? std::string::npos : tail.rfind(row, at - 1)) {
+    const bool whole = at == 0 ? begin == 0 : tail[at - 1] == '\n';
+    if (whole) return begin + static_cast<int64_t>(at) + last_.bytes;
+  }
+  return -1;
 }
 
 // Where the last whole row of the first `limit` bytes ends.
@@ -130,7 +171,7 @@ int64_t RowFile::EndOfRows(int64_t limit) const {
   return end;
 }
 
-Status RowFile::ReadHeader(Collective* collective, std::string* header) const {
+Status RowFile::ReadHeader(Collective* collective, std::string* header) {
   constexpr int64_t kFailed = -1;
   header->clear();
   Status own;
@@ -145,7 +186,12 @@ Status RowFile::ReadHeader(Collective* collective, std::string* header) const {
   }
   if (size == 0) return Status();
   header->resize(static_cast<size_t>(size));
-  return collective->Broadcast(&(*header)[0], header->size(), 0);
+  RINGLET_RETURN_IF_ERROR(
+      collective->Broadcast(&(*header)[0], header->size(), 0));
+  const std::string row = *header + "\n";
+  first_.Set(row.data(), row.size());
+  if (header->back() == '\r') header->pop_back();
+  return Status();
 }
 
 Status RowFile::ReadOwnHeader(std::string* header) const {
@@ -168,7 +214,6 @@ Status RowFile::ReadOwnHeader(std::string* header) const {
     }
     at += static_cast<int64_t>(n);
   }
-  if (!header->empty() && header->back() == '\r') header->pop_back();
   return Status();
 }
 
@@ -193,12 +238,11 @@ void RowFile::Warn(const Status& why, const char* what) const {
 }
 
 void RowFile::Write(const std::string& rows) {
+  if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
+  const size_t before = rows.find_last_of('\n', rows.size() - 2);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  last_.Set(rows.data() + begin, rows.size() - begin);
   offset_ += static_cast<int64_t>(rows.size());
-  last_bytes_ = 0;
-  if (rows.size() <= kLongestRow) {
-    std::memcpy(last_, rows.data(), rows.size());
-    last_bytes_ = static_cast<int64_t>(rows.size());
-  }
   if (file_ == nullptr) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
@@ -242,21 +286,24 @@ void RowFile::AppendState(std::vector<StateSpan>* spans) {
 
 void RowFile::AppendLiveState(std::vector<StateSpan>* spans) {
   const std::string prefix = std::string("callback/") + callback_;
-  spans->push_back({prefix + "/last_row",
-                    DType::kUint8,
-                    {static_cast<int64_t>(kLongestRow)},
-                    last_});
-  spans->push_back(
-      {prefix + "/last_row_bytes", DType::kInt64, {}, &last_bytes_});
+  const auto append = [spans](const std::string& name, Row* row) {
+    spans->push_back(
+        {name, DType::kUint8, {static_cast<int64_t>(kLongestRow)}, row->text});
+    spans->push_back({name + "_bytes", DType::kInt64, {}, &row->bytes});
+  };
+  append(prefix + "/first_row", &first_);
+  append(prefix + "/last_row", &last_);
 }
 
 Status RowFile::StateLoaded() const {
   if (offset_ < -1) {
     return Corruption("callback/%s/offset is %" PRId64, callback_, offset_);
   }
-  if (last_bytes_ < 0 || last_bytes_ > static_cast<int64_t>(kLongestRow)) {
-    return Corruption("callback/%s/last_row_bytes is %" PRId64, callback_,
-                      last_bytes_);
+  for (const Row* row : {&first_, &last_}) {
+    if (row->bytes < 0 || row->bytes > static_cast<int64_t>(kLongestRow)) {
+      return Corruption("a row of callback/%s has %" PRId64 " bytes", callback_,
+                        row->bytes);
+    }
   }
   return Status();
 }

@@ -37,15 +37,18 @@ class RowFile {
   // the backup where one was restored: what lies further is of rows that are
   // yet to come. Where the file is shorter, since it was removed or a power cut
   // took its end, the whole rows that are there stay and a warning says so.
-  // Without a backup it goes on at the end, if `append`, in a new line where a
-  // torn row is last, or begins anew. A link to a file is refused: what it
-  // leads to may not be a log. Where rank 0 fails, all do.
+  // Where what was restored is another worker's memory (AppendLiveState) it
+  // goes on behind the last row that the job has written; where its file has
+  // none such, since another worker wrote it on a disk of its own, behind all
+  // rows that it has. Without either it goes on at the end, if `append`, in a
+  // new line where a torn row is last, or begins anew. A link to a file is
+  // refused: what it leads to may not be a log. Where rank 0 fails, all do.
   Status Open(Collective* collective, bool append);
   bool is_open() const { return open_; }
 
   // The first line of rank 0's file, without its end; "" where there is none,
   // as in a pipe. On every rank.
-  Status ReadHeader(Collective* collective, std::string* header) const;
+  Status ReadHeader(Collective* collective, std::string* header);
 
   // Rows with their line ends, in the kernel's hands when it returns; the same
   // on every rank. What cannot be written is kept, a warning says so once, and
@@ -59,19 +62,21 @@ class RowFile {
   void Close();
 
   void AppendState(std::vector<StateSpan>* spans);
-  // The last row: rank 0 may be lost before it has written what the others'
-  // state counts already, and writes it when it opens the file again.
+  // The first row and the last: rank 0 may be lost before it has written what
+  // the others' state counts already, or its file be out of reach.
   void AppendLiveState(std::vector<StateSpan>* spans);
   Status StateLoaded() const;
-  // Bytes of all rows, the kept and the dropped ones too; -1: not open yet.
+  // Bytes of all rows of rank 0's file, the kept and the dropped ones too; -1:
+  // not open yet.
   int64_t offset() const { return offset_; }
 
  private:
   Status OpenOwn(bool append);
   Status FindRestored();
-  bool LastRowFollows(int64_t end) const;
+  Status FindLastRow();
   Status ReadOwnHeader(std::string* header) const;
   int64_t EndOfRows(int64_t limit) const;
+  int64_t EndOfLastRow(int64_t end) const;
   bool EndsARow(int64_t offset) const;
   Status Flush();
   void Warn(const Status& why, const char* what) const;
@@ -83,9 +88,15 @@ class RowFile {
   std::unique_ptr<File> file_;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
-  static constexpr size_t kLongestRow = 1024;  // of which last_ has room
-  char last_[kLongestRow] = {};
-  int64_t last_bytes_ = 0;
+  static constexpr size_t kLongestRow = 1024;
+  // A row with its line end; none where it is longer than that.
+  struct Row {
+    char text[kLongestRow] = {};
+    int64_t bytes = 0;
+    void Set(const char* from, size_t size);
+    std::string str() const { return {text, static_cast<size_t>(bytes)}; }
+  };
+  Row first_, last_;
   bool warned_ = false, dropped_ = false;
 };
 
