@@ -146,6 +146,8 @@ LONG_deploy = tests/onnx_test.py $(BUILD) --seed $(SEED) --count $(COUNT) && \
   tests/c_file_test.py $(BUILD) --seed $(SEED) --count $(COUNT)
 # The commit built twice gives the same tarball, byte for byte.
 LONG_dist = tools/dist_check.sh $(ARCH)
+# Elastic jobs whose workers die, stop and are cut off, LOSSES times each way.
+LONG_elastic = tests/elastic_faults.py $(BUILD) --seed $(SEED) --times $(LOSSES)
 # Every batch size on Fashion-MNIST against PyTorch; with more of its flags:
 # MATRIX='--batch 100,128 --workers 1'.
 LONG_fashion = tools/deps.sh bench && tests/fashion_matrix.py $(BUILD) $(MATRIX)
@@ -167,7 +169,7 @@ LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build ## RUN=crash|deploy|differential|dist|fashion|functions|kills|losses|mixed|result|rules|soak|strangers: see Makefile
+long: build ## RUN=crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|soak|strangers: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

@@ -195,6 +195,8 @@ MAY_SKIP = [
     ("ringlet.install_cmake", "no cmake", no_cmake),
     ("ringlet.install_static", "no static cJSON", no_static_cjson),
     ("ringlet.make_install", "no make", no_make),
+    ("ringlet.elastic_faults", "no network namespaces, tc or nftables",
+     no_networks),
     ("ringlet.network", "no network namespaces, tc or nftables", no_networks),
     ("ringlet.tiny_parity", "no python3-torch", no_torch),
     ("ringlet.static_chroot", "only root may change the root directory",
