@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Elastic jobs whose workers die, stop, are cut off and come back.
 
-    elastic_faults.py BUILD [--times N] [--seed S] [NAME...]
+    elastic_faults.py BUILD [--times N] [--seed S] [--shared] [NAME...]
 
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
@@ -61,21 +61,21 @@ def run_of(epochs, folder):
 
 
 class Job:
-    """Workers in folders of their own, each on its own disk."""
+    """Workers in folders of their own, as if each on its disk, or in one."""
 
-    def __init__(self, network, root, epochs):
-        self.network, self.root, self.epochs = network, root, epochs
+    def __init__(self, network, root, epochs, shared):
+        self.network, self.root, self.shared = network, root, shared
         self.workers = Processes([None] * WORKERS)
         self.old = []
         for i in range(WORKERS):
             folder = self.folder(i)
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             (folder / "run.json").write_text(
                 json.dumps(run_of(epochs, folder)))
             self.start(i)
 
     def folder(self, i):
-        return self.root / f"worker{i}"
+        return self.root / f"worker{0 if self.shared else i}"
 
     def start(self, i):
         config = {"cluster": {"worker": self.network.addresses(WORKERS)},
@@ -324,9 +324,10 @@ NAMES = ["one", "chief", "two", "all_but_one", "everyone", "one_by_one",
          "stopped", "halves", "alone", "one_way", "pair", "flaps"]
 
 
-def play(network, name, rng, epochs, show=False):
+def play(network, name, rng, arguments):
+    epochs = arguments.epochs
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(network, pathlib.Path(folder), epochs)
+        job = Job(network, pathlib.Path(folder), epochs, arguments.shared)
         try:
             scenario = Scenario(job, rng)
             if name:
@@ -336,7 +337,7 @@ def play(network, name, rng, epochs, show=False):
             assert not missing, (
                 f"{len(missing)} steps are in no log: {missing[0]} to "
                 f"{missing[-1]}; {job.coverage()}")
-            if show:
+            if arguments.show:
                 job.show()
             return model, rows, scenario
         except BaseException:
@@ -350,7 +351,7 @@ def inside(arguments):
     names = [name for name in NAMES
              if not arguments.names or name in arguments.names]
     with Network(WORKERS) as network:
-        expected, rows, _ = play(network, "", None, arguments.epochs)
+        expected, rows, _ = play(network, "", None, arguments)
         print(f"undisturbed: {len(rows)} steps, {expected[:16]}", flush=True)
         for name in names:
             next_, back, equal = Figures(), Figures(), 0
@@ -358,8 +359,7 @@ def inside(arguments):
                 seed = f"{arguments.seed} {name} {time_}"
                 try:
                     model, logged, scenario = play(
-                        network, name, random.Random(seed), arguments.epochs,
-                        arguments.show)
+                        network, name, random.Random(seed), arguments)
                 except AssertionError as error:
                     print(f"  {seed}: {error}", flush=True)
                     continue
@@ -385,6 +385,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true",
                         help="what the workers say, of those that pass too")
+    parser.add_argument("--shared", action="store_true",
+                        help="all workers in one folder")
     parser.add_argument("--epochs", type=int, default=500)
     arguments = parser.parse_intermixed_args()
     arguments.failed = 0
