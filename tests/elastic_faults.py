@@ -6,8 +6,8 @@
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
 1 s. However they are disturbed, the model that is saved must be that of the
-job that nobody disturbed, byte for byte, and every example used as there: the
-log of the steps is the same too. Prints how long it took until the next step,
+job that nobody disturbed, byte for byte; so must the log of the steps, and the log
+of the examples pass `ringlet audit`. Prints how long it took until the next step,
 and until one that was started again took part. Exits with 77 where no
 namespaces can be made.
 """
@@ -18,6 +18,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +32,7 @@ MINI = SOURCE / "data/fashion-mnist-mini"
 WORKERS = 4
 STEPS = 31  # whole batches an epoch
 TIMEOUT = 1.0
+PROGRAM = str(network_test.BUILD / "tools/ringlet/ringlet")
 
 
 def layer(name, **config):
@@ -84,10 +86,11 @@ class Job:
             self.old.append(self.workers[i])
         self.workers[i] = Process(
             self.network.inside(
-                i, str(network_test.BUILD / "tools/ringlet/ringlet"), "train",
+                i, PROGRAM, "train",
                 str(self.folder(i) / "run.json"), "--log-steps",
                 str(self.folder(i) / "steps.csv"), "--save",
-                str(self.folder(i) / "m.safetensors")),
+                str(self.folder(i) / "m.safetensors"), "--log-examples",
+                str(self.folder(i) / "examples.csv")),
             {"TF_CONFIG": json.dumps(config)})
 
     def rows(self, i):
@@ -173,6 +176,11 @@ class Job:
             for step, row in self.rows(i).items():
                 assert rows.setdefault(step, row) == row, (
                     f"step {step} is another one in the log of worker {i}")
+        logs = sorted({self.folder(i) / "examples.csv" for i in range(WORKERS)})
+        audit = subprocess.run(
+            [PROGRAM, "audit", *(log for log in logs if log.exists())],
+            capture_output=True, text=True)
+        assert audit.returncode == 0, audit.stderr
         return models.pop(), rows
 
 

@@ -136,6 +136,8 @@ class Dataset {
   AutoShardPolicy policy() const { return policy_; }
   // Alike where the files of two sources hold as many examples each.
   int64_t files_checksum() const;
+  // Whether each worker has a stream of examples of its own: kFile and kOff.
+  bool HasOwn(int world) const;
   // Batches from a beginning to the end; -1 where endless.
   int64_t steps(int world) const;
   // Whether `world` workers can share the dataset so, beginning at `at`;
@@ -162,8 +164,6 @@ class Dataset {
   int64_t Remaining(const DataPosition& at, bool of_pass) const;
   BatchPlan PlanOfOwn(const DataPosition& at, int rank, int world) const;
 
-  // Whether each worker has a stream of examples of its own: kFile and kOff.
-  bool HasOwn(int world) const;
   bool ByFile() const;
   int64_t OwnSize(int rank, int world) const;  // of one pass
   int64_t OwnSteps(int rank, int world) const;

@@ -1,8 +1,8 @@
 // Loggers: what a fit writes of itself to files while it runs.
 //
-// Public. CSVLogger and StepLogger write rows, TensorBoard event files, and
-// Profiler a trace of single steps, all on the chief. After a warning a fit
-// goes on without what a full disk did not take.
+// Public. CSVLogger, StepLogger and ExampleLogger write rows, TensorBoard event
+// files, and Profiler a trace of single steps, all on the chief. After a
+// warning a fit goes on without what a full disk did not take.
 
 #ifndef RINGLET_IO_EVENTS_LOGGERS_H_
 #define RINGLET_IO_EVENTS_LOGGERS_H_
@@ -20,10 +20,10 @@
 
 namespace ringlet {
 
-// CSVLogger and StepLogger: CSV files with a row an epoch, or a step. Written
-// row by row; a resumed fit goes on behind the rows of its backup. What a full
-// disk does not take is kept and written later; a warning says so. A link to a
-// file is refused.
+// CSVLogger, StepLogger and ExampleLogger: CSV files with a row an epoch, or a
+// step. Written row by row; a resumed fit goes on behind the rows of its
+// backup. What a full disk does not take is kept and written later; a warning
+// says so. A link to a file is refused.
 
 // Keras's: "epoch" (from 0), then the logs by name. `append` keeps what the
 // file holds.
@@ -38,6 +38,14 @@ std::shared_ptr<Callback> CSVLogger(const std::string& filename,
 // keeps its columns.
 std::shared_ptr<Callback> StepLogger(const std::string& filename,
                                      bool digests = false);
+
+// Which examples each step used, for `ringlet audit` (example_audit.h):
+// "epoch,step,replica,pass,used,size,examples". `examples` are numbers of the
+// source in the order of the global batch, "/" before the first of the next
+// pass; `used` are those of the pass before this step, `size` those of a whole
+// pass. Where each worker has data of its own (AutoShard) a row for each
+// replica, of which used and size are 0; else `replica` is "all".
+std::shared_ptr<Callback> ExampleLogger(const std::string& filename);
 
 // TensorBoard: writes what TensorBoard shows. Options, tags and steps are those
 // of Keras 3's callbacks/tensorboard.py. In log_dir/train and

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "../../core/base/message.h"
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
@@ -123,7 +124,8 @@ Status RowFile::FindLastRow() {
         callback_, filename_.c_str());
   }
   const std::string row = last_.str();
-  if (offset_ == 0 && first_.str() != row) Write(first_.str());
+  const bool has_first = StartsWith(row, first_.str());
+  if (offset_ == 0 && !has_first) Write(first_.str());
   Write(row);
   return Status();
 }
@@ -239,9 +241,7 @@ void RowFile::Warn(const Status& why, const char* what) const {
 
 void RowFile::Write(const std::string& rows) {
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
-  const size_t before = rows.find_last_of('\n', rows.size() - 2);
-  const size_t begin = before == std::string::npos ? 0 : before + 1;
-  last_.Set(rows.data() + begin, rows.size() - begin);
+  last_.Set(rows.data(), rows.size());
   offset_ += static_cast<int64_t>(rows.size());
   if (file_ == nullptr) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what

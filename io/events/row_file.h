@@ -62,8 +62,8 @@ class RowFile {
   void Close();
 
   void AppendState(std::vector<StateSpan>* spans);
-  // The first row and the last: rank 0 may be lost before it has written what
-  // the others' state counts already, or its file be out of reach.
+  // The first row and the last written: rank 0 may be lost before it has
+  // written what the others' state counts already, or its file be out of reach.
   void AppendLiveState(std::vector<StateSpan>* spans);
   Status StateLoaded() const;
   // Bytes of all rows of rank 0's file, the kept and the dropped ones too; -1:
@@ -88,8 +88,8 @@ class RowFile {
   std::unique_ptr<File> file_;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
-  static constexpr size_t kLongestRow = 1024;
-  // A row with its line end; none where it is longer than that.
+  static constexpr size_t kLongestRow = 16 << 10;
+  // Of one Write; none where it is longer than that.
   struct Row {
     char text[kLongestRow] = {};
     int64_t bytes = 0;

@@ -414,8 +414,8 @@ TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
   EXPECT_EQ(
       err_,
       "error: unknown command 'test'; known are 'train', 'evaluate', "
-      "'predict', 'launch', 'keygen', 'plan', 'verify', 'summary', 'inspect', "
-      "'diff', 'export' (see 'ringlet --help')\n");
+      "'predict', 'launch', 'keygen', 'plan', 'verify', 'audit', 'summary', "
+      "'inspect', 'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--verbose", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--verbose'; known are '--help', '--json' "

@@ -24,6 +24,7 @@ int LaunchCommand(const std::vector<std::string>& line);
 int VerifyCommand(const std::vector<std::string>& line);
 int PlanCommand(const std::vector<std::string>& line);
 int SummaryCommand(const std::vector<std::string>& line);
+int AuditCommand(const std::vector<std::string>& line);
 int InspectCommand(const std::vector<std::string>& line);
 int DiffCommand(const std::vector<std::string>& line);
 int ExportCommand(const std::vector<std::string>& line);

@@ -35,6 +35,8 @@ constexpr Command kCommands[] = {
     {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
     {"verify", "a digest of the first steps, to compare machines",
      ringlet::VerifyCommand},
+    {"audit", "each example used once in each pass, by a run's logs",
+     ringlet::AuditCommand},
     {"summary", "layers of a RUN.json or a saved model",
      ringlet::SummaryCommand},
     {"inspect", "show and verify a file, or say what it is",

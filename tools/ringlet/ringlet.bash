@@ -8,7 +8,7 @@ _ringlet() {
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
-             --no-save --log-steps --log-digests --sealed --insecure
+             --no-save --log-steps --log-digests --log-examples --sealed --insecure
              --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
@@ -17,6 +17,7 @@ _ringlet() {
     [plan]='--batch-size --threads --recompute --limit --workers --link --json --help'
     [verify]='--steps --expect --verbose --batch-size --threads --recompute
               --seed --no-shuffle --help'
+    [audit]='--help'
     [summary]='--help'
     [inspect]='--json --help'
     [diff]='--json --help'

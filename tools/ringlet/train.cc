@@ -50,6 +50,7 @@ struct TrainFlags {
   KeepFlags keep;
   std::string log_steps;
   bool log_digests = false;
+  std::string log_examples;
   bool insecure = false, sealed = false;
   void AddAll(CommandLine* flags);
 };
@@ -68,6 +69,9 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Switch("--log-digests", &log_digests,
                 "of --log-steps: also a digest of the weights after\n"
                 "each step");
+  flags->Text("--log-examples", "FILE.csv", &log_examples,
+              "a row a step: the numbers of its examples, for\n"
+              "`ringlet audit`");
   flags->Switch("--sealed", &sealed,
                 "models and backups so that only who has the key\n"
                 "(ringlet keygen) can read them");
@@ -140,6 +144,9 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }
+  if (!flags.log_examples.empty()) {
+    options.callbacks.push_back(ExampleLogger(flags.log_examples));
+  }
   // Behind those that bring back the best weights. On every rank, for all have
   // as many callbacks.
   options.callbacks.push_back(SaveWhenTrained(keeping.path, keeping.options));
@@ -208,7 +215,9 @@ struct Prepared {
 Status CheckOutputs(const std::string& path, const TrainFlags& flags,
                     const RunConfig& config) {
   std::vector<std::pair<const char*, std::string>> outputs = {
-      {"--save", flags.keep.save}, {"--log-steps", flags.log_steps}};
+      {"--save", flags.keep.save},
+      {"--log-steps", flags.log_steps},
+      {"--log-examples", flags.log_examples}};
   for (const std::string& log : config.logs)
     outputs.push_back({"the log", log});
   for (const auto& [what, file] : outputs) {
@@ -245,6 +254,8 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
       PlanKeeping(path, config, flags.keep, keeps, &run->keeping));
   if (cluster.is_chief) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
+    RINGLET_RETURN_IF_ERROR(
+        CheckWritable("--log-examples", flags.log_examples));
   }
   run->replicas = AskedReplicas(config, cluster);
   const int replicas = std::max(run->replicas, cluster.world_size);

@@ -1,0 +1,78 @@
+#include "../../core/model/model.h"
+#include "loggers.h"
+#include "row_file.h"
+
+namespace ringlet {
+namespace {
+
+class ExampleLoggerCallback final : public RowLogger {
+ public:
+  explicit ExampleLoggerCallback(const std::string& filename)
+      : RowLogger("example_logger", filename) {}
+
+  std::string Describe() const override { return name(); }
+
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (file_.is_open()) return Status();
+    RINGLET_RETURN_IF_ERROR(
+        file_.Open(fit.model->collective(), /*append=*/false));
+    if (file_.offset() == 0) {
+      file_.Write("epoch,step,replica,pass,used,size,examples\n");
+    }
+    return Status();
+  }
+
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    const int replicas = fit.model->num_replicas();
+    rows_.clear();
+    if (!fit.dataset->HasOwn(replicas)) {
+      AppendRow(fit, "all", 0, 1);
+    } else {
+      for (int r = 0; r < replicas; ++r) {
+        AppendRow(fit, std::to_string(r), r, replicas);
+      }
+    }
+    file_.Write(rows_);
+    return Status();
+  }
+
+ private:
+  // Of the step that ends: fit.position is where it began.
+  void AppendRow(const FitState& fit, const std::string& replica, int rank,
+                 int world) {
+    const Dataset& data = *fit.dataset;
+    const DataPosition& at = fit.position;
+    const BatchPlan plan = data.Plan(at, rank, world);
+    const bool own = world > 1;
+    const bool drops = data.drop_remainder() && !data.crosses();
+    const int64_t size =
+        drops ? data.size() - data.size() % data.batch_size() : data.size();
+    for (const int64_t number : {fit.epoch, fit.step}) {
+      rows_ += std::to_string(number) + ",";
+    }
+    rows_ += replica;
+    for (const int64_t number :
+         {at.pass, own ? 0 : at.used, own ? int64_t{0} : size}) {
+      rows_ += "," + std::to_string(number);
+    }
+    char before = ',';
+    for (int64_t k = 0; k < plan.count; ++k) {
+      const bool next_pass = !own && k > 0 && (at.used + k) % data.size() == 0;
+      if (next_pass) rows_ += " /";
+      rows_ += before;
+      rows_ += std::to_string(data.ExampleAt(at, plan.first + k, rank, world));
+      before = ' ';
+    }
+    rows_ += plan.count == 0 ? ",\n" : "\n";
+  }
+
+  std::string rows_;
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> ExampleLogger(const std::string& filename) {
+  return std::make_shared<ExampleLoggerCallback>(filename);
+}
+
+}  // namespace ringlet

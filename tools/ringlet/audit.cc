@@ -1,0 +1,50 @@
+// ringlet audit: whether each example was used once in each pass.
+
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "commands.h"
+#include "core/base/message.h"
+#include "io/events/example_audit.h"
+#include "io/files/file_system.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kAbout[] =
+    R"(Proves by the logs of `ringlet train --log-examples` that a run used each example
+once in each pass over the data, whoever of its workers died and came back. Of a
+job whose workers have disks of their own, give the logs of all.
+)";
+
+constexpr char kMore[] = R"(
+Exit code 1, and what is wrong: a step is in no log, two logs have other examples
+for a step, an example is used twice in a pass or left out.
+
+Example: ringlet audit board0/examples.csv board1/examples.csv
+)";
+
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+
+}  // namespace
+
+int AuditCommand(const std::vector<std::string>& line) {
+  CommandLine flags("audit", "LOG.csv...", kAbout, kMore);
+  int code = 0;
+  if (!flags.Parse(line, 1, SIZE_MAX, &code)) return code;
+  ExampleAudit audit;
+  for (const std::string& path : flags.arguments()) {
+    std::string text;
+    Status status = ReadWholeFile(FileSystem::Posix(), path, kMostBytes, &text);
+    if (status.ok()) status = audit.Add(path, text);
+    if (!status.ok()) return InputExitCode(status);
+  }
+  std::string proof;
+  const Status status = audit.Finish(&proof);
+  if (!status.ok()) return InputExitCode(status);
+  Print("%s", proof.c_str());
+  return 0;
+}
+
+}  // namespace ringlet
