@@ -242,12 +242,19 @@ void Lead(const std::vector<std::string>& from,
   }
 }
 
-// How many were led astray.
-int LeadNobody() {
+// Once so many were led astray.
+void LeadNobodyAfter(int count) {
   OnPath* const on_path = TheOnPath();
+  for (int i = 0; i < 4000; ++i) {
+    {
+      std::lock_guard<std::mutex> lock(on_path->mutex);
+      if (on_path->led_astray >= count) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   std::lock_guard<std::mutex> lock(on_path->mutex);
   on_path->ports.clear();
-  return std::exchange(on_path->led_astray, 0);
+  EXPECT_GE(std::exchange(on_path->led_astray, 0), count);
 }
 
 // Of jobs that have one key and one name, while each waits for the other's
@@ -265,8 +272,7 @@ TEST(SealedRingTest, WhoIsLedToAnotherJobIsOfItsOwn) {
     std::vector<uint32_t> of_one, of_two;
     std::thread first([&] { of_one = SumsOf(one, {3, Keys({1})}, 1); });
     std::thread second([&] { of_two = SumsOf(two, {size, Keys({1})}, 2); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    EXPECT_GT(LeadNobody(), 4);
+    LeadNobodyAfter(25);
     first.join();
     second.join();
     EXPECT_EQ(of_one, calm_one);
@@ -283,8 +289,7 @@ TEST(SealedRingTest, WhoIsLedToAnotherRankFindsTheRightOneLater) {
     Lead(addresses, others);
     std::vector<uint32_t> digests;
     std::thread job([&] { digests = SumsOf(addresses, {3, Keys({1})}); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    EXPECT_GT(LeadNobody(), 2);
+    LeadNobodyAfter(12);
     job.join();
     EXPECT_EQ(digests, calm);
   }
