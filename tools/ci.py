@@ -55,6 +55,9 @@ FULL = [
     *[(variant, tools, ["make", "test", f"VARIANT={variant}"])
       for variant, tools in (("clang", "clang"), ("asan", ""), ("tsan", ""),
                              ("coverage", "coverage"))],
+    ("insecure", "", ["make", "test", "BUILD=build-ci-insecure",
+                      "MESON_OPTIONS=--werror -Dsecure=disabled",
+                      "SUITE=--no-suite slow"]),
     *[(f"static-{blis}", "static", ["make", "static", f"BLIS={blis}"])
       for blis in ("system", "none")],
     *[(f"cross-{arch}", f"cross {arch}", ["make", "cross", f"ARCH={arch}"])

@@ -43,6 +43,7 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
     : options_(options),
       hosts_(std::move(hosts)),
       own_(std::move(own)),
+      cluster_hash_(ClusterHash(options.addresses)),
       loop_(loop),
       shares_(Shares(options)),
       owner_(owner),
@@ -163,7 +164,7 @@ void RingNode::Admit(UvListener* listener) {
   --admits_;
   StreamPtr stream;
   if (!UvStream::Accept(&handles_, listener->stream(), &stream).ok()) return;
-  if (!Seal(SealedStream::Accept, &stream).ok()) return;
+  if (!Seal(SealedStream::Accept, options_.rank, &stream).ok()) return;
   if (stream->is_local() && shares_) {
     stream = SharedStream::Expect(std::move(stream));
   }
@@ -179,7 +180,8 @@ void RingNode::AdmitMore() {
 }
 
 // By TCP: who is at the other end of a local socket the system knows.
-Status RingNode::Seal(SealedStream::Maker* make, StreamPtr* stream) {
+Status RingNode::Seal(SealedStream::Maker* make, int listens,
+                      StreamPtr* stream) {
   if (options_.keys == nullptr || (*stream)->is_local()) return Status();
   uint8_t secret[kNoiseKeyBytes];
   if (!SecureStart()) {
@@ -188,7 +190,9 @@ Status RingNode::Seal(SealedStream::Maker* make, StreamPtr* stream) {
   const int error =
       uv_random(nullptr, nullptr, secret, sizeof(secret), 0, nullptr);
   if (error != 0) return UvError(error, "no random numbers");
-  *stream = make(std::move(*stream), options_.keys, secret, &answered_);
+  const Meant meant{cluster_hash_, static_cast<uint16_t>(hosts_.size()),
+                    static_cast<uint16_t>(listens)};
+  *stream = make(std::move(*stream), options_.keys, meant, secret, &answered_);
   WipeMemory(secret, sizeof(secret));
   return Status();
 }
@@ -222,7 +226,7 @@ Status RingNode::Resolve(int peer, bool* done,
   return Status();
 }
 
-Status RingNode::Connect(const Endpoint& endpoint, StreamPtr* out) {
+Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   if (endpoint.local) {
     const JobKeys* const keys = options_.keys.get();
     const JobKey* const key = keys != nullptr ? &keys->keys[0] : nullptr;
@@ -233,7 +237,7 @@ Status RingNode::Connect(const Endpoint& endpoint, StreamPtr* out) {
   }
   RINGLET_RETURN_IF_ERROR(UvStream::ConnectTcp(
       &handles_, reinterpret_cast<const sockaddr*>(&endpoint.address), out));
-  return Seal(SealedStream::Connect, out);
+  return Seal(SealedStream::Connect, peer, out);
 }
 
 // Time.

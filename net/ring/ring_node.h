@@ -65,7 +65,7 @@ class RingNode final : private Transport, private UvListener::Owner {
   void StopListening() override;
   Status Resolve(int peer, bool* done,
                  std::vector<Endpoint>* endpoints) override;
-  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
+  Status Connect(int peer, const Endpoint& endpoint, StreamPtr* out) override;
   void TickEvery(int64_t nanos) override;
   void AwaitTurn() override;
   void OnLeft() override;
@@ -76,7 +76,7 @@ class RingNode final : private Transport, private UvListener::Owner {
   void ListenLocal(const sockaddr_storage& own);
   void Admit(UvListener* listener);
   void AdmitMore();
-  Status Seal(SealedStream::Maker* make, StreamPtr* stream);
+  Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   Status ListenError(const Status& why) const;
   Status CheckDescriptors() const;
   static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
@@ -84,6 +84,7 @@ class RingNode final : private Transport, private UvListener::Owner {
   const RingOptions options_;
   const std::vector<Address> hosts_;
   const std::vector<sockaddr_storage> own_;
+  const uint64_t cluster_hash_;
   Loop* const loop_;
   const bool shares_;  // memory with those on this host
   Owner* const owner_;

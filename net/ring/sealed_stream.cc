@@ -12,11 +12,13 @@
 #include <cstring>
 #include <utility>
 
+#include "../../core/base/byte_order.h"
+
 namespace ringlet {
 namespace {
 
-// Magic, version; also the handshake's prologue: who changes it, or answers for
-// another version, does not get through.
+// Magic, version; also the beginning of the handshake's prologue: who changes
+// it, or answers for another version, does not get through.
 constexpr uint8_t kGreeting[SealedStream::kGreetingBytes] = {'R', 'G', 'L', 'S',
                                                              1};
 constexpr uint8_t kPlain[] = {'R', 'G', 'L', 'T'};  // a frame's magic
@@ -48,10 +50,11 @@ void Greetings::Add(const uint8_t* number) {
 }
 
 SealedStream::SealedStream(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-                           const uint8_t* secret, Greetings* answered,
-                           bool connects)
+                           const Meant& meant, const uint8_t* secret,
+                           Greetings* answered, bool connects)
     : below_(std::move(below)),
       keys_(std::move(keys)),
+      meant_(meant),
       answered_(answered),
       connects_(connects) {
   std::memcpy(secret_, secret, sizeof(secret_));
@@ -61,16 +64,18 @@ SealedStream::~SealedStream() { WipeMemory(secret_, sizeof(secret_)); }
 
 StreamPtr SealedStream::Connect(StreamPtr below,
                                 std::shared_ptr<const JobKeys> keys,
-                                const uint8_t* secret, Greetings*) {
-  return StreamPtr(new SealedStream(std::move(below), std::move(keys), secret,
-                                    nullptr, true));
+                                const Meant& meant, const uint8_t* secret,
+                                Greetings*) {
+  return StreamPtr(new SealedStream(std::move(below), std::move(keys), meant,
+                                    secret, nullptr, true));
 }
 
 StreamPtr SealedStream::Accept(StreamPtr below,
                                std::shared_ptr<const JobKeys> keys,
-                               const uint8_t* secret, Greetings* answered) {
-  return StreamPtr(new SealedStream(std::move(below), std::move(keys), secret,
-                                    answered, false));
+                               const Meant& meant, const uint8_t* secret,
+                               Greetings* answered) {
+  return StreamPtr(new SealedStream(std::move(below), std::move(keys), meant,
+                                    secret, answered, false));
 }
 
 void SealedStream::Start(ByteStream::Owner* owner) {
@@ -82,11 +87,20 @@ void SealedStream::Start(ByteStream::Owner* owner) {
 
 // The handshake.
 
+std::unique_ptr<NoiseHandshake> SealedStream::Shake(const JobKey& key) const {
+  uint8_t prologue[kGreetingBytes + 12];
+  std::memcpy(prologue, kGreeting, sizeof(kGreeting));
+  StoreLittle(meant_.cluster_hash, prologue + kGreetingBytes);
+  StoreLittle(meant_.size, prologue + kGreetingBytes + 8);
+  StoreLittle(meant_.rank, prologue + kGreetingBytes + 10);
+  return std::make_unique<NoiseHandshake>(connects_, prologue, sizeof(prologue),
+                                          key, secret_);
+}
+
 // Of the side that connects.
 void SealedStream::Greet() {
   if (!connects_) return;
-  handshake_ = std::make_unique<NoiseHandshake>(
-      true, kGreeting, sizeof(kGreeting), keys_->keys[0], secret_);
+  handshake_ = Shake(keys_->keys[0]);
   out_.resize(kFirstBytes);
   std::memcpy(out_.data(), kGreeting, sizeof(kGreeting));
   const uint8_t features[kPayloadBytes] = {Features()};
@@ -114,7 +128,10 @@ Status SealedStream::ReadHandshake() {
     open_ = true;
     return Status();
   }
-  return Error(Code::kUnavailable, "it does not have this job's key");
+  return Error(Code::kUnavailable,
+               connects_ ? "it does not have this job's key"
+                         : "it does not have this job's key, was given another "
+                           "list of workers, or means another of them");
 }
 
 bool SealedStream::HearAnswer() {
@@ -124,15 +141,14 @@ bool SealedStream::HearAnswer() {
   return true;
 }
 
-// Nothing is computed for, or told to, somebody without one of the keys, or who
-// repeats what another has said.
+// Nothing is computed for, or told to, somebody without one of the keys, who
+// means another worker, or who repeats what another has said.
 bool SealedStream::HearHello() {
   const uint8_t* const number = shaking_ + kGreetingBytes;
   if (answered_ != nullptr && answered_->Has(number)) return false;
   uint8_t features[kPayloadBytes];
   for (int i = 0; i < keys_->count; ++i) {
-    handshake_ = std::make_unique<NoiseHandshake>(
-        false, kGreeting, sizeof(kGreeting), keys_->keys[i], secret_);
+    handshake_ = Shake(keys_->keys[i]);
     if (!handshake_->Read(number, kMessageBytes, features)) continue;
     if (answered_ != nullptr) answered_->Add(number);
     const uint8_t both[kPayloadBytes] = {
@@ -309,7 +325,7 @@ void SealedStream::OnEnded(Cause cause, const Status& why, int64_t now) {
         turned_away
             ? Error(Code::kUnavailable,
                     "it closed the connection: is its key (RINGLET_KEY_FILE) "
-                    "the same as this worker's?")
+                    "the same as this worker's, and its list of workers?")
             : why,
         now);
   }

@@ -7,13 +7,14 @@
 // or turned around unseen. The end of the connection is not sealed: whoever
 // needs to know that nothing is missing says goodbye, as frames do.
 //
-// Until the other side has proved that it has the key nothing is said but the
-// handshake, and nothing is kept but this object. docs/wire_format.md,
-// "Sealed".
+// Until the other side has proved that it has the key, and is or means the
+// worker that listens, nothing is said but the handshake, and nothing is kept
+// but this object. docs/wire_format.md, "Sealed".
 
 #ifndef RINGLET_NET_RING_SEALED_STREAM_H_
 #define RINGLET_NET_RING_SEALED_STREAM_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,14 @@ class Greetings {
   size_t next_ = 0;                // takes the oldest one's place
 };
 
+// Which worker listens. One key may serve several jobs: who is led to another
+// worker than it means finds no answer, as with another key.
+struct Meant {
+  uint64_t cluster_hash = 0;  // handshake.h
+  uint16_t size = 0;          // of the list
+  uint16_t rank = 0;          // its place there
+};
+
 class SealedStream final : public ByteStream, private ByteStream::Owner {
  public:
   static constexpr size_t kMostText = 16384;  // of a record
@@ -54,7 +63,8 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   // `secret`: kNoiseKeyBytes at random, never used again. `answered`, of the
   // side that listens: the listener's, which answers none twice; or null.
   using Maker = StreamPtr(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-                          const uint8_t* secret, Greetings* answered);
+                          const Meant& meant, const uint8_t* secret,
+                          Greetings* answered);
   static Maker Connect, Accept;
 
   void Start(ByteStream::Owner* owner) override;
@@ -83,7 +93,8 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   static constexpr size_t kHelloBytes = kGreetingBytes + kMessageBytes;
 
   SealedStream(StreamPtr below, std::shared_ptr<const JobKeys> keys,
-               const uint8_t* secret, Greetings* answered, bool connects);
+               const Meant& meant, const uint8_t* secret, Greetings* answered,
+               bool connects);
   ~SealedStream() override;
 
   void OnOpened(int64_t now) override;
@@ -94,6 +105,7 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   void OnEnded(Cause cause, const Status& why, int64_t now) override;
 
   void Greet();
+  std::unique_ptr<NoiseHandshake> Shake(const JobKey& key) const;
   Status ShakeHands(int64_t now);
   Status ReadHandshake();
   bool HearAnswer();
@@ -111,6 +123,7 @@ class SealedStream final : public ByteStream, private ByteStream::Owner {
   StreamPtr below_;  // null: closed
   ByteStream::Owner* owner_ = nullptr;
   const std::shared_ptr<const JobKeys> keys_;
+  const Meant meant_;
   Greetings* const answered_;  // null: none are known
   const bool connects_;
   bool open_ = false;

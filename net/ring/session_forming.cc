@@ -37,7 +37,7 @@ void Session::Dial(int peer) {
   Endpoint endpoint;
   while (p.link == nullptr && p.candidates.Next(&endpoint)) {
     StreamPtr stream;
-    const Status status = transport_->Connect(endpoint, &stream);
+    const Status status = transport_->Connect(peer, endpoint, &stream);
     if (!status.ok()) {
       Redial(peer, endpoint.local ? "" : status.message());
       continue;

@@ -26,8 +26,9 @@ class Transport {
   // `done` is false and the Status says what it waits for.
   virtual Status Resolve(int peer, bool* done,
                          std::vector<Endpoint>* endpoints) = 0;
-  // A stream that is connecting, or already open().
-  virtual Status Connect(const Endpoint& endpoint, StreamPtr* out) = 0;
+  // A stream to `peer`, that is connecting, or already open().
+  virtual Status Connect(int peer, const Endpoint& endpoint,
+                         StreamPtr* out) = 0;
 
   // Session::Tick is to be called every `nanos` from now on.
   virtual void TickEvery(int64_t nanos) = 0;

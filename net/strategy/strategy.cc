@@ -125,16 +125,21 @@ Status OpenRingPatiently(const RingOptions& options,
   }
 }
 
+#ifdef RINGLET_SECURE
+constexpr bool kSecure = true;
+#else
+constexpr bool kSecure = false;  // a launcher's key would be of no use
+#endif
+
 Status KeysOf(const ClusterConfig& cluster, const StrategyOptions& options,
               JobKeysPtr* keys) {
   RINGLET_RETURN_IF_ERROR(FindKeys(options.key_file, keys));
-#ifdef RINGLET_SECURE
   // On another host another launcher would have another key.
-  if (*keys == nullptr && std::all_of(cluster.addresses.begin(),
-                                      cluster.addresses.end(), IsLoopback)) {
+  if (kSecure && *keys == nullptr &&
+      std::all_of(cluster.addresses.begin(), cluster.addresses.end(),
+                  IsLoopback)) {
     *keys = LauncherKeys();
   }
-#endif
   return Status();
 }
 

@@ -46,7 +46,7 @@ std::unique_ptr<End> Make(bool connects) {
   const uint8_t secret[kNoiseKeyBytes] = {9, static_cast<uint8_t>(connects)};
   auto end = std::make_unique<End>();
   const auto make = connects ? SealedStream::Connect : SealedStream::Accept;
-  end->stream = make(StreamPtr(&end->below), keys, secret, nullptr);
+  end->stream = make(StreamPtr(&end->below), keys, {1, 2, 0}, secret, nullptr);
   end->stream->Start(end.get());
   return end;
 }

@@ -1,14 +1,22 @@
 // Rings of workers with a key, and strangers who have another or none.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../../support/free_ports.h"
@@ -19,6 +27,40 @@
 #include "net/wire/abort.h"
 #include "net/wire/handshake.h"
 #include "stranger.h"
+
+namespace {
+
+// Who is on the path: a connection to one port of this host goes to another.
+struct OnPath {
+  std::mutex mutex;  // guards what follows
+  std::map<int, int> ports;
+  int led_astray = 0;
+};
+
+OnPath* TheOnPath() {
+  static OnPath on_path;
+  return &on_path;
+}
+
+}  // namespace
+
+// Before the C library's, also for libuv.
+extern "C" __attribute__((visibility("default"))) int connect(
+    int fd, const sockaddr* address, socklen_t bytes) {
+  sockaddr_in to = {};
+  if (address->sa_family == AF_INET && bytes == sizeof(to)) {
+    std::memcpy(&to, address, sizeof(to));
+    OnPath* const on_path = TheOnPath();
+    std::lock_guard<std::mutex> lock(on_path->mutex);
+    const auto other = on_path->ports.find(ntohs(to.sin_port));
+    if (other != on_path->ports.end()) {
+      to.sin_port = htons(static_cast<uint16_t>(other->second));
+      ++on_path->led_astray;
+      address = reinterpret_cast<const sockaddr*>(&to);
+    }
+  }
+  return static_cast<int>(syscall(SYS_connect, fd, address, bytes));
+}
 
 namespace ringlet {
 namespace {
@@ -42,13 +84,13 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int rank,
   return options;
 }
 
-// Adds up some vectors; what they were in the end.
-uint32_t Sums(Collective* ring) {
+// Adds up some vectors, others in every job; what they were in the end.
+uint32_t Sums(Collective* ring, int job = 0) {
   uint32_t digest = 0;
   for (const size_t n : {0, 1, 7, 2049, 16385, 300007}) {
     std::vector<float> v(n);
     for (size_t i = 0; i < n; ++i) {
-      v[i] = static_cast<float>((ring->rank() + 1) * 0.37 +
+      v[i] = static_cast<float>((ring->rank() + 1) * 0.37 + job * 1.3 +
                                 static_cast<double>(i % 1009) * 0.011);
     }
     const Status status = ring->AllReduce(v.data(), n);
@@ -61,7 +103,7 @@ uint32_t Sums(Collective* ring) {
 // Each rank a thread with such keys.
 std::vector<uint32_t> SumsOf(
     const std::vector<std::string>& addresses,
-    const std::vector<std::shared_ptr<const JobKeys>>& keys) {
+    const std::vector<std::shared_ptr<const JobKeys>>& keys, int job = 0) {
   std::vector<uint32_t> digests(keys.size());
   std::vector<std::thread> threads;
   for (size_t r = 0; r < keys.size(); ++r) {
@@ -70,7 +112,7 @@ std::vector<uint32_t> SumsOf(
       const Status status = RingCollective::Open(
           OptionsOf(addresses, static_cast<int>(r), keys[r]), &ring);
       ASSERT_TRUE(status.ok()) << status.message();
-      digests[r] = Sums(ring.get());
+      digests[r] = Sums(ring.get(), job);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -105,7 +147,7 @@ TEST(SealedRingTest, AnotherKeyOrNoneIsToldHere) {
     const char* one_says;
   } cases[] = {
       {Keys({1}), Keys({2}), "it does not have this job's key",
-       "is its key (RINGLET_KEY_FILE) the same as this worker's?"},
+       "is its key (RINGLET_KEY_FILE) the same as this worker's, and its list"},
       {Keys({1}), nullptr, "it speaks without a key", "it may have a key"},
       {nullptr, Keys({1}), "it has a key, and this worker has none",
        "it speaks without a key"},
@@ -184,6 +226,72 @@ TEST(SealedRingTest, LocalSocketsAreThoseOfOneKey) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(LocalSockets(addresses[0], true) > 0, each.meet);
+  }
+}
+
+// From now on; whoever means `from[i]` reaches `to[i % to.size()]`.
+void Lead(const std::vector<std::string>& from,
+          const std::vector<std::string>& to) {
+  const auto port = [](const std::string& address) {
+    return std::stoi(address.substr(address.rfind(':') + 1));
+  };
+  OnPath* const on_path = TheOnPath();
+  std::lock_guard<std::mutex> lock(on_path->mutex);
+  for (size_t i = 0; i < from.size(); ++i) {
+    on_path->ports[port(from[i])] = port(to[i % to.size()]);
+  }
+}
+
+// Once so many were led astray.
+void LeadNobodyAfter(int count) {
+  OnPath* const on_path = TheOnPath();
+  for (int i = 0; i < 4000; ++i) {
+    {
+      std::lock_guard<std::mutex> lock(on_path->mutex);
+      if (on_path->led_astray >= count) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::lock_guard<std::mutex> lock(on_path->mutex);
+  on_path->ports.clear();
+  EXPECT_GE(std::exchange(on_path->led_astray, 0), count);
+}
+
+// Of jobs that have one key and one name, while each waits for the other's
+// workers; until nobody is on the path any more.
+TEST(SealedRingTest, WhoIsLedToAnotherJobIsOfItsOwn) {
+  for (const size_t size : {2, 3, 4}) {
+    SCOPED_TRACE(size);
+    std::vector<std::string> all = FreeAddresses(3 + static_cast<int>(size));
+    const std::vector<std::string> one(all.begin(), all.begin() + 3);
+    const std::vector<std::string> two(all.begin() + 3, all.end());
+    const std::vector<uint32_t> calm_one = SumsOf(one, {3, Keys({1})}, 1);
+    const std::vector<uint32_t> calm_two = SumsOf(two, {size, Keys({1})}, 2);
+    Lead(one, two);
+    Lead(two, one);
+    std::vector<uint32_t> of_one, of_two;
+    std::thread first([&] { of_one = SumsOf(one, {3, Keys({1})}, 1); });
+    std::thread second([&] { of_two = SumsOf(two, {size, Keys({1})}, 2); });
+    LeadNobodyAfter(25);
+    first.join();
+    second.join();
+    EXPECT_EQ(of_one, calm_one);
+    EXPECT_EQ(of_two, calm_two);
+  }
+}
+
+TEST(SealedRingTest, WhoIsLedToAnotherRankFindsTheRightOneLater) {
+  for (const int way : {1, 2}) {
+    const std::vector<std::string> addresses = FreeAddresses(3);
+    const std::vector<uint32_t> calm = SumsOf(addresses, {3, Keys({1})});
+    std::vector<std::string> others = addresses;
+    std::rotate(others.begin(), others.begin() + way, others.end());
+    Lead(addresses, others);
+    std::vector<uint32_t> digests;
+    std::thread job([&] { digests = SumsOf(addresses, {3, Keys({1})}); });
+    LeadNobodyAfter(12);
+    job.join();
+    EXPECT_EQ(digests, calm);
   }
 }
 

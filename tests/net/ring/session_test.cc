@@ -98,7 +98,7 @@ class World : public Transport, public Session::Owner {
     *done = true;
     return Error(Code::kNotFound, "nobody");
   }
-  Status Connect(const Endpoint&, StreamPtr*) override {
+  Status Connect(int, const Endpoint&, StreamPtr*) override {
     return Error(Code::kUnavailable, "nobody");
   }
   void TickEvery(int64_t) override {}

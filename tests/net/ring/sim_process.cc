@@ -40,17 +40,19 @@ void SimProcess::Accept(StreamPtr stream) {
   if (stream->is_local() && shares()) {
     stream = SharedStream::Expect(std::move(stream));
   }
-  Seal(SealedStream::Accept, &stream);
+  Seal(SealedStream::Accept, rank_, &stream);
   session_->OnAccepted(std::move(stream), Now());
 }
 
-void SimProcess::Seal(SealedStream::Maker* make, StreamPtr* stream) {
+void SimProcess::Seal(SealedStream::Maker* make, int listens,
+                      StreamPtr* stream) {
   if (keys_ == nullptr || (*stream)->is_local()) return;
   uint8_t secret[kNoiseKeyBytes];
   for (uint8_t& byte : secret) {
     byte = static_cast<uint8_t>(network()->Random(256));
   }
-  *stream = make(std::move(*stream), keys_, secret, &answered_);
+  const Meant meant{1, 2, static_cast<uint16_t>(listens)};
+  *stream = make(std::move(*stream), keys_, meant, secret, &answered_);
 }
 
 Status SimProcess::Resolve(int peer, bool* done,
@@ -63,10 +65,10 @@ Status SimProcess::Resolve(int peer, bool* done,
   return Status();
 }
 
-Status SimProcess::Connect(const Endpoint& endpoint, StreamPtr* out) {
+Status SimProcess::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   RINGLET_RETURN_IF_ERROR(network()->Connect(rank_, endpoint, out));
   if (endpoint.local && shares()) *out = SharedStream::Offer(std::move(*out));
-  Seal(SealedStream::Connect, out);
+  Seal(SealedStream::Connect, peer, out);
   return Status();
 }
 

@@ -48,13 +48,13 @@ class SimProcess : public Transport, public Network::Listener {
   void StopListening() override;
   Status Resolve(int peer, bool* done,
                  std::vector<Endpoint>* endpoints) override;
-  Status Connect(const Endpoint& endpoint, StreamPtr* out) override;
+  Status Connect(int peer, const Endpoint& endpoint, StreamPtr* out) override;
   void TickEvery(int64_t nanos) override;
   void AwaitTurn() override;
   void OnLeft() override;
   void Accept(StreamPtr stream) override;
 
-  void Seal(SealedStream::Maker* make, StreamPtr* stream);
+  void Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   void TickLater(uint64_t timer);
   // Some cannot, or are of an older version.
   bool shares() const {
