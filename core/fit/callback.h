@@ -92,7 +92,7 @@ struct FitState : public Saveable {
   // (Callback::RestoresAfterLoss) or no signal was the cause, otherwise with
   // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
-  int signal = 0;  // that interrupted it, up to 31
+  int signal = 0;  // that interrupted it, up to 31; others count as none
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP:
   // until the fit returns, the first of these interrupts it (see interrupts.h).
   bool takes_signals = false;

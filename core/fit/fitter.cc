@@ -42,6 +42,7 @@ Status Fitter::Tell(Status (Callback::*method)(FitState&, Parameters...),
 
 Status Fitter::Run(History* history) {
   const Status status = RunAll(history);
+  signals_.reset();
   lines_.End(status, static_cast<int64_t>(history->epoch.size()),
              model_->iterations());
   return status;
@@ -60,8 +61,11 @@ Status Fitter::RunAll(History* history) {
                          (elastic || AnyRestoresAfterLoss(options_.callbacks));
     if (resumes) recovery_.Preserve();  // before the callbacks let go of it
     FitReturns(status);
-    // Who is told to stop waits for nobody.
-    if (!resumes || fit_.interrupted) return status;
+    // Who is told to stop waits for nobody. An elastic job waits for none that
+    // is lost: it stops, and saves, once the others have met.
+    if (!resumes || (fit_.interrupted && !elastic)) return status;
+    if (!elastic) signals_.reset();
+    requests_.Keep(fit_);
     messages_.MeetAnew(status, elastic);
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
     requests_.HaveMet();
@@ -76,7 +80,6 @@ void Fitter::FitReturns(const Status& status) {
     Notice("warning: %s: %s", callback->name(), left.message());
   }
   NoteSignal();
-  signals_.reset();
 }
 
 void Fitter::NoteSignal() {

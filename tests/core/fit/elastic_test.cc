@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -128,6 +129,7 @@ class ElasticCollective final : public Collective {
   bool visited() const override { return job_->visited(); }
   int worker() const override { return worker_; }
 
+  void DieInNextCall() { calls_left_ = 1; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
 
@@ -154,17 +156,17 @@ class ElasticCollective final : public Collective {
   std::unique_ptr<ThreadCollective> in_;
 };
 
-struct Run {
+struct Trained {
   Status status;
   uint64_t digest = 0;
   std::vector<double> losses;  // of the epochs of this life
 };
 
-Run Train(const CompileOptions& options) {
-  Run run;
+Trained Train(const CompileOptions& options, const FitOptions& fit = Quiet(3)) {
+  Trained run;
   auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
   const Result<History> history =
-      model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(3));
+      model->Fit(Points(203).Shuffle(3).Batch(40), fit);
   run.status = history.status();
   run.digest = model->weights_digest();
   if (!history.ok()) return run;
@@ -180,8 +182,8 @@ CompileOptions Exact(Collective* collective) {
   return options;
 }
 
-const Run& Undisturbed() {
-  static const Run run = Train(Exact(nullptr));
+const Trained& Undisturbed() {
+  static const Trained run = Train(Exact(nullptr));
   return run;
 }
 
@@ -194,7 +196,7 @@ void Live(ElasticJob* job, int worker, unsigned seed, int lives, int* deaths,
         lives-- > 0 ? 1 + static_cast<int>(random() % 400) : 1 << 30;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, dies);
-    const Run run = Train(Exact(&collective));
+    const Trained run = Train(Exact(&collective));
     *reforms += collective.reforms() - 1;
     if (collective.dead()) {
       ++*deaths;
@@ -240,6 +242,80 @@ TEST(ElasticTest, WorkersDieAndReturn) {
   }
   EXPECT_GT(deaths, 20);
   EXPECT_GT(reforms, 20);
+}
+
+// What a worker does where its number `at` of all steps begins, and what it
+// sees from then on.
+class AtStep final : public Callback {
+ public:
+  AtStep(int64_t at, std::function<void(FitState&)> what, bool takes_signals)
+      : at_(at), what_(std::move(what)), takes_signals_(takes_signals) {}
+  const char* name() const override { return "at_step"; }
+  Status OnSetup(FitState& fit) override {
+    fit.takes_signals |= takes_signals_;
+    return Status();
+  }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (done_ || fit.model->iterations() != at_) return Status();
+    done_ = true;
+    what_(fit);
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool) override {
+    saved_ |= fit.interrupted;
+    return Status();
+  }
+  bool saved() const { return saved_; }
+
+ private:
+  const int64_t at_;
+  const std::function<void(FitState&)> what_;
+  const bool takes_signals_;
+  bool done_ = false, saved_ = false;
+};
+
+// The wish of one worker, in the step in which another is lost.
+TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
+  for (unsigned seed = 1; seed <= 24 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int victim = static_cast<int>(random() % 2);
+    const int64_t at = random() % 16;
+    const bool raises = random() % 2 == 0;
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    testing::internal::CaptureStderr();
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&job, victim, at, raises, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto callback = std::make_shared<AtStep>(
+            at,
+            [&](FitState& fit) {
+              if (w == victim) {
+                collective.DieInNextCall();
+              } else if (w == 1 - victim && raises) {
+                raise(SIGTERM);
+              } else if (w == 1 - victim) {
+                fit.interrupted = true;
+              }
+            },
+            raises);
+        FitOptions options = Quiet(3);
+        options.callbacks = {callback};
+        const Trained run = Train(Exact(&collective), options);
+        if (w == victim) return;
+        EXPECT_EQ(run.status.code(),
+                  raises ? Code::kInterrupted : Code::kCancelled)
+            << run.status.message();
+        EXPECT_TRUE(callback->saved()) << "worker " << w;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const std::string said = testing::internal::GetCapturedStderr();
+    if (HasFailure()) ADD_FAILURE() << said;
+  }
 }
 
 TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
