@@ -109,6 +109,9 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
+  // Up to the first step: this worker comes to the run of others, which go on
+  // without it where it alone fails (elastic jobs).
+  bool comes = false;
 
   // "epoch 2, step 31 of 70", from 1 on: the last that was taken, and the next.
   std::string LastStep() const;

@@ -50,11 +50,11 @@ Status Fitter::Run(History* history) {
 
 Status Fitter::RunAll(History* history) {
   const Status checked = plan_.Check();
-  AbortOthers(model_->collective(), checked);
+  TellOthers(checked);
   RINGLET_RETURN_IF_ERROR(checked);
   for (;;) {
     const Status status = TrainAll(history);
-    if (!agreed_) AbortOthers(model_->collective(), status);
+    if (!agreed_) TellOthers(status);
     requests_.Restore(&fit_);
     const bool elastic = model_->collective()->elastic();
     const bool resumes = status.code() == Code::kPeerLost &&
@@ -70,6 +70,12 @@ Status Fitter::RunAll(History* history) {
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
     requests_.HaveMet();
   }
+}
+
+// Of an error that they do not know.
+void Fitter::TellOthers(const Status& status) {
+  const CompileConfig& config = model_->impl_->config;
+  config.arrivals.AbortOthers(config.collective, status);
 }
 
 void Fitter::FitReturns(const Status& status) {
@@ -95,7 +101,9 @@ void Fitter::Reset() {
   fit_.epoch = options_.initial_epoch;
   fit_.steps_per_epoch = plan_.StepsPerEpoch();
   fit_.validation = plan_.ValidationOfAll();
-  fit_.chief = model_->collective()->rank() == 0;
+  const Collective& collective = *model_->collective();
+  fit_.chief = collective.rank() == 0;
+  fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
   agreed_ = false;
@@ -104,7 +112,7 @@ void Fitter::Reset() {
 // Up to where the first step can be trained.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
-  const Status same = plan_.Agree();
+  const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
   lines_.Begin(fit_, dataset_);
@@ -121,8 +129,12 @@ Status Fitter::SetUp() {
                  "state of the run: no worker's memory and no backup; start "
                  "all of them anew");
   }
+  model_->impl_->replicas.Restored();
   recovery_.Begin();
-  return requests_.Agree(model_->collective(), &fit_);
+  RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  model_->impl_->config.arrivals.Settle();
+  fit_.comes = false;
+  return Status();
 }
 
 Status Fitter::TrainAll(History* history) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -223,6 +224,7 @@ TEST(ElasticTest, WorkersDieAndReturn) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
+    const int stays = static_cast<int>(random() % 4) % workers;
     ElasticJob job;
     std::vector<int> died(static_cast<size_t>(workers)), met(died);
     std::vector<std::thread> threads;
@@ -230,7 +232,7 @@ TEST(ElasticTest, WorkersDieAndReturn) {
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
       // One lives on: whoever comes takes the state from it.
-      const int lives = w == 0 ? 0 : static_cast<int>(random() % 4);
+      const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
       threads.emplace_back([&job, &died, &met, w, own, lives] {
         Live(&job, w, own, lives, &died[static_cast<size_t>(w)],
              &met[static_cast<size_t>(w)]);
@@ -242,6 +244,44 @@ TEST(ElasticTest, WorkersDieAndReturn) {
   }
   EXPECT_GT(deaths, 20);
   EXPECT_GT(reforms, 20);
+}
+
+// Worker 0, whose weights all begin with, dies in any call of its Compile and
+// of the first steps, for good: nothing was trained, and the others begin with
+// one and the same model.
+TEST(ElasticTest, TheFirstOfAllMayDieInCompile) {
+  for (const bool own_weights : {false, true}) {
+    for (int dies = 1; dies < 40 && !HasFailure(); ++dies) {
+      SCOPED_TRACE("call " + std::to_string(dies));
+      ElasticJob job;
+      std::vector<std::thread> threads;
+      uint64_t digests[3] = {};
+      for (int w = 0; w < 3; ++w) job.Arrive(w);
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          ElasticCollective collective(&job, w, w == 0 ? dies : 1 << 30);
+          Sequential model(
+              {Input({2}), Dense(16, kRelu), Dropout(0.2f), Dense(3)});
+          if (own_weights) {
+            const auto n = static_cast<size_t>(model.num_weights());
+            EXPECT_TRUE(model
+                            .SetInitialWeights(std::vector<float>(
+                                n, 0.01f * static_cast<float>(w + 1)))
+                            .ok());
+          }
+          model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                        {}, Exact(&collective));
+          const Status status =
+              model.Fit(Points(203).Batch(40), Quiet(1)).status();
+          if (w == 0) return;
+          EXPECT_TRUE(status.ok()) << status.message();
+          digests[w] = model.weights_digest();
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(digests[1], digests[2]);
+    }
+  }
 }
 
 // What a worker does where its number `at` of all steps begins, and what it
@@ -316,6 +356,194 @@ TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
     const std::string said = testing::internal::GetCapturedStderr();
     if (HasFailure()) ADD_FAILURE() << said;
   }
+}
+
+// Of a worker that comes to a run with something that its own start has wrong.
+enum class Wrong {
+  kRate,
+  kReplicas,
+  kCompile,
+  kGivesUp,
+  kEpochs,
+  kFitOptions,
+  kSetup,
+  kTrainBegin,
+  kCount
+};
+
+class FailsToBegin final : public Callback {
+ public:
+  explicit FailsToBegin(Wrong wrong) : wrong_(wrong) {}
+  const char* name() const override { return "at_step"; }
+  Status OnSetup(FitState&) override { return At(Wrong::kSetup); }
+  Status OnTrainBegin(FitState&) override { return At(Wrong::kTrainBegin); }
+
+ private:
+  Status At(Wrong where) const {
+    return wrong_ == where ? Error(Code::kIo, "no camera") : Status();
+  }
+  const Wrong wrong_;
+};
+
+Status ComeWith(Wrong wrong, ElasticCollective* collective) {
+  if (wrong == Wrong::kGivesUp) {
+    const Status status = InvalidArgument("no data");
+    collective->Abort(status);
+    return status;
+  }
+  CompileOptions options = Exact(collective);
+  if (wrong == Wrong::kReplicas) options.replicas = kReplicas + 1;
+  if (wrong == Wrong::kCompile) options.threads = 0;
+  auto model = TinyModel(Adam(wrong == Wrong::kRate ? 0.02f : 0.01f),
+                         /*dropout=*/0.2f, options);
+  FitOptions fit = Quiet(wrong == Wrong::kEpochs ? 4 : 3);
+  if (wrong == Wrong::kFitOptions) fit.validation_freq = 0;
+  fit.callbacks = {std::make_shared<FailsToBegin>(wrong)};
+  return model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
+}
+
+const char* SaysOf(Wrong wrong) {
+  switch (wrong) {
+    case Wrong::kRate:
+      return "the optimizer's learning rate is 0.02 on rank";
+    case Wrong::kReplicas:
+      return "6 on rank";
+    case Wrong::kCompile:
+      return "threads";
+    case Wrong::kGivesUp:
+      return "no data";
+    case Wrong::kEpochs:
+      return "epochs is 4 on rank";
+    case Wrong::kFitOptions:
+      return "validation_freq";
+    default:
+      return "no camera";
+  }
+}
+
+// It alone ends, and says why, whatever number it has.
+TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
+  testing::internal::CaptureStderr();
+  for (unsigned seed = 0; seed < 48 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto wrong =
+        static_cast<Wrong>(seed % static_cast<unsigned>(Wrong::kCount));
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int comer = static_cast<int>(random() % 4) % workers;
+    const int64_t at = 1 + random() % 13;
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) {
+      if (w != comer) job.Arrive(w);
+    }
+    std::atomic<bool> called{false};
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&, w] {
+        if (w == comer) {
+          while (!called) std::this_thread::yield();
+          job.Arrive(w);
+          ElasticCollective collective(&job, w, 1 << 30);
+          const Status status = ComeWith(wrong, &collective);
+          EXPECT_NE(std::string(status.message()).find(SaysOf(wrong)),
+                    std::string::npos)
+              << status.message();
+          return;
+        }
+        ElasticCollective collective(&job, w, 1 << 30);
+        FitOptions options = Quiet(3);
+        options.callbacks = {std::make_shared<AtStep>(
+            at,
+            [&](FitState&) {
+              called = true;
+              while (!job.visited()) std::this_thread::yield();
+            },
+            false)};
+        const Trained run = Train(Exact(&collective), options);
+        EXPECT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_EQ(run.digest, Undisturbed().digest);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << said;
+}
+
+// What a program may do with a strategy besides one Compile and one Fit.
+enum class Program { kTwoFits, kTwoCompiles, kCompilesTwice, kTwoModels };
+
+Status FitOnce(Sequential* model) {
+  return model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(2)).status();
+}
+
+Trained Play(Program program, Collective* collective) {
+  const auto recompile = [&](Sequential* model) {
+    model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()}, Exact(collective));
+    return model->status();
+  };
+  Trained run;
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+  if (program != Program::kCompilesTwice) run.status = FitOnce(model.get());
+  if (run.status.ok() && program == Program::kTwoModels) {
+    model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+  } else if (run.status.ok() && program != Program::kTwoFits) {
+    run.status = recompile(model.get());
+  }
+  if (run.status.ok()) run.status = FitOnce(model.get());
+  run.digest = model->weights_digest();
+  return run;
+}
+
+// One that comes back begins with the first Fit. Where the others are beyond it
+// they go on without it, and never with what it has drawn anew.
+TEST(ElasticTest, WhoComesBackTooLateIsRefused) {
+  testing::internal::CaptureStderr();
+  int refused = 0, died = 0;
+  for (unsigned seed = 0; seed < 2 * SeedCount() && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto program = static_cast<Program>(seed % 4);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int victim = random() % 2 == 0 ? 0 : workers - 1;
+    const int dies = 1 + static_cast<int>(random() % 220);
+    const uint64_t whole = Play(program, nullptr).digest;
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&, w] {
+        bool dead = false;
+        if (w == victim) {
+          ElasticCollective collective(&job, w, dies);
+          Play(program, &collective);
+          dead = collective.dead();
+          died += dead;
+        }
+        if (w == victim && !dead) return;
+        if (w == victim) job.Arrive(w);
+        ElasticCollective collective(&job, w, 1 << 30);
+        const Trained run = Play(program, &collective);
+        if (w == victim && run.status.code() == Code::kInvalidArgument) {
+          ++refused;
+          EXPECT_NE(std::string(run.status.message())
+                        .find("workers are taken back in the first"),
+                    std::string::npos)
+              << run.status.message();
+          return;
+        }
+        EXPECT_TRUE(run.status.ok()) << "worker " << w << " of " << workers
+                                     << ": " << run.status.message();
+        EXPECT_EQ(run.digest, whole);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << said;
+  EXPECT_GT(died, 20);
+  EXPECT_GT(refused, 10);
 }
 
 TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
