@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/fit.h"
+#include "core/fit/run_state.h"
 
 namespace ringlet {
 namespace {
@@ -124,6 +126,7 @@ class ElasticCollective final : public Collective {
         view_.members.begin());
     in_ = std::make_unique<ThreadCollective>(view_.job.get(), rank_);
     ++reforms_;
+    if (dies_after_reform_ > 0) calls_left_ = dies_after_reform_;
     return Status();
   }
   bool elastic() const override { return true; }
@@ -131,6 +134,7 @@ class ElasticCollective final : public Collective {
   int worker() const override { return worker_; }
 
   void DieInNextCall() { calls_left_ = 1; }
+  void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
 
@@ -150,7 +154,7 @@ class ElasticCollective final : public Collective {
 
   ElasticJob* const job_;
   const int worker_;
-  int calls_left_;
+  int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;
@@ -468,6 +472,85 @@ TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
   }
   const std::string said = testing::internal::GetCapturedStderr();
   if (HasFailure()) ADD_FAILURE() << said;
+}
+
+// Keeps the state at each epoch's beginning, for when nobody has a newer one.
+class Keeps final : public Callback {
+ public:
+  explicit Keeps(bool restores) : restores_(restores) {}
+  const char* name() const override { return "keeps"; }
+  Status OnTrainBegin(FitState& fit) override {
+    if (fit.lost && restores_) {
+      RunState state(&fit);
+      std::vector<StateSpan> spans;
+      state.AppendState(&spans);
+      for (size_t i = 0; i < spans.size(); ++i) {
+        std::memcpy(spans[i].data, kept_[i].data(), kept_[i].size());
+      }
+      RINGLET_RETURN_IF_ERROR(state.StateLoaded());
+      fit.lost = false;
+      restored_ = true;
+    }
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    if (!epoch_ended) return Status();
+    RunState state(&fit);
+    std::vector<StateSpan> spans;
+    state.AppendState(&spans);
+    kept_.clear();
+    for (const StateSpan& span : spans) {
+      const auto* const begin = static_cast<const char*>(span.data);
+      kept_.emplace_back(begin, begin + span.bytes());
+    }
+    return Status();
+  }
+  bool RestoresAfterLoss() const override { return restores_; }
+  bool restored() const { return restored_; }
+
+ private:
+  const bool restores_;
+  std::vector<std::vector<char>> kept_;
+  bool restored_ = false;
+};
+
+// One worker is behind, and is lost the state that the other gives it half way:
+// what is left is a backup, if there is one, and never a mix.
+TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
+  for (const bool restores : {true, false}) {
+    for (int dies = 6; dies <= 9; ++dies) {
+      SCOPED_TRACE("call " + std::to_string(dies));
+      ElasticJob job;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < 3; ++w) job.Arrive(w);
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          ElasticCollective collective(&job, w, 1 << 30);
+          const auto keeps = std::make_shared<Keeps>(restores);
+          FitOptions options = Quiet(3);
+          const auto lose = [&](FitState& fit) {
+            if (w == 2) collective.DieInNextCall();
+            if (w == 1) fit.model->weights()[0] += 1;
+            if (w == 0) collective.DieAfterReform(dies);
+          };
+          options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
+          const Trained run = Train(Exact(&collective), options);
+          if (w != 1) return;
+          EXPECT_EQ(keeps->restored(), restores);
+          if (restores) {
+            EXPECT_TRUE(run.status.ok()) << run.status.message();
+            EXPECT_EQ(run.digest, Undisturbed().digest);
+          } else {
+            EXPECT_NE(std::string(run.status.message())
+                          .find("nobody holds the state of the run"),
+                      std::string::npos)
+                << run.status.message();
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
+  }
 }
 
 // What a program may do with a strategy besides one Compile and one Fit.
