@@ -66,7 +66,7 @@ Status Fitter::RunAll(History* history) {
     if (!resumes || (fit_.interrupted && !elastic)) return status;
     if (!elastic) signals_.reset();
     requests_.Keep(fit_);
-    messages_.MeetAnew(status, elastic);
+    messages_.MeetAnew(status, /*lets_in=*/agreed_, elastic);
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
     requests_.HaveMet();
   }

@@ -21,6 +21,13 @@ bool Arrivals::comes(int rank) const {
   return at < lived_.size() && lived_[at] == 0;
 }
 
+int Arrivals::last_comer() const {
+  for (size_t r = lived_.size(); r-- > 0;) {
+    if (lived_[r] == 0) return static_cast<int>(r);
+  }
+  return -1;
+}
+
 int Arrivals::reference() const {
   for (size_t r = 0; r < lived_.size(); ++r) {
     if (lived_[r] != 0) return static_cast<int>(r);

@@ -26,6 +26,7 @@ class Arrivals {
   void Settle() { lived_.clear(); }
 
   bool comes(int rank) const;
+  int last_comer() const;  // its rank; -1: none comes
   // The rank by which the others are judged.
   int reference() const;
 

@@ -41,10 +41,12 @@ Status CompileConfig::AgreeReplicas(int asked) {
   }
   if (number == 0) number = workers;
   if (number < workers || number > kMostReplicas) {
-    return InvalidArgument("replicas: %" PRId64
-                           " for %d workers; each worker computes at least "
-                           "one, and there are at most %d",
-                           number, workers, kMostReplicas);
+    const Status wrong = InvalidArgument(
+        "replicas: %" PRId64
+        " for %d workers; each worker computes at least one, and there are at "
+        "most %d",
+        number, workers, kMostReplicas);
+    return arrivals.Refuse(collective, arrivals.last_comer(), wrong);
   }
   replicas = static_cast<int>(number);
   own = ReplicasOf(collective->rank(), workers, replicas);

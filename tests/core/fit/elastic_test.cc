@@ -146,10 +146,7 @@ class ElasticCollective final : public Collective {
       dead_ = true;
       return Error(Code::kInternal, "dead");
     }
-    const Status status = what();
-    // A thread that left says no rank.
-    return status.code() == Code::kPeerLost ? PeerLost(0, "a rank is lost")
-                                            : status;
+    return what();
   }
 
   ElasticJob* const job_;
@@ -358,8 +355,50 @@ TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
     }
     for (std::thread& thread : threads) thread.join();
     const std::string said = testing::internal::GetCapturedStderr();
+    // A thread that left says no rank, and is no less lost.
+    EXPECT_NE(said.find("warning: epoch"), std::string::npos);
+    EXPECT_NE(said.find("; going on with the workers"), std::string::npos);
+    EXPECT_EQ(said.find("note: "), std::string::npos);
     if (HasFailure()) ADD_FAILURE() << said;
   }
+}
+
+// Who shows the progress is the chief of the moment; the others have a line
+// where they begin and where they end.
+TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
+  ElasticJob job;
+  job.Arrive(1);
+  std::atomic<bool> called{false};
+  FILE* const out = std::tmpfile();
+  std::thread returns([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitOptions options = Quiet(3);
+    options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    FitOptions options = Quiet(3);
+    options.verbose = Verbose::kLine;
+    options.out = out;
+    options.callbacks = {std::make_shared<AtStep>(
+        5,
+        [&](FitState&) {
+          called = true;
+          while (!job.visited()) std::this_thread::yield();
+        },
+        false)};
+    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+  }
+  returns.join();
+  std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+  std::fclose(out);
+  EXPECT_NE(text.find("worker 1 of 2: trains "), std::string::npos) << text;
+  EXPECT_NE(text.find("worker 1 of 2: done: "), std::string::npos) << text;
 }
 
 // Of a worker that comes to a run with something that its own start has wrong.
@@ -551,6 +590,34 @@ TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
       for (std::thread& thread : threads) thread.join();
     }
   }
+}
+
+// What it has dealt out goes with a ring that is no more.
+TEST(ElasticTest, AFailureToDealOutTheReplicasEndsTheModel) {
+  class Silent final : public Collective {
+   public:
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    Status StartAllReduce(float*, size_t, Ticket*) override { return Status(); }
+    Status Wait(Ticket) override { return Status(); }
+    Status Broadcast(void*, size_t, int) override { return Status(); }
+    Status AllGather(const void* in, size_t bytes, void* out) override {
+      if (met_) return Error(Code::kDeadlineExceeded, "rank 1 is silent");
+      std::memmove(out, in, bytes);
+      return Status();
+    }
+    Status Barrier() override { return Status(); }
+    Status Reform() override {
+      met_ = true;
+      return Status();
+    }
+
+   private:
+    bool met_ = false;
+  } silent;
+  auto model = TinyModel(SGD(0.1f), 0, CompileOptions(&silent));
+  EXPECT_EQ(model->RejoinReplicas().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(model->status().code(), Code::kDeadlineExceeded);
 }
 
 // What a program may do with a strategy besides one Compile and one Fit.
