@@ -109,6 +109,9 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
+  // Set by a callback while it writes another state over that of the fit and
+  // its model: where that is cut off the worker has neither.
+  bool replacing = false;
   // Up to the first step: this worker comes to the run of others, which go on
   // without it where it alone fails (elastic jobs).
   bool comes = false;

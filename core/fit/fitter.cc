@@ -59,6 +59,7 @@ Status Fitter::RunAll(History* history) {
     const bool elastic = model_->collective()->elastic();
     const bool resumes = status.code() == Code::kPeerLost &&
                          (elastic || AnyRestoresAfterLoss(options_.callbacks));
+    if (fit_.replacing) recovery_.Forget();
     if (resumes) recovery_.Preserve();  // before the callbacks let go of it
     FitReturns(status);
     // Who is told to stop waits for nobody. An elastic job waits for none that

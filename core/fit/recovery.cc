@@ -109,6 +109,12 @@ void Recovery::Preserve() {
   weights_.reset();
 }
 
+void Recovery::Forget() {
+  model_.impl_->replicas.Tear();
+  snapshot_.Invalidate();
+  weights_.reset();
+}
+
 Status Recovery::Rejoin(int lost_rank) {
   for (;;) {
     const Status rejoined = model_.impl_->Rejoin();

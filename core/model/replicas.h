@@ -41,7 +41,9 @@ class Replicas {
   bool torn() const { return torn_; }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
-  // The whole state has come from elsewhere.
+  // What is not Join has written over the state, and was cut off …
+  void Tear() { torn_ = true; }
+  // … or the whole state has come from elsewhere.
   void Restored() { torn_ = false; }
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
