@@ -115,6 +115,14 @@ class Collective {
   virtual bool visited() const { return false; }
   // The number of this worker in the job's list, whatever its rank is now.
   virtual int worker() const { return rank(); }
+
+  // How often models were compiled with it: a worker that comes back is at its
+  // first, however far the others are.
+  int64_t compiles() const { return compiles_; }
+  void CountCompile() { ++compiles_; }
+
+ private:
+  int64_t compiles_ = 0;
 };
 
 // Broadcast and AllGather of `count` numbers of `element_bytes` each: ranks may

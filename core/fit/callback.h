@@ -92,7 +92,7 @@ struct FitState : public Saveable {
   // (Callback::RestoresAfterLoss) or no signal was the cause, otherwise with
   // kInterrupted. A fit whose last epoch has ended is not interrupted any more.
   bool interrupted = false;
-  int signal = 0;  // that interrupted it, up to 31
+  int signal = 0;  // that interrupted it, up to 31; others count as none
   // Set in OnSetup by a callback that saves on SIGINT, SIGTERM and SIGHUP:
   // until the fit returns, the first of these interrupts it (see interrupts.h).
   bool takes_signals = false;
@@ -109,6 +109,12 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
+  // Set by a callback while it writes another state over that of the fit and
+  // its model: where that is cut off the worker has neither.
+  bool replacing = false;
+  // Up to the first step: this worker comes to the run of others, which go on
+  // without it where it alone fails (elastic jobs).
+  bool comes = false;
 
   // "epoch 2, step 31 of 70", from 1 on: the last that was taken, and the next.
   std::string LastStep() const;

@@ -19,8 +19,8 @@ void WarnOfThreads(int threads) {
          threads, cores, cores == 1 ? "" : "s", cores);
 }
 
-void FitMessages::MeetAnew(const Status& status, bool elastic) {
-  if (status.rank() < 0) return Notice("note: %s", status.message());
+void FitMessages::MeetAnew(const Status& status, bool lets_in, bool elastic) {
+  if (lets_in) return Notice("note: %s", status.message());
   Notice("warning: %s; %s", status.message(),
          elastic ? "going on with the workers that are there"
                  : "waiting for it to come back, to go on from the newest "

@@ -29,9 +29,9 @@ class FitMessages {
   bool shows(const FitState& fit) const {
     return fit.chief && options_.verbose != Verbose::kSilent;
   }
-  // The fit goes on once the ranks have met: after the loss of one, or, where
-  // the status names none, to let another in.
-  static void MeetAnew(const Status& status, bool elastic);
+  // The fit goes on once the ranks have met: after the loss of one, whether or
+  // not the status names it, or where all agreed to let another in.
+  static void MeetAnew(const Status& status, bool lets_in, bool elastic);
   // After a break, of the process or of the job.
   void WhereItGoesOn(const FitState& fit) const;
   void EpochBegins(const FitState& fit) const;

@@ -110,9 +110,13 @@ Status FitPlan::TryOut(Model* model) const {
       .Annotate("validation_data");
 }
 
-Status FitPlan::Agree() const {
+Status FitPlan::Agree(const Arrivals& arrivals) const {
   Fingerprint f;
-  f.Add("the number of this fit of the model", number_);
+  const Collective& collective = *model_.collective();
+  f.Add(collective.elastic() ? "the number of this fit of the model (workers "
+                               "are taken back in the first)"
+                             : "the number of this fit of the model",
+        number_);
   AddDataset(dataset_, "", &f);
   f.Add("class_weight", TextOf(options_.class_weight));
   f.Add("epochs", options_.epochs);
@@ -126,7 +130,7 @@ Status FitPlan::Agree() const {
   for (size_t i = 0; i < options_.callbacks.size(); ++i) {
     f.Add("callback " + std::to_string(i), options_.callbacks[i]->Describe());
   }
-  return ringlet::Agree(model_.collective(), "Fit", f);
+  return ringlet::Agree(model_.collective(), "Fit", f, arrivals);
 }
 
 int64_t FitPlan::StepsPerEpoch() const {

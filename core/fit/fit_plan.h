@@ -9,6 +9,7 @@
 
 #include "../base/status.h"
 #include "../data/dataset.h"
+#include "../model/arrivals.h"
 #include "../model/fingerprint.h"
 #include "../model/model.h"
 #include "fit.h"
@@ -32,8 +33,8 @@ class FitPlan {
   // and looks at the data: what does not fit the model is refused before
   // anything was printed, restored or written.
   Status TryOut(Model* model) const;
-  // kInvalidArgument on every rank where they differ.
-  Status Agree() const;
+  // kInvalidArgument on every rank where they differ; see Arrivals.
+  Status Agree(const Arrivals& arrivals) const;
 
   int64_t number() const { return number_; }
   int64_t StepsPerEpoch() const;  // 0: not known

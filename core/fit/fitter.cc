@@ -42,6 +42,7 @@ Status Fitter::Tell(Status (Callback::*method)(FitState&, Parameters...),
 
 Status Fitter::Run(History* history) {
   const Status status = RunAll(history);
+  signals_.reset();
   lines_.End(status, static_cast<int64_t>(history->epoch.size()),
              model_->iterations());
   return status;
@@ -49,23 +50,33 @@ Status Fitter::Run(History* history) {
 
 Status Fitter::RunAll(History* history) {
   const Status checked = plan_.Check();
-  AbortOthers(model_->collective(), checked);
+  TellOthers(checked);
   RINGLET_RETURN_IF_ERROR(checked);
   for (;;) {
     const Status status = TrainAll(history);
-    if (!agreed_) AbortOthers(model_->collective(), status);
+    if (!agreed_) TellOthers(status);
     requests_.Restore(&fit_);
     const bool elastic = model_->collective()->elastic();
     const bool resumes = status.code() == Code::kPeerLost &&
                          (elastic || AnyRestoresAfterLoss(options_.callbacks));
+    if (fit_.replacing) recovery_.Forget();
     if (resumes) recovery_.Preserve();  // before the callbacks let go of it
     FitReturns(status);
-    // Who is told to stop waits for nobody.
-    if (!resumes || fit_.interrupted) return status;
-    messages_.MeetAnew(status, elastic);
+    // Who is told to stop waits for nobody. An elastic job waits for none that
+    // is lost: it stops, and saves, once the others have met.
+    if (!resumes || (fit_.interrupted && !elastic)) return status;
+    if (!elastic) signals_.reset();
+    requests_.Keep(fit_);
+    messages_.MeetAnew(status, /*lets_in=*/agreed_, elastic);
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
     requests_.HaveMet();
   }
+}
+
+// Of an error that they do not know.
+void Fitter::TellOthers(const Status& status) {
+  const CompileConfig& config = model_->impl_->config;
+  config.arrivals.AbortOthers(config.collective, status);
 }
 
 void Fitter::FitReturns(const Status& status) {
@@ -76,7 +87,6 @@ void Fitter::FitReturns(const Status& status) {
     Notice("warning: %s: %s", callback->name(), left.message());
   }
   NoteSignal();
-  signals_.reset();
 }
 
 void Fitter::NoteSignal() {
@@ -92,7 +102,9 @@ void Fitter::Reset() {
   fit_.epoch = options_.initial_epoch;
   fit_.steps_per_epoch = plan_.StepsPerEpoch();
   fit_.validation = plan_.ValidationOfAll();
-  fit_.chief = model_->collective()->rank() == 0;
+  const Collective& collective = *model_->collective();
+  fit_.chief = collective.rank() == 0;
+  fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
   agreed_ = false;
@@ -101,7 +113,7 @@ void Fitter::Reset() {
 // Up to where the first step can be trained.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
-  const Status same = plan_.Agree();
+  const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
   lines_.Begin(fit_, dataset_);
@@ -118,8 +130,12 @@ Status Fitter::SetUp() {
                  "state of the run: no worker's memory and no backup; start "
                  "all of them anew");
   }
+  model_->impl_->replicas.Restored();
   recovery_.Begin();
-  return requests_.Agree(model_->collective(), &fit_);
+  RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  model_->impl_->config.arrivals.Settle();
+  fit_.comes = false;
+  return Status();
 }
 
 Status Fitter::TrainAll(History* history) {

@@ -53,6 +53,7 @@ class Fitter {
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
   Status CheckReplicas();
+  void TellOthers(const Status& status);
   void FitReturns(const Status& status);
   void NoteSignal();
 

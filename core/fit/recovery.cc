@@ -1,7 +1,8 @@
 // What must be known to change this file: a snapshot is valid from its Take
-// to the next change of the weights on this rank (StepTaken), and Restore needs
-// the callbacks set up as they were at Plan. A rank that receives another's
-// state invalidates its own first: a transfer that is cut off leaves a mix.
+// to the next change of the weights on this rank (StepTaken, Replicas::Join),
+// and Restore needs the callbacks set up as they were at Plan. A rank that
+// receives another's state invalidates its own first: a transfer that is cut
+// off leaves a mix.
 
 #include "recovery.h"
 
@@ -11,6 +12,7 @@
 
 #include "../base/collective.h"
 #include "../base/message.h"
+#include "../model/model_impl.h"
 
 namespace ringlet {
 
@@ -52,7 +54,8 @@ Status Recovery::TakeUpState() {
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
-  const Offer mine = {begun_ ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
+  const bool lived = begun_ || model_.impl_->replicas.torn();
+  const Offer mine = {lived ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
   static_assert(sizeof(Offer) == 4 * sizeof(int64_t));
   std::vector<Offer> offers(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
@@ -106,18 +109,21 @@ void Recovery::Preserve() {
   weights_.reset();
 }
 
+void Recovery::Forget() {
+  model_.impl_->replicas.Tear();
+  snapshot_.Invalidate();
+  weights_.reset();
+}
+
 Status Recovery::Rejoin(int lost_rank) {
-  const int64_t iterations = model_.iterations();
   for (;;) {
-    const Status rejoined = model_.RejoinReplicas();
+    const Status rejoined = model_.impl_->Rejoin();
+    // It does not go with another rank's weights.
+    if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
       return PeerLost(lost_rank, "%s", rejoined.message());
     }
-    if (rejoined.code() != Code::kPeerLost) {
-      // The snapshot does not go with another rank's weights.
-      if (model_.iterations() != iterations) snapshot_.Invalidate();
-      return rejoined;
-    }
+    if (rejoined.code() != Code::kPeerLost) return rejoined;
     Notice("warning: %s, while the workers met again; waiting on",
            rejoined.message());
   }

@@ -43,6 +43,8 @@ class Recovery {
   // --- a worker is lost
   // Before the callbacks let go of their states.
   void Preserve();
+  // This worker's state is no one's whole state.
+  void Forget();
   // Waits until all ranks are together again, however many are lost meanwhile;
   // in an elastic job those that are there.
   Status Rejoin(int lost_rank);

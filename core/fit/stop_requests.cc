@@ -2,18 +2,21 @@
 
 #include <algorithm>
 
-#include "../base/check.h"
-
 namespace ringlet {
 namespace {
 
 // A note: bit 0 stop_training, bit 1 interrupted, bit 2 that the ranks are to
 // meet anew, then the signal.
 constexpr unsigned kStop = 1, kInterrupted = 2, kMeetAnew = 4, kSignalShift = 3;
+constexpr int kLastSignal = 31;
+
+// What a callback sets is any number.
+int SignalOf(const FitState& fit) {
+  return fit.signal > 0 && fit.signal <= kLastSignal ? fit.signal : 0;
+}
 
 unsigned char NoteOf(const FitState& fit) {
-  RINGLET_CHECK(fit.signal >= 0 && fit.signal < 32);
-  const unsigned signal = static_cast<unsigned>(fit.signal) << kSignalShift;
+  const unsigned signal = static_cast<unsigned>(SignalOf(fit)) << kSignalShift;
   return static_cast<unsigned char>((fit.stop_training != 0 ? kStop : 0) |
                                     (fit.interrupted ? kInterrupted : 0) |
                                     signal);
@@ -36,6 +39,7 @@ void StopRequests::Defer(const Collective& collective, FitState* fit) {
   AddNote(note_, fit);
   if (collective.size() == 1) {
     note_ = 0;
+    fit->signal = SignalOf(*fit);
     meets_anew_ = collective.visited();
     return;
   }
@@ -69,6 +73,10 @@ Status StopRequests::Agree(Collective* collective, FitState* fit) {
 void StopRequests::HaveMet() {
   note_ = static_cast<unsigned char>(note_ & ~kMeetAnew);
   meets_anew_ = false;
+}
+
+void StopRequests::Keep(const FitState& fit) {
+  note_ = static_cast<unsigned char>(note_ | (NoteOf(fit) & ~kStop));
 }
 
 void StopRequests::Restore(FitState* fit) const { AddNote(note_, fit); }

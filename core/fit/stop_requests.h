@@ -42,6 +42,9 @@ class StopRequests {
 
   // The fit ends before an agreement: puts this rank's request back into `fit`.
   void Restore(FitState* fit) const;
+  // The fit goes on, once the ranks have met, with the interruption that `fit`
+  // asks for.
+  void Keep(const FitState& fit);
   // The state that the request belongs to is lost.
   void Clear() { note_ = 0; }
   // They have met.

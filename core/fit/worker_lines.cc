@@ -12,7 +12,7 @@ WorkerLines::WorkerLines(const Collective& collective, Verbose verbose,
                          FILE* out)
     : collective_(collective),
       out_(out),
-      silent_(verbose == Verbose::kSilent || collective.rank() == 0) {}
+      silent_(verbose == Verbose::kSilent) {}
 
 std::string WorkerLines::Self() const {
   const std::string address = collective_.address(collective_.rank());
@@ -22,7 +22,7 @@ std::string WorkerLines::Self() const {
 }
 
 void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
-  if (silent_ || begun_) return;
+  if (silent_ || begun_ || fit.chief) return;
   begun_ = true;
   const int workers = collective_.size();
   const int replicas = fit.model->num_replicas();
@@ -38,7 +38,8 @@ void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
 }
 
 void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {
-  if (silent_ || !begun_) return;
+  const bool chief = collective_.rank() == 0;
+  if (silent_ || !begun_ || chief) return;
   if (status.ok()) {
     PrintTo(out_, "%s: done: %" PRId64 " %s, %" PRId64 " steps in all",
             Self().c_str(), epochs, epochs == 1 ? "epoch" : "epochs", steps);

@@ -23,7 +23,8 @@ class WorkerLines {
  public:
   WorkerLines(const Collective& collective, Verbose verbose, FILE* out);
 
-  // Once, whoever is lost meanwhile.
+  // Once, whoever is lost meanwhile; of an elastic job where this worker is not
+  // the chief, or is not any more.
   void Begin(const FitState& fit, const Dataset& dataset);
   // `epochs` have been completed; `steps` of the model.
   void End(const Status& status, int64_t epochs, int64_t steps);

@@ -25,23 +25,28 @@ Status CompileConfig::AgreeReplicas(int asked) {
       GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
   int64_t number = 0;
   int from = 0;
-  for (int r = 0; r < workers; ++r) {
+  for (int i = 0; i < workers; ++i) {
+    const int r = (arrivals.reference() + i) % workers;
     const int64_t said = all[static_cast<size_t>(r)];
     if (said == 0 || said == number) continue;
     if (number != 0) {
-      return InvalidArgument("replicas: %" PRId64 " on rank %d, %" PRId64
-                             " on rank %d; all workers of a job have as many",
-                             number, from, said, r);
+      const Status differs =
+          InvalidArgument("replicas: %" PRId64 " on rank %d, %" PRId64
+                          " on rank %d; all workers of a job have as many",
+                          number, from, said, r);
+      return arrivals.Refuse(collective, r, differs);
     }
     number = said;
     from = r;
   }
   if (number == 0) number = workers;
   if (number < workers || number > kMostReplicas) {
-    return InvalidArgument("replicas: %" PRId64
-                           " for %d workers; each worker computes at least "
-                           "one, and there are at most %d",
-                           number, workers, kMostReplicas);
+    const Status wrong = InvalidArgument(
+        "replicas: %" PRId64
+        " for %d workers; each worker computes at least one, and there are at "
+        "most %d",
+        number, workers, kMostReplicas);
+    return arrivals.Refuse(collective, arrivals.last_comer(), wrong);
   }
   replicas = static_cast<int>(number);
   own = ReplicasOf(collective->rank(), workers, replicas);

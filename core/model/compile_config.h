@@ -11,6 +11,7 @@
 
 #include "../base/collective.h"
 #include "../base/thread_pool.h"
+#include "arrivals.h"
 #include "graph.h"
 #include "losses.h"
 #include "metrics.h"
@@ -84,6 +85,8 @@ struct CompileConfig {
   Collective* collective = &solo;  // never null
   int replicas = 1;                // of the job
   ReplicaRange own;                // of these, this rank's
+  Arrivals arrivals;
+  int64_t number = 0;  // of this Compile with the collective, from 1
 };
 
 }  // namespace ringlet

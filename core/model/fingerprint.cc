@@ -59,38 +59,38 @@ std::vector<Field> FieldsOf(const std::string& text) {
   return fields;
 }
 
-// How rank `rank`'s text differs from the chief's.
-Status Difference(const char* what, int rank, const std::string& chiefs,
-                  const std::string& theirs) {
-  const std::vector<Field> a = FieldsOf(chiefs), b = FieldsOf(theirs);
+// How rank `rank`'s text differs from that of rank `first`.
+Status Difference(const char* what, int first, int rank,
+                  const std::string& firsts, const std::string& theirs) {
+  const std::vector<Field> a = FieldsOf(firsts), b = FieldsOf(theirs);
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     if (i < a.size() && i < b.size() && a[i].name == b[i].name) {
       if (a[i].value == b[i].value) continue;
       if (StartsWith(a[i].value, kChecksum)) {
         return InvalidArgument(
-            "%s: rank %d has other %s than rank 0; run the same program with "
+            "%s: rank %d has other %s than rank %d; run the same program with "
             "the same options on every worker",
-            what, rank, a[i].name.c_str());
+            what, rank, a[i].name.c_str(), first);
       }
       return InvalidArgument(
-          "%s: %s is %s on rank %d, but %s on rank 0; it must be the same on "
+          "%s: %s is %s on rank %d, but %s on rank %d; it must be the same on "
           "every worker",
-          what, a[i].name.c_str(), b[i].value.c_str(), rank,
-          a[i].value.c_str());
+          what, a[i].name.c_str(), b[i].value.c_str(), rank, a[i].value.c_str(),
+          first);
     }
-    const bool chief_lacks = i >= a.size();
-    const Field& field = chief_lacks ? b[i] : a[i];
+    const bool first_lacks = i >= a.size();
+    const Field& field = first_lacks ? b[i] : a[i];
     return InvalidArgument(
         "%s: rank %d has %s (%s) where rank %d has %s; run the same program "
         "with the same options on every worker",
-        what, chief_lacks ? rank : 0, field.name.c_str(), field.value.c_str(),
-        chief_lacks ? 0 : rank,
-        chief_lacks || i >= b.size() ? "nothing" : b[i].name.c_str());
+        what, first_lacks ? rank : first, field.name.c_str(),
+        field.value.c_str(), first_lacks ? first : rank,
+        first_lacks || i >= b.size() ? "nothing" : b[i].name.c_str());
   }
   return InvalidArgument(
-      "%s: rank %d was given other options than rank 0; run the same program "
+      "%s: rank %d was given other options than rank %d; run the same program "
       "with the same options on every worker",
-      what, rank);
+      what, rank, first);
 }
 
 }  // namespace
@@ -226,7 +226,7 @@ std::string DescribeMetric(const Metric& metric) {
 }
 
 Status Agree(Collective* collective, const char* what,
-             const Fingerprint& fingerprint) {
+             const Fingerprint& fingerprint, const Arrivals& arrivals) {
   if (collective->size() == 1) return Status();
   const std::string& text = fingerprint.text();
   const auto ranks = static_cast<size_t>(collective->size());
@@ -254,9 +254,16 @@ Status Agree(Collective* collective, const char* what,
   const auto text_of = [&](size_t r) {
     return texts.substr(width * r, std::min<uint64_t>(all[2 * r], width));
   };
-  for (size_t r = 1; r < ranks; ++r) {
-    if (all[2 * r] == all[0] && all[2 * r + 1] == all[1]) continue;
-    return Difference(what, static_cast<int>(r), text_of(0), text_of(r));
+  const auto first = static_cast<size_t>(arrivals.reference());
+  for (size_t i = 1; i < ranks; ++i) {
+    const size_t r = (first + i) % ranks;
+    if (all[2 * r] == all[2 * first] && all[2 * r + 1] == all[2 * first + 1]) {
+      continue;
+    }
+    const int rank = static_cast<int>(r);
+    return arrivals.Refuse(collective, rank,
+                           Difference(what, static_cast<int>(first), rank,
+                                      text_of(first), text_of(r)));
   }
   return Status();
 }

@@ -14,6 +14,7 @@
 
 #include "../base/collective.h"
 #include "../base/status.h"
+#include "arrivals.h"
 #include "losses.h"
 #include "metrics.h"
 #include "optimizers.h"
@@ -53,9 +54,10 @@ std::string DescribeMetric(const Metric& metric);
 
 // kInvalidArgument, the same on every rank, where a rank's fingerprint differs
 // from the chief's; names the first such rank and its first field. `what` is
-// "model 'sequential'". Equal ones cost one small all-gather.
+// "model 'sequential'". Equal ones cost one small all-gather. Where ranks come
+// to a run of others (`arrivals`) it is they who have to fit.
 Status Agree(Collective* collective, const char* what,
-             const Fingerprint& fingerprint);
+             const Fingerprint& fingerprint, const Arrivals& arrivals = {});
 
 }  // namespace ringlet
 

@@ -310,12 +310,8 @@ StepObserver* Model::observer() const { return impl_->timer.observer; }
 // --- replicas -------------------------------------------------------------
 
 Status Model::RejoinReplicas() {
-  RINGLET_RETURN_IF_ERROR(impl_->Usable());
-  impl_->stepper.Drop();  // of the ring that is no more
-  RINGLET_RETURN_IF_ERROR(collective()->Reform());
-  RINGLET_RETURN_IF_ERROR(impl_->config.AgreeReplicas(impl_->config.replicas));
-  impl_->TakeReplicas();
-  return impl_->replicas.Join(/*lived=*/true);
+  RINGLET_RETURN_IF_ERROR(impl_->Rejoin());
+  return impl_->replicas.CheckWhole();
 }
 
 Status Model::CheckReplicas() { return impl_->replicas.Check(); }

@@ -347,7 +347,8 @@ class Model {
   void Fail(const Status& status);
 
  private:
-  friend class Fitter;  // see fit/fitter.h
+  friend class Fitter;    // see fit/fitter.h
+  friend class Recovery;  // see fit/recovery.h
   struct Impl;
   struct Deleter {
     void operator()(Impl* impl) const;

@@ -75,15 +75,15 @@ Status Model::Impl::PlaceWeights() {
                  (config.collective->elastic() && config.replicas > 1);
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
-  if (compiled) return Status();
+  if (compiled && !fresh) return Status();
   if (!initial_weights.empty()) {
     std::copy(initial_weights.begin(), initial_weights.end(),
               memory.kept().weights);
-    initial_weights = {};
   } else {
     graph.DrawWeights(config.options.seed, memory.kept().weights);
-    graph.ForgetWeights();
   }
+  fresh = true;
+  replicas.Begin();
   return Status();
 }
 
@@ -140,18 +140,47 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
 
 Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses) {
   Collective* const c = config.collective;
+  config.number = c->compiles() + 1;
   Status together;
   do {
     if (!together.ok()) together = c->Reform();
     if (together.ok()) {
+      together = config.arrivals.Meet(c, /*lived=*/config.number > 1);
+    }
+    if (together.ok()) {
       together = Compile(losses);
       // Or they would wait for this rank's fingerprint.
-      if (!together.ok()) c->Abort(together);
+      if (!together.ok()) config.arrivals.AbortOthers(c, together);
     }
     if (together.ok()) together = replicas.Join(/*lived=*/false);
     // An elastic job goes on without who is lost.
   } while (together.code() == Code::kPeerLost && c->elastic());
-  return together;
+  RINGLET_RETURN_IF_ERROR(together);
+  c->CountCompile();
+  fresh = false;
+  initial_weights = {};
+  graph.ForgetWeights();
+  // One that comes to a run may find that none has it whole, and a backup does.
+  return config.arrivals.comes(c->rank()) ? Status() : replicas.CheckWhole();
+}
+
+Status Model::Impl::Rejoin() {
+  Collective* const c = config.collective;
+  RINGLET_RETURN_IF_ERROR(Usable());
+  stepper.Drop();  // of the ring that is no more
+  RINGLET_RETURN_IF_ERROR(c->Reform());
+  const Status met = config.arrivals.Meet(c, /*lived=*/true);
+  if (!met.ok() && met.code() != Code::kPeerLost && c->elastic()) {
+    // One that came gave up before it could know that it does.
+    return PeerLost(-1, "%s", met.message());
+  }
+  RINGLET_RETURN_IF_ERROR(met);
+  const Status agreed = config.AgreeReplicas(config.replicas);
+  // What was dealt out goes with the ring that is no more.
+  if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
+  RINGLET_RETURN_IF_ERROR(agreed);
+  TakeReplicas();
+  return replicas.Join(/*lived=*/true);
 }
 
 void Model::Impl::TakeReplicas() {

@@ -42,6 +42,9 @@ struct Model::Impl {
   Status Compile(const std::vector<OutputLoss>& losses);
   // That, and the ranks' models become one.
   Status CompileTogether(const std::vector<OutputLoss>& losses);
+  // After a worker was lost: the workers that there are, and the state of one.
+  // OK too where nobody has it whole (Replicas::CheckWhole).
+  Status Rejoin();
   Status PlaceWeights();
   std::unique_ptr<GradientExchange> MakeExchange();
   // For AsLayer; null where there are none yet.
@@ -50,8 +53,11 @@ struct Model::Impl {
 
   Status status;
   Status refused;  // the last Compile, if the model stayed as it was
-  std::vector<float> initial_weights;  // of the first Compile; empty: drawn
+  // Of the first Compile, until it is complete; empty: drawn.
+  std::vector<float> initial_weights;
   bool compiled = false;
+  // The weights are as placed: no other rank's, and nobody's who has trained.
+  bool fresh = false;
 
   // Destroyed from the last to the first: the stepper waits for what is on its
   // way to other ranks before the memory goes.

@@ -81,6 +81,11 @@ Fingerprint Replicas::MakeFingerprint() const {
           DescribeMetric(config_.metrics[i]));
   }
   f.Add("the seed", std::to_string(config_.options.seed));
+  // One that comes back is at its first, and the others may be elsewhere.
+  if (config_.collective->elastic()) {
+    f.Add("the number of this Compile (workers are taken back in the first)",
+          config_.number);
+  }
   return f;
 }
 
@@ -91,9 +96,8 @@ int64_t Replicas::Age(bool lived) const {
   return lived ? updater_.iterations() + 1 : 0;
 }
 
-// `oldest`: the greatest age.
-Status Replicas::CheckWhole(int64_t oldest) const {
-  if (oldest >= 0) return Status();
+Status Replicas::CheckWhole() const {
+  if (!torn_) return Status();
   return Error(Code::kInternal,
                "model '%s': the worker that gave the others its weights was "
                "lost meanwhile, and nobody has them whole; start all workers "
@@ -149,36 +153,51 @@ Status Replicas::CompareArithmetic() const {
   return Status();
 }
 
+// The first of the greatest age among those that were in the run; of all where
+// none was.
+int Replicas::Root(const std::vector<Standing>& all) const {
+  int root = config_.arrivals.reference();
+  for (int r = 0; r < static_cast<int>(all.size()); ++r) {
+    if (!config_.arrivals.comes(r) && all[r].age > all[root].age) root = r;
+  }
+  return root;
+}
+
 Status Replicas::Join(bool lived) {
   Collective* const c = config_.collective;
-  if (c->size() == 1) return CheckWhole(Age(lived));
+  took_ = false;
+  if (c->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "'";
-  RINGLET_RETURN_IF_ERROR(Agree(c, what.c_str(), MakeFingerprint()));
+  RINGLET_RETURN_IF_ERROR(
+      Agree(c, what.c_str(), MakeFingerprint(), config_.arrivals));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   const int64_t age = Age(lived);
   // Of weights and slots.
   const int64_t digest =
-      age > 0
+      age >= 0
           ? SlotsDigest(Digest(memory_.kept().weights, graph_.num_weights(), 0))
           : 0;
-  const int64_t mine[2] = {age, digest};
-  std::vector<int64_t> all(2 * static_cast<size_t>(c->size()));
+  const Standing mine = {age, digest};
+  std::vector<Standing> all(static_cast<size_t>(c->size()));
+  static_assert(sizeof(Standing) == 2 * sizeof(int64_t));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, mine, sizeof(int64_t), 2, all.data()));
-  int root = 0;
-  bool started = false;  // on any rank
-  for (int r = 0; r < c->size(); ++r) {
-    started |= all[2 * r] != 0;
-    if (all[2 * r] > all[2 * root]) root = r;
+      GatherNumbers(c, &mine, sizeof(int64_t), 2, all.data()));
+  const int root = Root(all);
+  if (all[root].age < 0) {
+    torn_ = true;
+    return Status();
   }
-  RINGLET_RETURN_IF_ERROR(CheckWhole(all[2 * root]));
+  const bool started = std::any_of(
+      all.begin(), all.end(), [](const Standing& s) { return s.age != 0; });
   // Where a rank has the root's bits already, a transfer that is cut off leaves
   // them as they are.
   const bool has_them =
-      age > 0 && age == all[2 * root] && mine[1] == all[2 * root + 1];
-  torn_ = torn_ || (c->rank() != root && !has_them);
+      c->rank() == root ||
+      (age >= 0 && age == all[root].age && digest == all[root].digest);
+  torn_ = torn_ || !has_them;
   RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
   torn_ = false;
+  took_ = !has_them;
   return Status();
 }
 

@@ -7,6 +7,7 @@
 #define RINGLET_CORE_MODEL_REPLICAS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "../base/status.h"
 #include "compile_config.h"
@@ -27,18 +28,35 @@ class Replicas {
         memory_(*memory),
         updater_(*updater) {}
 
+  // The weights were placed anew: they are whole, and not another rank's.
+  void Begin() { torn_ = took_ = false; }
   // Compares the ranks' models, and gives all of them the state of one: of
   // those that `lived` through a loss the one that has made most steps, else
-  // rank 0's.
+  // rank 0's. Where none that was in the run has its state whole nobody takes
+  // any: see CheckWhole.
   Status Join(bool lived);
+  // By the last Join nobody has the model whole, since the worker that gave it
+  // to the others was lost meanwhile.
+  Status CheckWhole() const;
+  bool torn() const { return torn_; }
+  // A state that was not this rank's has arrived by Join, in part or whole.
+  bool changed() const { return torn_ || took_; }
+  // What is not Join has written over the state, and was cut off …
+  void Tear() { torn_ = true; }
+  // … or the whole state has come from elsewhere.
+  void Restored() { torn_ = false; }
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
 
  private:
+  // What a rank has to give. Travels as two numbers.
+  struct Standing {
+    int64_t age, digest;
+  };
   Fingerprint MakeFingerprint() const;
+  int Root(const std::vector<Standing>& all) const;
   Status CompareArithmetic() const;
   int64_t Age(bool lived) const;
-  Status CheckWhole(int64_t oldest) const;
   uint32_t SlotsDigest(uint32_t digest) const;
   Status TakeStateOf(int root, bool with_optimizer);
 
@@ -46,7 +64,8 @@ class Replicas {
   const CompileConfig& config_;
   const ModelMemory& memory_;
   Updater& updater_;
-  bool torn_ = false;  // another rank's state has arrived in part only
+  bool torn_ = false;  // this rank's state is no one's whole state
+  bool took_ = false;  // the last Join changed it
 };
 
 }  // namespace ringlet

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <climits>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "../../core/base/collective.h"
@@ -30,7 +31,8 @@ namespace {
 // Of the metadata.
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
-               kWorldKey[] = "world";
+               kWorldKey[] = "world", kSeedKey[] = "seed",
+               kEpochKey[] = "epoch", kStepKey[] = "step";
 constexpr char kBackupName[] = "backup";
 
 // Of the run that saved the file; in files that are older than replicas there
@@ -71,25 +73,28 @@ class BackupAndRestoreCallback final : public Callback {
     checkpoints_.reset();
     fit.takes_signals |= options_.save_before_preemption;
     Status opened;
-    if (fit.chief) opened = Open();
-    return ShareStatus(fit.model->collective(), opened);
+    if (fit.chief) opened = Open(&checkpoints_);
+    if (opened.ok() && fit.chief) StartSaver();
+    RINGLET_RETURN_IF_ERROR(Share(fit, opened));
+    OpenLeft(fit);
+    return Status();
   }
 
   Status OnTrainBegin(FitState& fit) override {
-    unsigned char found =
-        checkpoints_ != nullptr && !checkpoints_->latest().empty() ? 1 : 0;
+    unsigned char loads = fit.chief && IsToBeLoaded(fit) ? 1 : 0;
     Collective* collective = fit.model->collective();
-    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&found, 1, 0));
-    if (fit.in_memory || found == 0) {
+    RINGLET_RETURN_IF_ERROR(collective->Broadcast(&loads, 1, 0));
+    if (loads == 0) {
       // So that the others can go back to it where all are lost.
       return collective->size() > 1 && !fit.lost ? Save(fit) : Status();
     }
     RunState state(&fit);
     Status loaded;
     if (fit.chief) loaded = Load(fit, &state);
-    RINGLET_RETURN_IF_ERROR(ShareStatus(collective, loaded));
+    RINGLET_RETURN_IF_ERROR(Share(fit, loaded));
+    fit.replacing = true;
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
-    fit.lost = false;
+    fit.replacing = fit.lost = fit.in_memory = false;
     if (fit.chief) fit.restored_from = checkpoints_->latest();
     return Status();
   }
@@ -108,13 +113,15 @@ class BackupAndRestoreCallback final : public Callback {
 
   void OnFitReturn(FitState& fit, const Status& status) override {
     if (saver_ != nullptr) saver_->Wait();
-    if (checkpoints_ != nullptr && status.ok() && options_.delete_checkpoint &&
-        fit.chief) {
-      const Status removed = checkpoints_->Clear();
+    CheckpointDirectory* const own =
+        fit.chief ? checkpoints_.get() : left_.get();
+    if (own != nullptr && status.ok() && options_.delete_checkpoint) {
+      const Status removed = own->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
     saver_.reset();
     checkpoints_.reset();
+    left_.reset();
   }
 
   bool RestoresAfterLoss() const override { return true; }
@@ -148,19 +155,81 @@ class BackupAndRestoreCallback final : public Callback {
     Notice("warning: %s: %s", what, status.message());
   }
 
-  Status Open() {
+  // One that comes to the run of others alone ends by its error; they do not
+  // wait for it.
+  static Status Share(const FitState& fit, const Status& mine) {
+    if (fit.comes && !mine.ok()) return mine;
+    return ShareStatus(fit.model->collective(), mine);
+  }
+
+  Status Open(std::unique_ptr<CheckpointDirectory>* out) const {
     CheckpointDirectoryOptions options;
     options.checkpoint_name = kBackupName;
     options.max_to_keep = options_.double_checkpoint ? 2 : 1;
     options.files = options_.files;
     options.clock = options_.clock;
-    RINGLET_RETURN_IF_ERROR(
-        CheckpointDirectory::Open(directory_, options, &checkpoints_));
-    if (options_.background) {
-      saver_ = std::make_unique<BackgroundSaver>(
-          checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
+    return CheckpointDirectory::Open(directory_, options, out);
+  }
+
+  void StartSaver() {
+    if (!options_.background) return;
+    saver_ = std::make_unique<BackgroundSaver>(
+        checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
+  }
+
+  // What this worker saved while it was the chief of an elastic job. Where the
+  // directory is the chief's too that has locked it by now.
+  void OpenLeft(const FitState& fit) {
+    left_.reset();
+    if (fit.chief || !fit.model->collective()->elastic()) return;
+    CheckpointListing listing;
+    const Status listed =
+        ListCheckpoints(options_.files, directory_, kBackupName, &listing);
+    if (!listed.ok() || listing.numbers.empty()) return;
+    const Status opened = Open(&left_);
+    if (opened.ok() || opened.code() == Code::kAlreadyExists) return;
+    Warn(opened, "a backup of when this worker was the chief stays");
+  }
+
+  // The newest backup, rather than what a worker has in memory. That is as new
+  // or newer, but for a job that was parted: the part of a chief that comes
+  // back may have gone further.
+  bool IsToBeLoaded(const FitState& fit) const {
+    if (checkpoints_->latest().empty()) return false;
+    if (!fit.in_memory) return true;
+    SafetensorsReader file;
+    if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
+    const Metadata here = Describe(fit);
+    const auto same = [&](const char* key) {
+      const auto saved = file.metadata().find(key);
+      return saved != file.metadata().end() && saved->second == here.at(key);
+    };
+    for (const char* key :
+         {kSeedKey, kReplicasKey, kLayersKey, kLossesKey, kDataKey}) {
+      if (!same(key)) return false;  // of another run
     }
-    return Status();
+    const auto number = [&](const char* key) {
+      const auto saved = file.metadata().find(key);
+      return saved == file.metadata().end() ? -1
+                                            : std::atoll(saved->second.c_str());
+    };
+    const std::pair<int64_t, int64_t> saved(number(kEpochKey),
+                                            number(kStepKey));
+    return saved > std::make_pair(fit.epoch, fit.step) &&
+           saved <= std::make_pair(fit.epochs, int64_t{0});
+  }
+
+  static Metadata Describe(const FitState& fit) {
+    return {
+        {kEpochKey, std::to_string(fit.epoch)},
+        {kStepKey, std::to_string(fit.step)},
+        {kSeedKey, std::to_string(fit.model->seed())},
+        {kWorldKey, std::to_string(fit.model->collective()->size())},
+        {kReplicasKey, std::to_string(fit.model->num_replicas())},
+        {kLayersKey, DescribeLayers(*fit.model)},
+        {kLossesKey, DescribeLosses(*fit.model)},
+        {kDataKey, DescribeData(fit)},
+    };
   }
 
   // On the saver's thread, where there is one.
@@ -266,16 +335,7 @@ class BackupAndRestoreCallback final : public Callback {
       ends_ = true;
     }
     RunState state(&fit);
-    Metadata metadata = {
-        {"epoch", std::to_string(fit.epoch)},
-        {"step", std::to_string(fit.step)},
-        {"seed", std::to_string(fit.model->seed())},
-        {kWorldKey, std::to_string(fit.model->collective()->size())},
-        {kReplicasKey, std::to_string(fit.model->num_replicas())},
-        {kLayersKey, DescribeLayers(*fit.model)},
-        {kLossesKey, DescribeLosses(*fit.model)},
-        {kDataKey, DescribeData(fit)},
-    };
+    const Metadata metadata = Describe(fit);
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
       return ends_ && !saved_.ok() ? NotSaved() : Status();
@@ -303,6 +363,7 @@ class BackupAndRestoreCallback final : public Callback {
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;
+  std::unique_ptr<CheckpointDirectory> left_;  // see OpenLeft
 };
 
 }  // namespace

@@ -301,6 +301,23 @@ TEST_F(ProgramTest, TwoWorkersTakeTheStepsOfOneWithTwiceTheBatch) {
   EXPECT_NE(ReadWhole(folder_ / "off.csv"), ReadWhole(folder_ / "two.csv"));
 }
 
+// Worker 1, with a worker 0 that does not come: it is the chief, so it checks
+// what a chief writes, and says where the model is.
+TEST_F(ProgramTest, AnElasticWorkerThatIsTheChiefSpeaksAsOne) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"policy": "shrink",
+    "min_workers": 1, "timeout": 1, "start_timeout": 2})");
+  const Strings workers = FreeAddresses(2);
+  environment_ = {
+      {"TF_CONFIG", R"({"cluster": {"worker": [")" + workers[0] + R"(", ")" +
+                        workers[1] +
+                        R"("]}, "task": {"type": "worker", "index": 1}})"}};
+  EXPECT_EQ(Run({"train", "run.json", "--log-steps", "no/folder.csv"}), 2);
+  EXPECT_NE(err_.find("--log-steps"), std::string::npos) << err_;
+  EXPECT_EQ(Run({"train", "run.json", "--save", "model"}), 0) << err_;
+  EXPECT_NE(out_.find("the model is in model; to use it: "), std::string::npos)
+      << out_;
+}
+
 // Four replicas, with sums that no order changes: one file, whoever computes
 // them, and whoever goes on.
 TEST_F(ProgramTest, ReplicasHaveOneResultOnAnyNumberOfWorkers) {

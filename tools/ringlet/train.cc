@@ -113,7 +113,8 @@ int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
   return saved > cluster.world_size ? saved : 0;
 }
 
-// Where the model is in the end.
+// Where the model is in the end, and whether this worker is the chief then: of
+// an elastic job not always the one that was it at the start.
 class NotesSavedModel final : public Callback {
  public:
   const char* name() const override { return "notes_saved_model"; }
@@ -122,10 +123,15 @@ class NotesSavedModel final : public Callback {
     path_ = fit.saved_model;
     return Status();
   }
+  void OnFitReturn(FitState& fit, const Status&) override {
+    chief_ = fit.chief;
+  }
   const std::string& path() const { return path_; }
+  bool chief() const { return chief_; }
 
  private:
   std::string path_;
+  bool chief_ = false;
 };
 
 FitOptions OptionsOf(const RunConfig& config, const RunData& data,
@@ -207,7 +213,7 @@ struct Prepared {
   RunConfig config;
   RunData data;
   Keeping keeping;
-  bool says = false;  // this worker tells of the job
+  bool says = false;  // this worker tells of the job before it begins
   int replicas = 0;   // that this worker asks for
 };
 
@@ -242,17 +248,17 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   RunConfig& config = run->config;
   config.seal_all = config.sealed = flags.sealed;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
-  if (config.sealed && cluster.is_chief) {
+  // Each may be the chief in the end.
+  const bool keeps = cluster.is_chief || config.strategy.elastic();
+  if (config.sealed && keeps) {
     RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
   }
   flags.fit.Apply(&config.fit);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
-  // Each may be the chief in the end.
-  const bool keeps = cluster.is_chief || config.strategy.elastic();
   RINGLET_RETURN_IF_ERROR(
       PlanKeeping(path, config, flags.keep, keeps, &run->keeping));
-  if (cluster.is_chief) {
+  if (keeps) {
     RINGLET_RETURN_IF_ERROR(CheckWritable("--log-steps", flags.log_steps));
     RINGLET_RETURN_IF_ERROR(
         CheckWritable("--log-examples", flags.log_examples));
@@ -279,20 +285,22 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
 }
 
 Status FitAndTell(const std::string& path, const TrainFlags& flags,
-                  const Prepared& run, bool chief) {
+                  const Prepared& run) {
   FitOptions options = OptionsOf(run.config, run.data, flags, run.keeping);
   const auto notes = std::make_shared<NotesSavedModel>();
   options.callbacks.push_back(notes);
   const Status trained =
       run.config.model->Fit(run.data.train, options).status();
-  if (trained.code() == Code::kInterrupted && chief) {
+  if (trained.code() == Code::kInterrupted && notes->chief()) {
     return Interrupted(
         trained.os_error(),
         "%s; --init takes the weights of a file, and the callback "
         "BackupAndRestore lets the same command go on where it was",
         trained.message());
   }
-  if (trained.ok() && run.says && !notes->path().empty()) {
+  const bool says =
+      notes->chief() && run.config.fit.verbose != Verbose::kSilent;
+  if (trained.ok() && says && !notes->path().empty()) {
     Print("%s", HowToUse(path, run.config, notes->path()).c_str());
   }
   return trained;
@@ -326,7 +334,7 @@ Status Train(const std::string& path, const TrainFlags& flags,
     RINGLET_RETURN_IF_ERROR(made);
     run.data.Batch(run.config.fit, run.config.model->num_replicas());
   }
-  return FitAndTell(path, flags, run, cluster.is_chief);
+  return FitAndTell(path, flags, run);
 }
 
 // What it printed is wrong with its flags. The others wait for it.

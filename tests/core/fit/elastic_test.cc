@@ -4,167 +4,38 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "../../support/thread_collective.h"
+#include "../../support/elastic_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/fit.h"
+#include "core/fit/run_state.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int kReplicas = 5;
 
-// Who is there, and who has met.
-class ElasticJob {
- public:
-  struct View {
-    std::vector<int> members;
-    std::shared_ptr<ThreadJob> job;
-  };
-
-  void Arrive(int worker) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    alive_.insert(worker);
-  }
-  // Dies, or is done.
-  void Leave(int worker) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    alive_.erase(worker);
-    if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
-    MeetIfAll();
-  }
-  // Waits until all who are alive are here.
-  View Meet(int worker) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (view_.job != nullptr && Has(view_.members, worker)) view_.job->Leave();
-    waiting_.insert(worker);
-    const int round = round_;
-    MeetIfAll();
-    met_.wait(lock, [&] { return round_ != round; });
-    return view_;
-  }
-  bool visited() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return std::any_of(waiting_.begin(), waiting_.end(),
-                       [&](int w) { return !Has(view_.members, w); });
-  }
-
- private:
-  static bool Has(const std::vector<int>& members, int worker) {
-    return std::find(members.begin(), members.end(), worker) != members.end();
-  }
-  void MeetIfAll() {
-    if (waiting_.empty() || waiting_ != alive_) return;
-    view_.members.assign(waiting_.begin(), waiting_.end());
-    view_.job =
-        std::make_shared<ThreadJob>(static_cast<int>(view_.members.size()));
-    waiting_.clear();
-    ++round_;
-    met_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable met_;
-  std::set<int> alive_, waiting_;
-  View view_;
-  int round_ = 0;
-};
-
-// Of one life of a worker, which ends by its call number `dies`.
-class ElasticCollective final : public Collective {
- public:
-  ElasticCollective(ElasticJob* job, int worker, int dies)
-      : job_(job), worker_(worker), calls_left_(dies) {
-    Reform().IgnoreError();
-  }
-  ~ElasticCollective() override { job_->Leave(worker_); }
-
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(view_.members.size()); }
-  size_t bucket_bytes() const override { return 256; }
-  Status StartAllReduce(float*, size_t, Ticket*) override {
-    return Error(Code::kInternal, "sums of floats are not elastic");
-  }
-  Status StartAllReduceInts(int32_t* data, size_t count,
-                            Ticket* ticket) override {
-    return Call([&] { return in_->StartAllReduceInts(data, count, ticket); });
-  }
-  Status Wait(Ticket ticket) override {
-    return Call([&] { return in_->Wait(ticket); });
-  }
-  Status Broadcast(void* data, size_t bytes, int root) override {
-    return Call([&] { return in_->Broadcast(data, bytes, root); });
-  }
-  Status AllGather(const void* in, size_t bytes, void* out) override {
-    return Call([&] { return in_->AllGather(in, bytes, out); });
-  }
-  Status Barrier() override {
-    return Call([&] { return in_->Barrier(); });
-  }
-  void Abort(const Status& reason) override {
-    if (!dead_) in_->Abort(reason);
-  }
-  Status Reform() override {
-    if (dead_) return Error(Code::kInternal, "dead");
-    view_ = job_->Meet(worker_);
-    rank_ = static_cast<int>(
-        std::find(view_.members.begin(), view_.members.end(), worker_) -
-        view_.members.begin());
-    in_ = std::make_unique<ThreadCollective>(view_.job.get(), rank_);
-    ++reforms_;
-    return Status();
-  }
-  bool elastic() const override { return true; }
-  bool visited() const override { return job_->visited(); }
-  int worker() const override { return worker_; }
-
-  bool dead() const { return dead_; }
-  int reforms() const { return reforms_; }
-
- private:
-  template <typename What>
-  Status Call(const What& what) {
-    if (dead_ || --calls_left_ == 0) {
-      if (!dead_) job_->Leave(worker_);
-      dead_ = true;
-      return Error(Code::kInternal, "dead");
-    }
-    const Status status = what();
-    // A thread that left says no rank.
-    return status.code() == Code::kPeerLost ? PeerLost(0, "a rank is lost")
-                                            : status;
-  }
-
-  ElasticJob* const job_;
-  const int worker_;
-  int calls_left_;
-  bool dead_ = false;
-  int rank_ = 0, reforms_ = 0;
-  ElasticJob::View view_;
-  std::unique_ptr<ThreadCollective> in_;
-};
-
-struct Run {
+struct Trained {
   Status status;
   uint64_t digest = 0;
   std::vector<double> losses;  // of the epochs of this life
 };
 
-Run Train(const CompileOptions& options) {
-  Run run;
+Trained Train(const CompileOptions& options, const FitOptions& fit = Quiet(3)) {
+  Trained run;
   auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
   const Result<History> history =
-      model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(3));
+      model->Fit(Points(203).Shuffle(3).Batch(40), fit);
   run.status = history.status();
   run.digest = model->weights_digest();
   if (!history.ok()) return run;
@@ -180,8 +51,8 @@ CompileOptions Exact(Collective* collective) {
   return options;
 }
 
-const Run& Undisturbed() {
-  static const Run run = Train(Exact(nullptr));
+const Trained& Undisturbed() {
+  static const Trained run = Train(Exact(nullptr));
   return run;
 }
 
@@ -194,7 +65,7 @@ void Live(ElasticJob* job, int worker, unsigned seed, int lives, int* deaths,
         lives-- > 0 ? 1 + static_cast<int>(random() % 400) : 1 << 30;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, dies);
-    const Run run = Train(Exact(&collective));
+    const Trained run = Train(Exact(&collective));
     *reforms += collective.reforms() - 1;
     if (collective.dead()) {
       ++*deaths;
@@ -221,6 +92,7 @@ TEST(ElasticTest, WorkersDieAndReturn) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
+    const int stays = static_cast<int>(random() % 4) % workers;
     ElasticJob job;
     std::vector<int> died(static_cast<size_t>(workers)), met(died);
     std::vector<std::thread> threads;
@@ -228,7 +100,7 @@ TEST(ElasticTest, WorkersDieAndReturn) {
     for (int w = 0; w < workers; ++w) {
       const unsigned own = random();
       // One lives on: whoever comes takes the state from it.
-      const int lives = w == 0 ? 0 : static_cast<int>(random() % 4);
+      const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
       threads.emplace_back([&job, &died, &met, w, own, lives] {
         Live(&job, w, own, lives, &died[static_cast<size_t>(w)],
              &met[static_cast<size_t>(w)]);
@@ -240,6 +112,459 @@ TEST(ElasticTest, WorkersDieAndReturn) {
   }
   EXPECT_GT(deaths, 20);
   EXPECT_GT(reforms, 20);
+}
+
+// Worker 0, whose weights all begin with, dies in any call of its Compile and
+// of the first steps, for good: nothing was trained, and the others begin with
+// one and the same model.
+TEST(ElasticTest, TheFirstOfAllMayDieInCompile) {
+  for (const bool own_weights : {false, true}) {
+    for (int dies = 1; dies < 40 && !HasFailure(); ++dies) {
+      SCOPED_TRACE("call " + std::to_string(dies));
+      ElasticJob job;
+      std::vector<std::thread> threads;
+      uint64_t digests[3] = {};
+      for (int w = 0; w < 3; ++w) job.Arrive(w);
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          ElasticCollective collective(&job, w, w == 0 ? dies : 1 << 30);
+          Sequential model(
+              {Input({2}), Dense(16, kRelu), Dropout(0.2f), Dense(3)});
+          if (own_weights) {
+            const auto n = static_cast<size_t>(model.num_weights());
+            EXPECT_TRUE(model
+                            .SetInitialWeights(std::vector<float>(
+                                n, 0.01f * static_cast<float>(w + 1)))
+                            .ok());
+          }
+          model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                        {}, Exact(&collective));
+          const Status status =
+              model.Fit(Points(203).Batch(40), Quiet(1)).status();
+          if (w == 0) return;
+          EXPECT_TRUE(status.ok()) << status.message();
+          digests[w] = model.weights_digest();
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(digests[1], digests[2]);
+    }
+  }
+}
+
+// What a worker does where its number `at` of all steps begins, and what it
+// sees from then on.
+class AtStep final : public Callback {
+ public:
+  AtStep(int64_t at, std::function<void(FitState&)> what, bool takes_signals)
+      : at_(at), what_(std::move(what)), takes_signals_(takes_signals) {}
+  const char* name() const override { return "at_step"; }
+  Status OnSetup(FitState& fit) override {
+    fit.takes_signals |= takes_signals_;
+    return Status();
+  }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (done_ || fit.model->iterations() != at_) return Status();
+    done_ = true;
+    what_(fit);
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool) override {
+    saved_ |= fit.interrupted;
+    return Status();
+  }
+  bool saved() const { return saved_; }
+
+ private:
+  const int64_t at_;
+  const std::function<void(FitState&)> what_;
+  const bool takes_signals_;
+  bool done_ = false, saved_ = false;
+};
+
+// The wish of one worker, in the step in which another is lost.
+TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
+  for (unsigned seed = 1; seed <= 24 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int victim = static_cast<int>(random() % 2);
+    const int64_t at = random() % 16;
+    const bool raises = random() % 2 == 0;
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    testing::internal::CaptureStderr();
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&job, victim, at, raises, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto callback = std::make_shared<AtStep>(
+            at,
+            [&](FitState& fit) {
+              if (w == victim) {
+                collective.DieInNextCall();
+              } else if (w == 1 - victim && raises) {
+                raise(SIGTERM);
+              } else if (w == 1 - victim) {
+                fit.interrupted = true;
+              }
+            },
+            raises);
+        FitOptions options = Quiet(3);
+        options.callbacks = {callback};
+        const Trained run = Train(Exact(&collective), options);
+        if (w == victim) return;
+        EXPECT_EQ(run.status.code(),
+                  raises ? Code::kInterrupted : Code::kCancelled)
+            << run.status.message();
+        EXPECT_TRUE(callback->saved()) << "worker " << w;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const std::string said = testing::internal::GetCapturedStderr();
+    // A thread that left says no rank, and is no less lost.
+    EXPECT_NE(said.find("warning: epoch"), std::string::npos);
+    EXPECT_NE(said.find("; going on with the workers"), std::string::npos);
+    EXPECT_EQ(said.find("note: "), std::string::npos);
+    if (HasFailure()) ADD_FAILURE() << said;
+  }
+}
+
+// Who shows the progress is the chief of the moment; the others have a line
+// where they begin and where they end.
+TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
+  ElasticJob job;
+  job.Arrive(1);
+  std::atomic<bool> called{false};
+  FILE* const out = std::tmpfile();
+  std::thread returns([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitOptions options = Quiet(3);
+    options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    FitOptions options = Quiet(3);
+    options.verbose = Verbose::kLine;
+    options.out = out;
+    options.callbacks = {std::make_shared<AtStep>(
+        5,
+        [&](FitState&) {
+          called = true;
+          while (!job.visited()) std::this_thread::yield();
+        },
+        false)};
+    EXPECT_TRUE(Train(Exact(&collective), options).status.ok());
+  }
+  returns.join();
+  std::string text(static_cast<size_t>(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+  std::fclose(out);
+  EXPECT_NE(text.find("worker 1 of 2: trains "), std::string::npos) << text;
+  EXPECT_NE(text.find("worker 1 of 2: done: "), std::string::npos) << text;
+}
+
+// Of a worker that comes to a run with something that its own start has wrong.
+enum class Wrong {
+  kRate,
+  kReplicas,
+  kCompile,
+  kGivesUp,
+  kEpochs,
+  kFitOptions,
+  kSetup,
+  kTrainBegin,
+  kCount
+};
+
+class FailsToBegin final : public Callback {
+ public:
+  explicit FailsToBegin(Wrong wrong) : wrong_(wrong) {}
+  const char* name() const override { return "at_step"; }
+  Status OnSetup(FitState&) override { return At(Wrong::kSetup); }
+  Status OnTrainBegin(FitState&) override { return At(Wrong::kTrainBegin); }
+
+ private:
+  Status At(Wrong where) const {
+    return wrong_ == where ? Error(Code::kIo, "no camera") : Status();
+  }
+  const Wrong wrong_;
+};
+
+Status ComeWith(Wrong wrong, ElasticCollective* collective) {
+  if (wrong == Wrong::kGivesUp) {
+    const Status status = InvalidArgument("no data");
+    collective->Abort(status);
+    return status;
+  }
+  CompileOptions options = Exact(collective);
+  if (wrong == Wrong::kReplicas) options.replicas = kReplicas + 1;
+  if (wrong == Wrong::kCompile) options.threads = 0;
+  auto model = TinyModel(Adam(wrong == Wrong::kRate ? 0.02f : 0.01f),
+                         /*dropout=*/0.2f, options);
+  FitOptions fit = Quiet(wrong == Wrong::kEpochs ? 4 : 3);
+  if (wrong == Wrong::kFitOptions) fit.validation_freq = 0;
+  fit.callbacks = {std::make_shared<FailsToBegin>(wrong)};
+  return model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
+}
+
+const char* SaysOf(Wrong wrong) {
+  switch (wrong) {
+    case Wrong::kRate:
+      return "the optimizer's learning rate is 0.02 on rank";
+    case Wrong::kReplicas:
+      return "6 on rank";
+    case Wrong::kCompile:
+      return "threads";
+    case Wrong::kGivesUp:
+      return "no data";
+    case Wrong::kEpochs:
+      return "epochs is 4 on rank";
+    case Wrong::kFitOptions:
+      return "validation_freq";
+    default:
+      return "no camera";
+  }
+}
+
+// It alone ends, and says why, whatever number it has.
+TEST(ElasticTest, WhoComesAndDoesNotFitEndsAlone) {
+  testing::internal::CaptureStderr();
+  for (unsigned seed = 0; seed < 48 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto wrong =
+        static_cast<Wrong>(seed % static_cast<unsigned>(Wrong::kCount));
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int comer = static_cast<int>(random() % 4) % workers;
+    const int64_t at = 1 + random() % 13;
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) {
+      if (w != comer) job.Arrive(w);
+    }
+    std::atomic<bool> called{false};
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&, w] {
+        if (w == comer) {
+          while (!called) std::this_thread::yield();
+          job.Arrive(w);
+          ElasticCollective collective(&job, w, 1 << 30);
+          const Status status = ComeWith(wrong, &collective);
+          EXPECT_NE(std::string(status.message()).find(SaysOf(wrong)),
+                    std::string::npos)
+              << status.message();
+          return;
+        }
+        ElasticCollective collective(&job, w, 1 << 30);
+        FitOptions options = Quiet(3);
+        options.callbacks = {std::make_shared<AtStep>(
+            at,
+            [&](FitState&) {
+              called = true;
+              while (!job.visited()) std::this_thread::yield();
+            },
+            false)};
+        const Trained run = Train(Exact(&collective), options);
+        EXPECT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_EQ(run.digest, Undisturbed().digest);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << said;
+}
+
+// Keeps the state at each epoch's beginning, for when nobody has a newer one.
+class Keeps final : public Callback {
+ public:
+  explicit Keeps(bool restores) : restores_(restores) {}
+  const char* name() const override { return "keeps"; }
+  Status OnTrainBegin(FitState& fit) override {
+    if (fit.lost && restores_) {
+      RunState state(&fit);
+      std::vector<StateSpan> spans;
+      state.AppendState(&spans);
+      for (size_t i = 0; i < spans.size(); ++i) {
+        std::memcpy(spans[i].data, kept_[i].data(), kept_[i].size());
+      }
+      RINGLET_RETURN_IF_ERROR(state.StateLoaded());
+      fit.lost = false;
+      restored_ = true;
+    }
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    if (!epoch_ended) return Status();
+    RunState state(&fit);
+    std::vector<StateSpan> spans;
+    state.AppendState(&spans);
+    kept_.clear();
+    for (const StateSpan& span : spans) {
+      const auto* const begin = static_cast<const char*>(span.data);
+      kept_.emplace_back(begin, begin + span.bytes());
+    }
+    return Status();
+  }
+  bool RestoresAfterLoss() const override { return restores_; }
+  bool restored() const { return restored_; }
+
+ private:
+  const bool restores_;
+  std::vector<std::vector<char>> kept_;
+  bool restored_ = false;
+};
+
+// One worker is behind, and is lost the state that the other gives it half way:
+// what is left is a backup, if there is one, and never a mix.
+TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
+  for (const bool restores : {true, false}) {
+    for (int dies = 6; dies <= 9; ++dies) {
+      SCOPED_TRACE("call " + std::to_string(dies));
+      ElasticJob job;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < 3; ++w) job.Arrive(w);
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          ElasticCollective collective(&job, w, 1 << 30);
+          const auto keeps = std::make_shared<Keeps>(restores);
+          FitOptions options = Quiet(3);
+          const auto lose = [&](FitState& fit) {
+            if (w == 2) collective.DieInNextCall();
+            if (w == 1) fit.model->weights()[0] += 1;
+            if (w == 0) collective.DieAfterReform(dies);
+          };
+          options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
+          const Trained run = Train(Exact(&collective), options);
+          if (w != 1) return;
+          EXPECT_EQ(keeps->restored(), restores);
+          if (restores) {
+            EXPECT_TRUE(run.status.ok()) << run.status.message();
+            EXPECT_EQ(run.digest, Undisturbed().digest);
+          } else {
+            EXPECT_NE(std::string(run.status.message())
+                          .find("nobody holds the state of the run"),
+                      std::string::npos)
+                << run.status.message();
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
+  }
+}
+
+// What it has dealt out goes with a ring that is no more.
+TEST(ElasticTest, AFailureToDealOutTheReplicasEndsTheModel) {
+  class Silent final : public Collective {
+   public:
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    Status StartAllReduce(float*, size_t, Ticket*) override { return Status(); }
+    Status Wait(Ticket) override { return Status(); }
+    Status Broadcast(void*, size_t, int) override { return Status(); }
+    Status AllGather(const void* in, size_t bytes, void* out) override {
+      if (met_) return Error(Code::kDeadlineExceeded, "rank 1 is silent");
+      std::memmove(out, in, bytes);
+      return Status();
+    }
+    Status Barrier() override { return Status(); }
+    Status Reform() override {
+      met_ = true;
+      return Status();
+    }
+
+   private:
+    bool met_ = false;
+  } silent;
+  auto model = TinyModel(SGD(0.1f), 0, CompileOptions(&silent));
+  EXPECT_EQ(model->RejoinReplicas().code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(model->status().code(), Code::kDeadlineExceeded);
+}
+
+// What a program may do with a strategy besides one Compile and one Fit.
+enum class Program { kTwoFits, kTwoCompiles, kCompilesTwice, kTwoModels };
+
+Status FitOnce(Sequential* model) {
+  return model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(2)).status();
+}
+
+Trained Play(Program program, Collective* collective) {
+  const auto recompile = [&](Sequential* model) {
+    model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                   {Accuracy()}, Exact(collective));
+    return model->status();
+  };
+  Trained run;
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+  if (program != Program::kCompilesTwice) run.status = FitOnce(model.get());
+  if (run.status.ok() && program == Program::kTwoModels) {
+    model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+  } else if (run.status.ok() && program != Program::kTwoFits) {
+    run.status = recompile(model.get());
+  }
+  if (run.status.ok()) run.status = FitOnce(model.get());
+  run.digest = model->weights_digest();
+  return run;
+}
+
+// One that comes back begins with the first Fit. Where the others are beyond it
+// they go on without it, and never with what it has drawn anew.
+TEST(ElasticTest, WhoComesBackTooLateIsRefused) {
+  testing::internal::CaptureStderr();
+  int refused = 0, died = 0;
+  uint64_t undisturbed[4];
+  for (int p = 0; p < 4; ++p) {
+    undisturbed[p] = Play(static_cast<Program>(p), nullptr).digest;
+  }
+  for (unsigned seed = 0; seed < 2 * SeedCount() && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto program = static_cast<Program>(seed % 4);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int victim = random() % 2 == 0 ? 0 : workers - 1;
+    const int dies = 1 + static_cast<int>(random() % 220);
+    const uint64_t whole = undisturbed[seed % 4];
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    for (int w = 0; w < workers; ++w) {
+      threads.emplace_back([&, w] {
+        bool dead = false;
+        if (w == victim) {
+          ElasticCollective collective(&job, w, dies);
+          Play(program, &collective);
+          dead = collective.dead();
+          died += dead;
+        }
+        if (w == victim && !dead) return;
+        if (w == victim) job.Arrive(w);
+        ElasticCollective collective(&job, w, 1 << 30);
+        const Trained run = Play(program, &collective);
+        if (w == victim && run.status.code() == Code::kInvalidArgument) {
+          ++refused;
+          EXPECT_NE(std::string(run.status.message())
+                        .find("workers are taken back in the first"),
+                    std::string::npos)
+              << run.status.message();
+          return;
+        }
+        EXPECT_TRUE(run.status.ok()) << "worker " << w << " of " << workers
+                                     << ": " << run.status.message();
+        EXPECT_EQ(run.digest, whole);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (HasFailure()) ADD_FAILURE() << said;
+  EXPECT_GT(died, 20);
+  EXPECT_GT(refused, 10);
 }
 
 TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {

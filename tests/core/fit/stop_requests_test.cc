@@ -248,6 +248,37 @@ TEST(StopRequestsTest, WhatFollowsAStopCannotFailIt) {
   }
 }
 
+// Of a callback that sets what no note can hold: the fit stops all the same.
+TEST(StopRequestsTest, ASignalThatThereIsNotEndsNoProcess) {
+  for (const int number : {-1, 32, 40, 63, 1 << 20}) {
+    class Sets final : public Callback {
+     public:
+      explicit Sets(int number) : number_(number) {}
+      const char* name() const override { return "sets"; }
+      Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+        const Collective& ranks = *fit.model->collective();
+        if (ranks.rank() != ranks.size() - 1) return Status();
+        fit.interrupted = true;
+        fit.signal = number_;
+        return Status();
+      }
+
+     private:
+      const int number_;
+    };
+    for (const int size : {1, kRanks}) {
+      RunRanks(size, [&](Collective* collective) {
+        auto model = TinyModel(SGD(0.1f), 0, CompileOptions(collective));
+        FitOptions options = Quiet(2);
+        options.callbacks = {std::make_shared<Sets>(number)};
+        const Status status = model->Fit(Points(40).Batch(8), options).status();
+        EXPECT_EQ(status.code(), Code::kCancelled) << status.message();
+        EXPECT_EQ(model->iterations(), 1);
+      });
+    }
+  }
+}
+
 // A request goes with what a step sends anyway.
 TEST(StopRequestsTest, AStepSendsNothingForThem) {
   const auto calls = [](int64_t steps) {

@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <random>
 #include <thread>
 
+#include "../../support/elastic_collective.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -555,6 +557,236 @@ TEST(BackupTest, TwoCallbacksOfOneKindAreBothRestored) {
   const Status status = fit(0, &totals);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(totals, (std::vector<int64_t>{30, 300}));
+}
+
+// --- elastic jobs: each worker has a folder of its own
+
+constexpr int kEpochs = 3;
+constexpr int64_t kSteps = 18;  // of all epochs
+
+// Counts the steps that it sees, and has something done before one of them.
+class Watches final : public Callback {
+ public:
+  Watches(int64_t at, std::function<void(FitState&)> what)
+      : at_(at), what_(std::move(what)) {}
+  const char* name() const override { return "watches"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (fit.model->iterations() == at_ && !done_ && what_ != nullptr) {
+      done_ = true;
+      what_(fit);
+    }
+    return Status();
+  }
+  Status OnTrainBatchEnd(FitState&, const Logs&) override {
+    ++steps_;
+    return Status();
+  }
+  int64_t steps() const { return steps_; }
+
+ private:
+  const int64_t at_;
+  const std::function<void(FitState&)> what_;
+  bool done_ = false;
+  int64_t steps_ = 0;
+};
+
+struct ElasticFit {
+  Status status;
+  uint64_t digest = 0;
+};
+
+// `folder` "": no backup.
+ElasticFit FitElastic(Collective* collective, const std::string& folder,
+                      const std::shared_ptr<Watches>& watches) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 5;
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  FitOptions fit = Quiet(kEpochs);
+  if (!folder.empty()) {
+    BackupAndRestoreOptions backup;
+    backup.save_freq = 1;
+    fit.callbacks.push_back(BackupAndRestore(folder, backup));
+  }
+  if (watches != nullptr) fit.callbacks.push_back(watches);
+  ElasticFit run;
+  run.status = model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
+  run.digest = model->weights_digest();
+  return run;
+}
+
+uint64_t UndisturbedDigest() {
+  static const uint64_t digest = FitElastic(nullptr, "", nullptr).digest;
+  return digest;
+}
+
+std::function<void(FitState&)> Interrupts() {
+  return [](FitState& fit) { fit.interrupted = true; };
+}
+
+// A worker of a job alone, up to a step: its backup stays.
+void TrainAlone(const std::string& folder, int64_t steps) {
+  ElasticJob job;
+  job.Arrive(0);
+  ElasticCollective collective(&job, 0, 1 << 30);
+  const ElasticFit run = FitElastic(
+      &collective, folder, std::make_shared<Watches>(steps - 1, Interrupts()));
+  EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
+}
+
+bool HasBackup(const std::string& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename() != ".lock") return true;
+  }
+  return false;
+}
+
+// Of the two parts of a parted job one went further, and all that is left of it
+// is the backup of its chief: it is not replaced by what is behind it.
+TEST(BackupTest, AComingChiefsNewerBackupIsTakenUp) {
+  for (const int64_t saved : {3, 12, 17}) {
+    SCOPED_TRACE(saved);
+    constexpr int64_t kMet = 5;
+    TempFolder chiefs(TempFolder::InMemory()), others(TempFolder::InMemory());
+    TrainAlone(chiefs.path(), saved);
+    ElasticJob job;
+    job.Arrive(1);
+    std::atomic<bool> called{false};
+    std::thread comes([&] {
+      while (!called) std::this_thread::yield();
+      job.Arrive(0);
+      ElasticCollective collective(&job, 0, 1 << 30);
+      const ElasticFit run = FitElastic(&collective, chiefs.path(),
+                                        std::make_shared<Watches>(-1, nullptr));
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    });
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const auto watches = std::make_shared<Watches>(kMet - 1, [&](FitState&) {
+        called = true;
+        while (!job.visited()) std::this_thread::yield();
+      });
+      const ElasticFit run = FitElastic(&collective, others.path(), watches);
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+      EXPECT_EQ(watches->steps(),
+                saved < kMet ? kSteps : kMet + kSteps - saved);
+    }
+    comes.join();
+    EXPECT_FALSE(HasBackup(chiefs.path()));
+    EXPECT_FALSE(HasBackup(others.path()));
+  }
+}
+
+// Who was the chief for a time leaves no backup to begin another run with.
+TEST(BackupTest, AllWhoWereChiefRemoveTheirBackups) {
+  for (const bool one_folder : {false, true}) {
+    TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
+                            TempFolder(TempFolder::InMemory())};
+    const std::string paths[] = {folders[0].path(),
+                                 folders[one_folder ? 0 : 1].path()};
+    ElasticJob job;
+    job.Arrive(0);
+    job.Arrive(1);
+    std::atomic<bool> alone{false};
+    std::thread first([&] {
+      {
+        ElasticCollective collective(&job, 0, 1 << 30);
+        FitElastic(&collective, paths[0],
+                   std::make_shared<Watches>(
+                       4, [&](FitState&) { collective.DieInNextCall(); }));
+        EXPECT_TRUE(collective.dead());
+      }
+      while (!alone) std::this_thread::yield();
+      job.Arrive(0);
+      ElasticCollective collective(&job, 0, 1 << 30);
+      EXPECT_TRUE(FitElastic(&collective, paths[0],
+                             std::make_shared<Watches>(-1, nullptr))
+                      .status.ok());
+    });
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const auto watches = std::make_shared<Watches>(9, [&](FitState& fit) {
+        EXPECT_TRUE(fit.chief);
+        alone = true;
+        while (!job.visited()) std::this_thread::yield();
+      });
+      const ElasticFit run = FitElastic(&collective, paths[1], watches);
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    }
+    first.join();
+    EXPECT_FALSE(HasBackup(paths[0]));
+    EXPECT_FALSE(HasBackup(paths[1]));
+  }
+}
+
+// Its disk is its own affair, though all would begin with what is on it.
+TEST(BackupTest, AComingChiefWithoutItsFolderEndsAlone) {
+  TempFolder folder, others;
+  const std::string path = folder / "file";
+  WriteWhole(path, "no directory");
+  ElasticJob job;
+  job.Arrive(1);
+  std::atomic<bool> called{false};
+  std::thread comes([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const ElasticFit run =
+        FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
+    EXPECT_NE(std::string(run.status.message()).find(path), std::string::npos)
+        << run.status.message();
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
+      called = true;
+      while (!job.visited()) std::this_thread::yield();
+    });
+    const ElasticFit run = FitElastic(&collective, others.path(), watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+  }
+  comes.join();
+}
+
+// The chief is lost while it gives the others the state of its backup: they
+// never train on with a mix.
+TEST(BackupTest, AChiefLostWhileItRestoresLeavesNoMix) {
+  TempFolder saved(TempFolder::InMemory());
+  TrainAlone(saved.path(), 8);
+  int ended = 0;
+  for (int dies = 1; dies < 60 && !HasFailure(); ++dies) {
+    SCOPED_TRACE(dies);
+    TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
+                            TempFolder(TempFolder::InMemory())};
+    fs::copy(saved.path(), folders[0].path(), fs::copy_options::recursive);
+    ElasticJob job;
+    job.Arrive(0);
+    job.Arrive(1);
+    std::thread chief([&] {
+      ElasticCollective collective(&job, 0, dies);
+      FitElastic(&collective, folders[0].path(), nullptr);
+    });
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const ElasticFit run =
+          FitElastic(&collective, folders[1].path(), nullptr);
+      if (run.status.ok()) {
+        EXPECT_EQ(run.digest, UndisturbedDigest());
+      } else {
+        ++ended;
+        EXPECT_NE(std::string(run.status.message())
+                      .find("nobody holds the state of the run"),
+                  std::string::npos)
+            << run.status.message();
+      }
+    }
+    chief.join();
+  }
+  EXPECT_GT(ended, 0);
 }
 
 }  // namespace
