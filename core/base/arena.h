@@ -4,7 +4,8 @@
 // the same placement code runs on a counting arena (no memory, addresses are
 // null) and on a real one. Objects in an arena have no destructor duties.
 //
-// Single-threaded.
+// Sizes have 64 bits everywhere, so that what no 32-bit process can have is
+// known for what it is. Single-threaded.
 
 #ifndef RINGLET_CORE_BASE_ARENA_H_
 #define RINGLET_CORE_BASE_ARENA_H_
@@ -31,29 +32,32 @@ class Arena {
   }
 
   bool counting() const { return base_ == nullptr; }
-  size_t used() const { return used_; }
+  // Of a counting one it may be more than a process can have.
+  uint64_t used() const { return used_; }
   size_t capacity() const { return capacity_; }
 
   // `count` Ts at a multiple of kAlignment, not initialised. A caller asks a
   // counting arena first; running out is a broken invariant.
   template <typename T>
-  T* Allocate(size_t count) {
+  T* Allocate(uint64_t count) {
     static_assert(std::is_trivially_destructible_v<T>);
-    const size_t bytes = RoundUp(count * sizeof(T));
-    unsigned char* place = base_ == nullptr ? nullptr : base_ + used_;
+    const uint64_t bytes = RoundUp(count * sizeof(T));
+    const uint64_t begin = used_;
     used_ += bytes;
     RINGLET_CHECK(base_ == nullptr || used_ <= capacity_);
+    unsigned char* const place =
+        base_ == nullptr ? nullptr : base_ + static_cast<size_t>(begin);
     return reinterpret_cast<T*>(place);
   }
 
-  static size_t RoundUp(size_t bytes) {
+  static uint64_t RoundUp(uint64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
  private:
   unsigned char* base_ = nullptr;
   size_t capacity_ = 0;
-  size_t used_ = 0;
+  uint64_t used_ = 0;
 };
 
 // Places buffers whose lives are known in advance, so that two which do not
@@ -64,27 +68,27 @@ class LifetimePlan {
  public:
   // A buffer needed from time `first` to time `last`, both inclusive. Returns
   // its number, counted from 0.
-  int Add(size_t bytes, int first, int last);
+  int Add(uint64_t bytes, int first, int last);
   // Places all buffers; returns the bytes the whole takes.
-  size_t Place();
+  uint64_t Place();
   // The most bytes that live at one time: no placement takes less.
-  size_t Peak() const;
+  uint64_t Peak() const;
   // What a buffer takes: a multiple of Arena::kAlignment.
-  size_t bytes(int buffer) const { return buffers_[buffer].bytes; }
+  uint64_t bytes(int buffer) const { return buffers_[buffer].bytes; }
   // When it lives.
   int first(int buffer) const { return buffers_[buffer].first; }
   int last(int buffer) const { return buffers_[buffer].last; }
   // Only after Place(). A multiple of Arena::kAlignment.
-  size_t offset(int buffer) const { return buffers_[buffer].offset; }
+  uint64_t offset(int buffer) const { return buffers_[buffer].offset; }
 
  private:
   struct Buffer {
-    size_t bytes;
+    uint64_t bytes;
     int first, last;  // from 0
-    size_t offset;
+    uint64_t offset;
   };
   template <typename Key>
-  size_t PlaceBy(const Key& key);
+  uint64_t PlaceBy(const Key& key);
   std::vector<Buffer> buffers_;
 };
 

@@ -73,13 +73,13 @@ class ActivatedOp final : public Op {
 
   bool keeps_input() const override { return op_->keeps_input(); }
   bool replaces_input() const override { return op_->replaces_input(); }
-  size_t forward_scratch(int64_t batch, int threads) const override {
+  uint64_t forward_scratch(int64_t batch, int threads) const override {
     return op_->forward_scratch(batch, threads);
   }
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     return op_->backward_scratch(batch, threads);
   }
-  size_t saved_floats(int64_t batch) const override {
+  uint64_t saved_floats(int64_t batch) const override {
     return OwnFloats(batch) + op_->saved_floats(batch);
   }
   bool changes_state() const override { return op_->changes_state(); }
@@ -110,8 +110,8 @@ class ActivatedOp final : public Op {
   }
 
  private:
-  size_t OwnFloats(int64_t batch) const {
-    return static_cast<size_t>(batch * output_.elements());
+  uint64_t OwnFloats(int64_t batch) const {
+    return static_cast<uint64_t>(batch * output_.elements());
   }
   OpCall Inner(const OpCall& call) const {
     OpCall inner = call;

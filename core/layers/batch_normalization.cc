@@ -49,22 +49,22 @@ class BatchNormalizationOp final : public Op {
   bool changes_state() const override { return true; }
   bool synchronizes() const override { return synchronized_ && !frozen(); }
   // Mean, inverse deviation and, of several workers, the number of rows.
-  size_t saved_floats(int64_t) const override {
+  uint64_t saved_floats(int64_t) const override {
     const int64_t count = synchronized_ ? kRowsFloats : 0;
-    return static_cast<size_t>(frozen() ? 0 : 2 * channels_ + count);
+    return static_cast<uint64_t>(frozen() ? 0 : 2 * channels_ + count);
   }
   // One partial sum for each block of rows, and then times and plus; where the
   // layer synchronizes two, and the sums that are sent.
-  size_t forward_scratch(int64_t batch, int) const override {
+  uint64_t forward_scratch(int64_t batch, int) const override {
     const int64_t blocks = Blocks(batch);
     if (!synchronized_) {
-      return static_cast<size_t>(std::max<int64_t>(2, blocks) * channels_);
+      return static_cast<uint64_t>(std::max<int64_t>(2, blocks) * channels_);
     }
-    return static_cast<size_t>(2 * (blocks + 1) * channels_ + kRowsFloats);
+    return static_cast<uint64_t>(2 * (blocks + 1) * channels_ + kRowsFloats);
   }
   // Two, and what dx is made of.
-  size_t backward_scratch(int64_t batch, int) const override {
-    return static_cast<size_t>((2 * Blocks(batch) + 3) * channels_);
+  uint64_t backward_scratch(int64_t batch, int) const override {
+    return static_cast<uint64_t>((2 * Blocks(batch) + 3) * channels_);
   }
 
   void Forward(const OpCall& call) const override {

@@ -53,12 +53,12 @@ class ConvOp final : public Op {
   int64_t multiply_adds() const override {
     return window_.positions() * Patch() * filters_;
   }
-  size_t forward_scratch(int64_t, int threads) const override {
-    return static_cast<size_t>(WholeFloats() + threads * ForwardCopyFloats());
+  uint64_t forward_scratch(int64_t, int threads) const override {
+    return static_cast<uint64_t>(WholeFloats() + threads * ForwardCopyFloats());
   }
-  size_t backward_scratch(int64_t batch, int threads) const override {
-    return static_cast<size_t>(TurnedFloats() + BiasFloats(batch) +
-                               threads * ThreadFloats());
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
+    return static_cast<uint64_t>(TurnedFloats() + BiasFloats(batch) +
+                                 threads * ThreadFloats());
   }
 
   void Forward(const OpCall& call) const override {

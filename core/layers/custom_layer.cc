@@ -38,12 +38,12 @@ class CustomOp final : public Op {
   bool keeps_input() const override { return plan_.backward_reads_input; }
   bool keeps_output() const override { return plan_.backward_reads_output; }
   bool may_fail() const override { return true; }
-  size_t forward_scratch(int64_t batch, int threads) const override {
+  uint64_t forward_scratch(int64_t batch, int threads) const override {
     return WithGuard(Floats(plan_.forward_scratch, batch, threads));
   }
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     return WithGuard(Floats(plan_.backward_scratch, batch, threads)) +
-           static_cast<size_t>(ThrownAwayFloats());
+           static_cast<uint64_t>(ThrownAwayFloats());
   }
 
   void Forward(const OpCall& call) const override {
@@ -100,8 +100,8 @@ class CustomOp final : public Op {
     return scratch.fixed + scratch.per_example * batch +
            scratch.per_thread * threads;
   }
-  static size_t WithGuard(int64_t floats) {
-    return static_cast<size_t>(floats > 0 ? floats + kGuard : 0);
+  static uint64_t WithGuard(int64_t floats) {
+    return static_cast<uint64_t>(floats > 0 ? floats + kGuard : 0);
   }
 
   LayerCall CallOf(const OpCall& call) const {

@@ -36,7 +36,7 @@ class DenseOp final : public Op {
   // The most that a batch of up to `batch` takes. Blocks shrink as rows grow,
   // so that need not be the largest: the largest for each size of block is
   // asked.
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     int64_t most = 0;
     for (int64_t grains = 1; grains <= kMostGrains; ++grains) {
       const int64_t with_block = RowsWithGrains(grains) / rows_;
@@ -44,7 +44,7 @@ class DenseOp final : public Op {
       if (largest < 1) break;
       most = std::max(most, BackwardFloats(largest * rows_, threads));
     }
-    return static_cast<size_t>(most);
+    return static_cast<uint64_t>(most);
   }
   Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override { return rows_ * inputs_ * units_; }

@@ -37,13 +37,13 @@ class DepthwiseConvOp final : public Op {
   int64_t multiply_adds() const override {
     return depthwise_.window().positions() * depthwise_.kernel_floats();
   }
-  size_t forward_scratch(int64_t, int threads) const override {
-    return static_cast<size_t>(threads * depthwise_.scratch_floats());
+  uint64_t forward_scratch(int64_t, int threads) const override {
+    return static_cast<uint64_t>(threads * depthwise_.scratch_floats());
   }
   // And each block's own sums of the gradients.
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     return forward_scratch(batch, threads) +
-           static_cast<size_t>(ExampleBlocks::Most(batch) * GradientFloats());
+           static_cast<uint64_t>(ExampleBlocks::Most(batch) * GradientFloats());
   }
 
   void Forward(const OpCall& call) const override {

@@ -28,12 +28,12 @@ class LayerNormalizationOp final : public Op {
   bool keeps_input() const override { return true; }
   bool replaces_input() const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
-  size_t saved_floats(int64_t batch) const override {
-    return static_cast<size_t>(2 * batch * rows_);
+  uint64_t saved_floats(int64_t batch) const override {
+    return static_cast<uint64_t>(2 * batch * rows_);
   }
   // Sums of each block of rows: for gamma, for beta.
-  size_t backward_scratch(int64_t batch, int) const override {
-    return static_cast<size_t>(frozen() ? 0 : 2 * Blocks(batch) * width_);
+  uint64_t backward_scratch(int64_t batch, int) const override {
+    return static_cast<uint64_t>(frozen() ? 0 : 2 * Blocks(batch) * width_);
   }
 
   void Forward(const OpCall& call) const override {

@@ -93,10 +93,10 @@ class NoiseOp final : public Op {
   bool may_overwrite_input() const override { return true; }
   bool dx_over_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
-  size_t forward_scratch(int64_t batch, int) const override {
-    return static_cast<size_t>(batch * channels_);
+  uint64_t forward_scratch(int64_t batch, int) const override {
+    return static_cast<uint64_t>(batch * channels_);
   }
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     return forward_scratch(batch, threads);
   }
 

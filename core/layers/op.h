@@ -129,11 +129,11 @@ class Op {
   // Floats of scratch that suffice for every batch in 1..batch on so many
   // threads: never less for a larger batch. Memory is planned once, for the
   // largest batch, and used for all of them.
-  virtual size_t forward_scratch(int64_t, int) const { return 0; }
-  virtual size_t backward_scratch(int64_t, int) const { return 0; }
+  virtual uint64_t forward_scratch(int64_t, int) const { return 0; }
+  virtual uint64_t backward_scratch(int64_t, int) const { return 0; }
   // Floats that Forward while training leaves for Backward besides input and
   // output; never less for a larger batch.
-  virtual size_t saved_floats(int64_t) const { return 0; }
+  virtual uint64_t saved_floats(int64_t) const { return 0; }
   // Forward while training notes state_changes, unless the op is frozen.
   virtual bool changes_state() const { return false; }
   // While training Forward and Backward call OpCall::workers where it is given.

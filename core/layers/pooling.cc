@@ -175,8 +175,8 @@ class GlobalMaxPoolingOp final : public Op {
   bool keeps_output() const override { return true; }
   Recompute recompute() const override { return Recompute::kCostly; }
   // Of each channel its share, for each thread.
-  size_t backward_scratch(int64_t, int threads) const override {
-    return static_cast<size_t>(threads * channels_);
+  uint64_t backward_scratch(int64_t, int threads) const override {
+    return static_cast<uint64_t>(threads * channels_);
   }
 
   void Forward(const OpCall& call) const override {

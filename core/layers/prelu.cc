@@ -28,13 +28,13 @@ class PReLUOp final : public Op {
   bool may_overwrite_input() const override { return true; }
   bool dx_over_dy(size_t) const override { return true; }
   Recompute recompute() const override { return Recompute::kCheap; }
-  size_t forward_scratch(int64_t, int) const override {
-    return static_cast<size_t>(shared_ ? width_ : 0);
+  uint64_t forward_scratch(int64_t, int) const override {
+    return static_cast<uint64_t>(shared_ ? width_ : 0);
   }
   // And sums of each block of examples.
-  size_t backward_scratch(int64_t batch, int threads) const override {
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
     const int64_t sums = frozen() ? 0 : TileBlocks(batch) * width_;
-    return forward_scratch(batch, threads) + static_cast<size_t>(sums);
+    return forward_scratch(batch, threads) + static_cast<uint64_t>(sums);
   }
 
   void Forward(const OpCall& call) const override {

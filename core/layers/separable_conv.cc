@@ -47,14 +47,14 @@ class SeparableConvOp final : public Op {
   int64_t multiply_adds() const override {
     return Positions() * (depthwise_.kernel_floats() + PointFloats());
   }
-  size_t forward_scratch(int64_t batch, int threads) const override {
-    return static_cast<size_t>(threads * ThreadFloats(batch));
+  uint64_t forward_scratch(int64_t batch, int threads) const override {
+    return static_cast<uint64_t>(threads * ThreadFloats(batch));
   }
   // And each block's own sums of the gradients.
-  size_t backward_scratch(int64_t batch, int threads) const override {
-    return static_cast<size_t>(threads * ThreadFloats(batch) +
-                               std::min(batch, MostBlocks()) *
-                                   GradientFloats());
+  uint64_t backward_scratch(int64_t batch, int threads) const override {
+    return static_cast<uint64_t>(threads * ThreadFloats(batch) +
+                                 std::min(batch, MostBlocks()) *
+                                     GradientFloats());
   }
 
   void Forward(const OpCall& call) const override {

@@ -25,21 +25,21 @@ class Chooser {
  private:
   using Candidates = std::vector<int>;
 
-  size_t Peak(const Dropped& dropped) const;
+  uint64_t Peak(const Dropped& dropped) const;
   Dropped All(const Candidates& candidates) const;
-  Dropped ButForCheckpoints(size_t between) const;
+  Dropped ButForCheckpoints(uint64_t between) const;
   Dropped Refined(const Candidates& candidates, Dropped start) const;
   Dropped WithCheckpoints(const Dropped& cheap) const;
   Dropped Forced() const;
   const Dropped& Better(const Dropped& a, const Dropped& b) const;
-  size_t Bytes(const StepPlan::Choice& choice) const {
+  uint64_t Bytes(const StepPlan::Choice& choice) const {
     return StepPlan(graph_, options_, choice).bytes();
   }
 
   const Graph& graph_;
   const StepPlan::Options options_;
   Candidates cheap_, any_;
-  std::vector<size_t> output_, forward_, backward_;  // bytes, by node
+  std::vector<uint64_t> output_, forward_, backward_;  // bytes, by node
 };
 
 Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
@@ -47,10 +47,10 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
   for (int i = 0; i < graph.size(); ++i) {
     const GraphNode& node = graph.node(i);
     const bool computes = node.op != nullptr && node.root == i;
-    const auto scratch = [&](size_t floats) {
+    const auto scratch = [&](uint64_t floats) {
       return Arena::RoundUp(floats * sizeof(float));
     };
-    output_.push_back(computes ? scratch(static_cast<size_t>(
+    output_.push_back(computes ? scratch(static_cast<uint64_t>(
                                      options.batch * node.output.elements()))
                                : 0);
     forward_.push_back(computes ? scratch(node.op->forward_scratch(
@@ -66,13 +66,13 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
 }
 
 // The most bytes that live at a time.
-size_t Chooser::Peak(const Dropped& dropped) const {
+uint64_t Chooser::Peak(const Dropped& dropped) const {
   const StepSchedule schedule(graph_, dropped);
   const StepValues values(graph_, schedule, /*training=*/true,
                           StepPlan::forced().in_place);
   // What comes and what goes; sums of it are never negative.
-  std::vector<size_t> change(static_cast<size_t>(schedule.after()) + 2, 0);
-  const auto lives = [&](size_t bytes, int first, int last) {
+  std::vector<uint64_t> change(static_cast<size_t>(schedule.after()) + 2, 0);
+  const auto lives = [&](uint64_t bytes, int first, int last) {
     change[first] += bytes;
     change[last + 1] -= bytes;
   };
@@ -88,15 +88,15 @@ size_t Chooser::Peak(const Dropped& dropped) const {
     lives(output_[all[i].node], homes[i].first, homes[i].second);
   }
   for (int i = 0; i < graph_.size(); ++i) {
-    const auto now = [&](size_t bytes, int time) {
+    const auto now = [&](uint64_t bytes, int time) {
       if (time >= 0) lives(bytes, time, time);
     };
     now(forward_[i], schedule.forward(i));
     now(forward_[i], schedule.again(i));
     now(backward_[i], schedule.backward(i));
   }
-  size_t sum = 0, most = 0;
-  for (const size_t c : change) most = std::max(most, sum += c);
+  uint64_t sum = 0, most = 0;
+  for (const uint64_t c : change) most = std::max(most, sum += c);
   return most;
 }
 
@@ -107,9 +107,9 @@ Dropped Chooser::All(const Candidates& candidates) const {
 }
 
 // Keeps an output after about so many bytes that are not kept.
-Dropped Chooser::ButForCheckpoints(size_t between) const {
+Dropped Chooser::ButForCheckpoints(uint64_t between) const {
   Dropped dropped(graph_.size(), false);
-  size_t since = 0;
+  uint64_t since = 0;
   for (const int i : any_) {
     since += output_[i];
     dropped[i] = since <= between;
@@ -121,13 +121,13 @@ Dropped Chooser::ButForCheckpoints(size_t between) const {
 // Changes one choice at a time where that lowers the peak, or saves work at the
 // price of next to nothing.
 Dropped Chooser::Refined(const Candidates& candidates, Dropped dropped) const {
-  size_t peak = Peak(dropped), least = peak;
+  uint64_t peak = Peak(dropped), least = peak;
   for (int round = 0; round < 2; ++round) {
     for (auto i = candidates.rbegin(); i != candidates.rend(); ++i) {
       dropped[*i] = !dropped[*i];
-      const size_t other = Peak(dropped);
+      const uint64_t other = Peak(dropped);
       const bool saves_work = !dropped[*i];
-      const size_t bound =
+      const uint64_t bound =
           saves_work ? least + least / 128 + 1 : peak - peak / 128;
       if (other >= bound) {
         dropped[*i] = !dropped[*i];
@@ -148,7 +148,7 @@ const Dropped& Chooser::Better(const Dropped& a, const Dropped& b) const {
 // between, the fewer are kept, and the more are there again at one time.
 Dropped Chooser::WithCheckpoints(const Dropped& cheap) const {
   Dropped best = Better(cheap, All(any_));
-  size_t sum = 0;
+  uint64_t sum = 0;
   for (const int i : any_) sum += output_[i];
   for (size_t parts = 2; parts <= 32; parts += 1 + parts / 4) {
     best = Better(best, ButForCheckpoints(sum / parts));
@@ -169,9 +169,9 @@ StepPlan::Choice Chooser::Choose() const {
   if (StepPlan::forced().keep_every > 0) return {Forced(), in_place};
   const Dropped none(graph_.size(), false);
   StepPlan::Choice best = {none, in_place};
-  size_t least = Bytes(best);
+  uint64_t least = Bytes(best);
   const auto prefer = [&](const StepPlan::Choice& other) {
-    const size_t bytes = Bytes(other);
+    const uint64_t bytes = Bytes(other);
     if (bytes >= least) return;
     best = other;
     least = bytes;

@@ -161,7 +161,7 @@ Status Model::Reserve(int64_t batch, bool training) {
   return impl_->stepper.Reserve(batch, training);
 }
 
-size_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
+uint64_t Model::BytesUsed() const { return impl_->memory.BytesUsed(); }
 float* Model::weights() { return impl_->memory.kept().weights; }
 uint64_t Model::weights_digest() const {
   if (!impl_->compiled) return 0;

@@ -108,24 +108,24 @@ struct Variable {
 // What training with batches of one size takes, in bytes as they are placed,
 // each a multiple of Arena::kAlignment.
 struct MemoryPlan {
-  size_t weights = 0;
+  uint64_t weights = 0;
   // Of the trained weights, and of state; twice where a worker has several
   // replicas; with exact reduction a byte for 256 of them.
-  size_t gradients = 0;
-  size_t slots = 0;        // the optimizer's
-  size_t batches = 0;      // examples and labels: of this step and of the next
-  size_t activations = 0;  // the layers' outputs
-  size_t activation_gradients = 0;
-  size_t scratch = 0;  // of single layers, and the examples' losses
+  uint64_t gradients = 0;
+  uint64_t slots = 0;    // the optimizer's
+  uint64_t batches = 0;  // examples and labels: of this step and of the next
+  uint64_t activations = 0;  // the layers' outputs
+  uint64_t activation_gradients = 0;
+  uint64_t scratch = 0;  // of single layers, and the examples' losses
   // Outputs, gradients and scratch that do not live at the same time have some
   // bytes in common: so many less.
-  size_t shared = 0;
+  uint64_t shared = 0;
   // Layers whose outputs are computed again for the backward pass, and the
   // multiply-adds of that for one example.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
-  size_t kept() const { return weights + gradients + slots; }
-  size_t total() const {
+  uint64_t kept() const { return weights + gradients + slots; }
+  uint64_t total() const {
     return kept() + batches + activations + activation_gradients + scratch -
            shared;
   }
@@ -228,12 +228,14 @@ class Model {
   // What training with batches of up to `batch` takes, to the byte. Zeros where
   // not compiled.
   MemoryPlan PlanMemory(int64_t batch) const;
-  size_t BytesNeeded(int64_t batch) const { return PlanMemory(batch).total(); }
+  uint64_t BytesNeeded(int64_t batch) const {
+    return PlanMemory(batch).total();
+  }
   // Takes the step's memory for batches of up to `batch`; without it the
   // first step does. `training` false is enough to evaluate and predict.
   Status Reserve(int64_t batch, bool training);
   // Bytes taken now.
-  size_t BytesUsed() const;
+  uint64_t BytesUsed() const;
 
   // Batches of `dataset` for this model in the model's own buffers. One loader
   // at a time; while it lives a second one, Compile, and what would make the

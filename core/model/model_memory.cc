@@ -25,29 +25,32 @@ ModelMemory::~ModelMemory() {
 }
 
 // Aligned memory from the heap; null where there is none.
-ModelMemory::Block ModelMemory::AllocateBlock(size_t bytes) {
-  return Block(std::aligned_alloc(Arena::kAlignment,
-                                  std::max(bytes, Arena::kAlignment)));
+ModelMemory::Block ModelMemory::AllocateBlock(uint64_t bytes) {
+  if (bytes > PTRDIFF_MAX) return nullptr;
+  return Block(std::aligned_alloc(
+      Arena::kAlignment,
+      std::max(static_cast<size_t>(bytes), Arena::kAlignment)));
 }
 
-Status ModelMemory::CheckLimit(const Options& options, size_t bytes,
+Status ModelMemory::CheckLimit(const Options& options, uint64_t bytes,
                                const char* what) const {
   if (options.memory_bytes == 0 && options.memory == nullptr) return Status();
   if (bytes <= options.memory_bytes) return Status();
-  return ResourceExhausted(
-      "model '%s': %s take %zu bytes, but only %zu were given; give more "
-      "memory, a smaller batch or fewer units",
-      graph_.name().c_str(), what, bytes, options.memory_bytes);
+  return ResourceExhausted("model '%s': %s take %" PRIu64
+                           " bytes, but only %zu were given; give more "
+                           "memory, a smaller batch or fewer units",
+                           graph_.name().c_str(), what, bytes,
+                           options.memory_bytes);
 }
 
 // --- what the model keeps -------------------------------------------------
 
 KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   KeptSpans kept;
-  const size_t n = static_cast<size_t>(graph_.num_trained());
-  const size_t summed = n + static_cast<size_t>(graph_.num_changes());
+  const auto n = static_cast<uint64_t>(graph_.num_trained());
+  const uint64_t summed = n + static_cast<uint64_t>(graph_.num_changes());
   kept.weights =
-      arena->Allocate<float>(static_cast<size_t>(graph_.num_weights()));
+      arena->Allocate<float>(static_cast<uint64_t>(graph_.num_weights()));
   kept.gradients = arena->Allocate<float>(summed);
   if (kept.gradients != nullptr) kept.state_changes = kept.gradients + n;
   for (int s = 0; s < options.num_slots; ++s) {
@@ -56,29 +59,30 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   if (options.sums) kept.sums = arena->Allocate<float>(summed);
   if (!options.exact) return kept;
   kept.scales =
-      arena->Allocate<uint8_t>(static_cast<size_t>(GridOf(graph_).blocks()));
+      arena->Allocate<uint8_t>(static_cast<uint64_t>(GridOf(graph_).blocks()));
   return kept;
 }
 
 Status ModelMemory::TakeKept(const Options& options) {
   Arena counting;
   PlaceKept(options, &counting);
-  const size_t bytes = counting.used();
+  const uint64_t bytes = counting.used();
   RINGLET_RETURN_IF_ERROR(
       CheckLimit(options, bytes, "weights, gradients and slots"));
   Block block;
   if (options.memory == nullptr) {
     block = AllocateBlock(bytes);
     if (block == nullptr) {
-      return ResourceExhausted(
-          "model '%s': no memory for %zu bytes of weights, gradients and "
-          "optimizer slots",
-          graph_.name().c_str(), bytes);
+      return ResourceExhausted("model '%s': no memory for %" PRIu64
+                               " bytes of weights, gradients and "
+                               "optimizer slots",
+                               graph_.name().c_str(), bytes);
     }
   }
   ReleaseStep();
   ReleaseKept();
-  Arena arena(options.memory != nullptr ? options.memory : block.get(), bytes);
+  Arena arena(options.memory != nullptr ? options.memory : block.get(),
+              static_cast<size_t>(bytes));
   const KeptSpans placed = PlaceKept(options, &arena);
   if (kept_.weights != nullptr) {
     // The memory of the old and of the new options may be one.
@@ -132,8 +136,8 @@ void ModelMemory::ReleaseKept() {
 StepSpans ModelMemory::PlaceStep(int64_t batch, const StepPlan& plan,
                                  Arena* arena) const {
   StepSpans step;
-  const size_t examples = static_cast<size_t>(batch);
-  const auto inputs = static_cast<size_t>(graph_.input_elements());
+  const auto examples = static_cast<uint64_t>(batch);
+  const auto inputs = static_cast<uint64_t>(graph_.input_elements());
   step.x = arena->Allocate<float>(examples * inputs);
   step.y = arena->Allocate<unsigned char>(examples * options_.label_bytes);
   step.per_example = arena->Allocate<float>(examples);
@@ -141,7 +145,7 @@ StepSpans ModelMemory::PlaceStep(int64_t batch, const StepPlan& plan,
   return step;
 }
 
-size_t ModelMemory::StepBytes(int64_t batch, const StepPlan& plan) const {
+uint64_t ModelMemory::StepBytes(int64_t batch, const StepPlan& plan) const {
   Arena counting;
   PlaceStep(batch, plan, &counting);
   return counting.used();
@@ -152,7 +156,7 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
   constexpr int64_t kSome = 64;
   if (batch < kSome ||
       batch / kSome <
-          static_cast<int64_t>(PTRDIFF_MAX / StepBytes(kSome, training))) {
+          INT64_MAX / static_cast<int64_t>(StepBytes(kSome, training))) {
     return Status();
   }
   return ResourceExhausted(
@@ -167,7 +171,7 @@ Status ModelMemory::CheckCountable(int64_t batch, bool training) const {
 // lives at one time grows with the batch but for the choice of what is made
 // again, so where that is well above the limit no larger batch fits.
 Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
-  const size_t asked = StepBytes(*batch, *training);
+  const uint64_t asked = StepBytes(*batch, *training);
   const Status fits = CheckLimit(options_, kept_bytes_ + asked,
                                  *training ? "training" : "evaluation");
   if (fits.ok()) return fits;
@@ -177,13 +181,13 @@ Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
     hopeless = true;
     for (const bool trains : {*training, true}) {
       const StepPlan plan = PlanOf(larger, trains);
-      const size_t bytes = kept_bytes_ + StepBytes(larger, plan);
+      const uint64_t bytes = kept_bytes_ + StepBytes(larger, plan);
       if (CheckLimit(options_, bytes, "").ok()) {
         *batch = larger;
         *training = trains;
         return Status();
       }
-      const size_t least = bytes - (plan.bytes() - plan.buffers().Peak());
+      const uint64_t least = bytes - (plan.bytes() - plan.buffers().Peak());
       hopeless &= least - least / 32 > options_.memory_bytes;
       if (*training) break;
     }
@@ -191,10 +195,11 @@ Status ModelMemory::FitLimit(int64_t* batch, bool* training) const {
   return fits;
 }
 
-Status ModelMemory::AllocateStep(size_t bytes, const StepPlan& plan,
+Status ModelMemory::AllocateStep(uint64_t bytes, const StepPlan& plan,
                                  void** place) {
   if (options_.memory != nullptr) {
-    *place = static_cast<unsigned char*>(options_.memory) + kept_bytes_;
+    *place = static_cast<unsigned char*>(options_.memory) +
+             static_cast<size_t>(kept_bytes_);
     return Status();
   }
   step_block_ = AllocateBlock(bytes);
@@ -217,12 +222,12 @@ Status ModelMemory::Reserve(int64_t batch, bool training, bool* moved) {
   RINGLET_RETURN_IF_ERROR(CheckCountable(batch, training));
   RINGLET_RETURN_IF_ERROR(FitLimit(&batch, &training));
   const StepPlan plan = PlanOf(batch, training);
-  const size_t bytes = StepBytes(batch, plan);
+  const uint64_t bytes = StepBytes(batch, plan);
   ReleaseStep();
   *moved = true;
   void* place = nullptr;
   RINGLET_RETURN_IF_ERROR(AllocateStep(bytes, plan, &place));
-  Arena arena(place, bytes);
+  Arena arena(place, static_cast<size_t>(bytes));
   step_ = PlaceStep(batch, plan, &arena);
   step_bytes_ = bytes;
   batch_ = batch;
@@ -309,9 +314,9 @@ void ModelMemory::CheckScratch() const {
   const int threads = options_.threads;
   for (const GraphNode& node : graph_.nodes()) {
     if (node.op == nullptr) continue;
-    const size_t forward = node.op->forward_scratch(batch_, threads);
-    const size_t backward = node.op->backward_scratch(batch_, threads);
-    const size_t saved = node.op->saved_floats(batch_);
+    const uint64_t forward = node.op->forward_scratch(batch_, threads);
+    const uint64_t backward = node.op->backward_scratch(batch_, threads);
+    const uint64_t saved = node.op->saved_floats(batch_);
     for (int64_t r = batch_ - 1; r > 0; r -= 1 + r / 4) {
       RINGLET_CHECK(node.op->forward_scratch(r, threads) <= forward);
       RINGLET_CHECK(node.op->backward_scratch(r, threads) <= backward);

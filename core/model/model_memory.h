@@ -115,14 +115,14 @@ class ModelMemory {
 
   // Of training with batches of `batch` >= 1, after TakeKept.
   MemoryPlan Plan(int64_t batch) const;
-  size_t BytesUsed() const { return kept_bytes_ + step_bytes_; }
+  uint64_t BytesUsed() const { return kept_bytes_ + step_bytes_; }
 
  private:
   struct FreeDeleter {
     void operator()(void* p) const { std::free(p); }
   };
   using Block = std::unique_ptr<void, FreeDeleter>;
-  static Block AllocateBlock(size_t bytes);
+  static Block AllocateBlock(uint64_t bytes);
 
   KeptSpans PlaceKept(const Options& options, Arena* arena) const;
   StepSpans PlaceStep(int64_t batch, const StepPlan& plan, Arena* arena) const;
@@ -130,15 +130,15 @@ class ModelMemory {
     return StepPlan(graph_,
                     {batch, training, options_.threads, options_.recompute});
   }
-  size_t StepBytes(int64_t batch, const StepPlan& plan) const;
-  size_t StepBytes(int64_t batch, bool training) const {
+  uint64_t StepBytes(int64_t batch, const StepPlan& plan) const;
+  uint64_t StepBytes(int64_t batch, bool training) const {
     return StepBytes(batch, PlanOf(batch, training));
   }
-  Status CheckLimit(const Options& options, size_t bytes,
+  Status CheckLimit(const Options& options, uint64_t bytes,
                     const char* what) const;
   Status CheckCountable(int64_t batch, bool training) const;
   Status FitLimit(int64_t* batch, bool* training) const;
-  Status AllocateStep(size_t bytes, const StepPlan& plan, void** place);
+  Status AllocateStep(uint64_t bytes, const StepPlan& plan, void** place);
   void BindKept();
   void BindStep(const StepPlan& plan);
   void BindInputs();
@@ -152,11 +152,11 @@ class ModelMemory {
   Options options_;
   Block kept_block_;  // null where the memory is the caller's
   KeptSpans kept_;
-  size_t kept_bytes_ = 0;
+  uint64_t kept_bytes_ = 0;
   std::shared_ptr<void> step_block_;  // shared with an open loader
   std::weak_ptr<void> lease_;         // of a loader on the step's block
   StepSpans step_;
-  size_t step_bytes_ = 0;
+  uint64_t step_bytes_ = 0;
   int64_t batch_ = 0;  // the largest that fits the step's block
   bool training_ = false;
   std::unique_ptr<const StepSchedule>

@@ -8,28 +8,28 @@ namespace ringlet {
 
 MemoryPlan ModelMemory::Plan(int64_t batch) const {
   MemoryPlan sizes;
-  sizes.weights =
-      Arena::RoundUp(static_cast<size_t>(graph_.num_weights()) * sizeof(float));
+  sizes.weights = Arena::RoundUp(static_cast<uint64_t>(graph_.num_weights()) *
+                                 sizeof(float));
   const auto trained =
-      static_cast<size_t>(graph_.num_trained()) * sizeof(float);
+      static_cast<uint64_t>(graph_.num_trained()) * sizeof(float);
   sizes.gradients = Arena::RoundUp(
-      trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float));
+      trained + static_cast<uint64_t>(graph_.num_changes()) * sizeof(float));
   if (options_.sums) sizes.gradients *= 2;
   if (options_.exact) {
     sizes.gradients +=
-        Arena::RoundUp(static_cast<size_t>(GridOf(graph_).blocks()));
+        Arena::RoundUp(static_cast<uint64_t>(GridOf(graph_).blocks()));
   }
   sizes.slots =
-      Arena::RoundUp(trained) * static_cast<size_t>(options_.num_slots);
+      Arena::RoundUp(trained) * static_cast<uint64_t>(options_.num_slots);
   RINGLET_CHECK(sizes.kept() == kept_bytes_);
 
   const StepPlan plan = PlanOf(batch, /*training=*/true);
   plan.Count(&sizes);
-  const size_t planned =
+  const uint64_t planned =
       sizes.activations + sizes.activation_gradients + sizes.scratch;
   sizes.shared = planned - plan.bytes();
-  const size_t losses =
-      Arena::RoundUp(static_cast<size_t>(batch) * sizeof(float));
+  const uint64_t losses =
+      Arena::RoundUp(static_cast<uint64_t>(batch) * sizeof(float));
   sizes.scratch += losses;
   Arena counting;
   PlaceStep(batch, plan, &counting);

@@ -24,7 +24,7 @@ StepPlan::StepPlan(const Graph& graph, const Options& options,
   bytes_ = buffers_.Place();
 }
 
-size_t StepPlan::SharedFloats(const Graph& graph, int i) {
+uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
   const GraphNode& node = graph.node(i);
   const bool last = graph.layers()[node.number].last_node == i;
   if (last || !graph.SharesTrained(i)) return 0;
@@ -33,12 +33,12 @@ size_t StepPlan::SharedFloats(const Graph& graph, int i) {
     const Variable& variable = graph.variables()[node.first_variable + v];
     if (variable.trained()) floats += variable.size();
   }
-  return static_cast<size_t>(floats);
+  return static_cast<uint64_t>(floats);
 }
 
-size_t StepPlan::OutputFloats(int node) const {
-  return static_cast<size_t>(options_.batch *
-                             graph_.node(node).output.elements());
+uint64_t StepPlan::OutputFloats(int node) const {
+  return static_cast<uint64_t>(options_.batch *
+                               graph_.node(node).output.elements());
 }
 
 // A buffer for each home, and what it is used for in turn.
@@ -52,7 +52,7 @@ void StepPlan::AddValues(const StepValues& values) {
   }
   std::vector<int> buffer(all.size(), -1);
   for (size_t i = 0; i < all.size(); ++i) {
-    const size_t floats = OutputFloats(all[i].node);
+    const uint64_t floats = OutputFloats(all[i].node);
     // The inputs are the caller's.
     if (last[i] < 0 || all[i].node < graph_.num_inputs() || floats == 0) {
       continue;
@@ -77,7 +77,7 @@ void StepPlan::AddValues(const StepValues& values) {
   }
 }
 
-int StepPlan::AddScratch(What what, int node, size_t floats, int first,
+int StepPlan::AddScratch(What what, int node, uint64_t floats, int first,
                          int last) {
   if (floats == 0 || first < 0) return -1;
   const int buffer = buffers_.Add(floats * sizeof(float), first, last);
@@ -91,7 +91,7 @@ void StepPlan::AddScratch() {
   for (int i = 0; i < graph_.size(); ++i) {
     const GraphNode& node = graph_.node(i);
     if (node.op == nullptr || node.root != i) continue;
-    const size_t forward = node.op->forward_scratch(batch, threads);
+    const uint64_t forward = node.op->forward_scratch(batch, threads);
     nodes_[i].forward_scratch =
         AddScratch(What::kForwardScratch, i, forward, schedule_.forward(i));
     if (!options_.training) continue;
@@ -116,7 +116,7 @@ void StepPlan::Count(MemoryPlan* sizes) const {
     if (buffer >= seen.size()) seen.resize(buffer + 1);
     if (seen[buffer]) continue;
     seen[buffer] = true;
-    const size_t bytes = buffers_.bytes(use.buffer);
+    const uint64_t bytes = buffers_.bytes(use.buffer);
     switch (use.what) {
       case What::kOutput:
         sizes->activations += bytes;
@@ -140,13 +140,14 @@ void StepPlan::Count(MemoryPlan* sizes) const {
   }
 }
 
-Status StepPlan::NoMemory(size_t bytes) const {
+Status StepPlan::NoMemory(uint64_t bytes) const {
   constexpr const char* kWhat[] = {"the output", "the gradient", "scratch",
                                    "scratch",    "gradients",    "statistics"};
   const char* model = graph_.name().c_str();
   if (uses_.empty()) {
-    return ResourceExhausted(
-        "model '%s': no memory for the %zu bytes of a step", model, bytes);
+    return ResourceExhausted("model '%s': no memory for the %" PRIu64
+                             " bytes of a step",
+                             model, bytes);
   }
   const Use& most = *std::max_element(
       uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) {
@@ -155,10 +156,11 @@ Status StepPlan::NoMemory(size_t bytes) const {
   const Layer& layer = graph_.node(most.node).layer;
   Options one = options_;
   one.batch = 1;
-  const size_t least = StepPlan(graph_, one).bytes();
+  const uint64_t least = StepPlan(graph_, one).bytes();
   return ResourceExhausted(
-      "model '%s': no memory for the %zu bytes of a step of batch %" PRId64
-      ", of which %zu are %s of layer '%s' (%s); %s: one example takes %zu",
+      "model '%s': no memory for the %" PRIu64
+      " bytes of a step of batch %" PRId64 ", of which %" PRIu64
+      " are %s of layer '%s' (%s); %s: one example takes %" PRIu64,
       model, bytes, options_.batch, buffers_.bytes(most.buffer),
       kWhat[static_cast<int>(most.what)], layer.name.c_str(), ClassName(layer),
       least < bytes / 2 ? "use a smaller batch" : "no smaller batch would fit",

@@ -67,17 +67,17 @@ class StepPlan {
 
   // Of the weights' gradient that call `node` writes besides the gradient span:
   // 0 but for a shared layer.
-  static size_t SharedFloats(const Graph& graph, int node);
+  static uint64_t SharedFloats(const Graph& graph, int node);
 
   const NodeBuffers& node(int i) const { return nodes_[i]; }
   // Placed: sizes and offsets by a buffer's number.
   const LifetimePlan& buffers() const { return buffers_; }
   const std::vector<Use>& uses() const { return uses_; }
   const StepSchedule& schedule() const { return schedule_; }
-  size_t bytes() const { return bytes_; }  // of them all
+  uint64_t bytes() const { return bytes_; }  // of them all
   // That there is no memory for it; names what takes the most, and says whether
   // a smaller batch would help. `bytes`: of the step's whole block.
-  Status NoMemory(size_t bytes) const;
+  Status NoMemory(uint64_t bytes) const;
   // Adds outputs, gradients, scratch, and what is computed again.
   void Count(MemoryPlan* sizes) const;
 
@@ -93,11 +93,11 @@ class StepPlan {
  private:
   void AddValues(const StepValues& values);
   void AddScratch();
-  int AddScratch(What what, int node, size_t floats, int first, int last);
-  int AddScratch(What what, int node, size_t floats, int now) {
+  int AddScratch(What what, int node, uint64_t floats, int first, int last);
+  int AddScratch(What what, int node, uint64_t floats, int now) {
     return AddScratch(what, node, floats, now, now);
   }
-  size_t OutputFloats(int node) const;
+  uint64_t OutputFloats(int node) const;
 
   static Forced forced_;
 
@@ -107,7 +107,7 @@ class StepPlan {
   std::vector<NodeBuffers> nodes_;
   std::vector<Use> uses_;
   LifetimePlan buffers_;
-  size_t bytes_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace ringlet

@@ -49,7 +49,7 @@ struct Plan {
 // Bytes grow with the batch, but for steps of the placement.
 int64_t LargestBatch(const Model& model, int64_t limit) {
   const auto fits = [&](int64_t batch) {
-    return model.BytesNeeded(batch) <= static_cast<size_t>(limit);
+    return model.BytesNeeded(batch) <= static_cast<uint64_t>(limit);
   };
   if (!fits(1)) return 0;
   int64_t good = 1, bad = 2;
@@ -141,7 +141,7 @@ double Seconds(int64_t bytes, const Link& link) {
 // The rows of both outputs; the last but one is to be taken off.
 struct Row {
   const char *key, *text;
-  size_t bytes;
+  uint64_t bytes;
 };
 std::vector<Row> Rows(const MemoryPlan& m) {
   return {{"weights", "weights", m.weights},
@@ -221,7 +221,8 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
   if (plan.largest_batch == 0) {
     return ResourceExhausted(
         "%s: a batch of 1 does not fit %" PRId64
-        " bytes: the model keeps %zu "
+        " bytes: the model keeps %" PRIu64
+        " "
         "beside the step's; make it smaller or take another optimizer",
         path.c_str(), flags.limit, plan.bytes.kept());
   }

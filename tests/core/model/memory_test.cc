@@ -309,6 +309,22 @@ TEST(ModelMemoryTest, WhatThereIsNoMemoryForIsNamed) {
   }
 }
 
+// Also where size_t has 32 bits.
+TEST(ModelMemoryTest, BytesAreCountedBeyondWhatAProcessCanHave) {
+  Sequential model({Input({28, 28, 1}), Conv2D(2, 3, kRelu).Name("conv"),
+                    BatchNormalization(), Flatten(), Dense(3)});
+  model.Compile(SGD(), MeanSquaredError());
+  ASSERT_TRUE(model.status().ok()) << model.status().message();
+  uint64_t before = 0;
+  for (int64_t batch = 1; batch <= int64_t{1} << 30; batch *= 2) {
+    const uint64_t bytes = model.BytesNeeded(batch);
+    EXPECT_GT(bytes, before) << batch;
+    EXPECT_GT(bytes / 4, static_cast<uint64_t>(batch * (28 * 28 + 26 * 26 * 2)))
+        << batch;
+    before = bytes;
+  }
+}
+
 // Bytes in use of the heap of the whole process; 0 where that is not known.
 size_t HeapBytes() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
