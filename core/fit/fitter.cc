@@ -104,6 +104,7 @@ void Fitter::Reset() {
   fit_.validation = plan_.ValidationOfAll();
   const Collective& collective = *model_->collective();
   fit_.chief = collective.rank() == 0;
+  fit_.goes_on = recovery_.begun();
   fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());

@@ -43,6 +43,8 @@ class Recovery {
   // --- a worker is lost
   // Before the callbacks let go of their states.
   void Preserve();
+  // Steps were trained, or could have been.
+  bool begun() const { return begun_; }
   // This worker's state is no one's whole state.
   void Forget();
   // Waits until all ranks are together again, however many are lost meanwhile;

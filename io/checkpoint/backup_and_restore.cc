@@ -74,7 +74,13 @@ class BackupAndRestoreCallback final : public Callback {
     fit.takes_signals |= options_.save_before_preemption;
     Status opened;
     if (fit.chief) opened = Open(&checkpoints_);
-    if (opened.ok() && fit.chief) StartSaver();
+    if (opened.code() == Code::kAlreadyExists && fit.goes_on &&
+        fit.model->collective()->elastic()) {
+      // By a chief that stands still, or by that of the other part of the job.
+      Warn(opened, "no backups are written until that one lets go of it");
+      opened = Status();
+    }
+    if (checkpoints_ != nullptr) StartSaver();
     RINGLET_RETURN_IF_ERROR(Share(fit, opened));
     OpenLeft(fit);
     return Status();
@@ -195,7 +201,7 @@ class BackupAndRestoreCallback final : public Callback {
   // or newer, but for a job that was parted: the part of a chief that comes
   // back may have gone further.
   bool IsToBeLoaded(const FitState& fit) const {
-    if (checkpoints_->latest().empty()) return false;
+    if (checkpoints_ == nullptr || checkpoints_->latest().empty()) return false;
     if (!fit.in_memory) return true;
     SafetensorsReader file;
     if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
@@ -244,7 +250,8 @@ class BackupAndRestoreCallback final : public Callback {
   // What the fit ends with where it was interrupted and saved_ is an error. It
   // can be resumed only where there is something to resume.
   Status NotSaved() const {
-    const std::string before = checkpoints_->latest();
+    const std::string before =
+        checkpoints_ == nullptr ? "" : checkpoints_->latest();
     if (before.empty()) {
       return saved_.Annotate(
           "interrupted, and no backup was written, nor is there one before");
@@ -333,6 +340,12 @@ class BackupAndRestoreCallback final : public Callback {
     if (fit.interrupted) {
       if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_
       ends_ = true;
+    }
+    if (checkpoints_ == nullptr) {
+      saved_ = Open(&checkpoints_);
+      if (!saved_.ok()) return ends_ ? NotSaved() : Status();
+      Notice("note: backups are written to %s again", directory_.c_str());
+      StartSaver();
     }
     RunState state(&fit);
     const Metadata metadata = Describe(fit);

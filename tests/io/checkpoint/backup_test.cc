@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -597,7 +598,8 @@ struct ElasticFit {
 
 // `folder` "": no backup.
 ElasticFit FitElastic(Collective* collective, const std::string& folder,
-                      const std::shared_ptr<Watches>& watches) {
+                      const std::shared_ptr<Watches>& watches,
+                      const std::shared_ptr<Watches>& more = nullptr) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 5;
@@ -608,7 +610,9 @@ ElasticFit FitElastic(Collective* collective, const std::string& folder,
     backup.save_freq = 1;
     fit.callbacks.push_back(BackupAndRestore(folder, backup));
   }
-  if (watches != nullptr) fit.callbacks.push_back(watches);
+  for (const auto& each : {watches, more}) {
+    if (each != nullptr) fit.callbacks.push_back(each);
+  }
   ElasticFit run;
   run.status = model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
   run.digest = model->weights_digest();
@@ -750,6 +754,56 @@ TEST(BackupTest, AComingChiefWithoutItsFolderEndsAlone) {
     EXPECT_EQ(run.digest, UndisturbedDigest());
   }
   comes.join();
+}
+
+// By the chief before, that stands still: the job goes on, and backups come
+// back with the folder.
+TEST(BackupTest, AFolderThatIsHeldIsWaitedForByNobody) {
+  for (const bool freed : {true, false}) {
+    TempFolder folders[] = {TempFolder(TempFolder::InMemory()),
+                            TempFolder(TempFolder::InMemory())};
+    const std::string path = folders[1].path();
+    std::unique_ptr<CheckpointDirectory> held;
+    ASSERT_TRUE(CheckpointDirectory::Open(path, {}, &held).ok());
+    ElasticJob job;
+    job.Arrive(0);
+    job.Arrive(1);
+    std::thread first([&] {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      const auto dies = std::make_shared<Watches>(
+          4, [&](FitState&) { collective.DieInNextCall(); });
+      FitElastic(&collective, folders[0].path(), dies,
+                 std::make_shared<Watches>(-1, nullptr));
+    });
+    bool saved = false;
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const auto frees = std::make_shared<Watches>(9, [&](FitState& fit) {
+        EXPECT_TRUE(fit.chief);
+        EXPECT_FALSE(HasBackup(path));
+        if (freed) held.reset();
+        fit.interrupted = !freed;
+      });
+      const auto looks = std::make_shared<Watches>(16, [&](FitState&) {
+        // They are written in the background.
+        for (int i = 0; i < 6000 && !saved; ++i) {
+          saved = HasBackup(path);
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+      });
+      const ElasticFit run = FitElastic(&collective, path, frees, looks);
+      const std::string said = run.status.message();
+      if (freed) {
+        EXPECT_TRUE(run.status.ok()) << said;
+        EXPECT_EQ(run.digest, UndisturbedDigest());
+      } else {
+        EXPECT_NE(said.find("no backup was written"), std::string::npos)
+            << said;
+      }
+    }
+    first.join();
+    EXPECT_EQ(saved, freed);
+  }
 }
 
 // The chief is lost while it gives the others the state of its backup: they
