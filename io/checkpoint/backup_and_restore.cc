@@ -7,45 +7,24 @@
 #include "saving_callbacks.h"
 
 #include <cinttypes>
-#include <climits>
-#include <cstdlib>
-#include <utility>
 #include <vector>
 
 #include "../../core/base/collective.h"
-#include "../../core/base/json.h"
 #include "../../core/base/message.h"
 #include "../../core/base/text.h"
 #include "../../core/fit/interrupts.h"
 #include "../../core/fit/run_state.h"
 #include "../../core/model/model.h"
 #include "background_saver.h"
+#include "backup_metadata.h"
 #include "checkpoint_directory.h"
 #include "checkpoint_list.h"
-#include "run_description.h"
 #include "safetensors.h"
 
 namespace ringlet {
 namespace {
 
-// Of the metadata.
-constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
-               kDataKey[] = "data", kReplicasKey[] = "replicas",
-               kWorldKey[] = "world", kSeedKey[] = "seed",
-               kEpochKey[] = "epoch", kStepKey[] = "step";
 constexpr char kBackupName[] = "backup";
-
-// Of the run that saved the file; in files that are older than replicas there
-// was one for each worker. 0: it does not say.
-int ReplicasOf(const SafetensorsReader& file) {
-  for (const char* const key : {kReplicasKey, kWorldKey}) {
-    const auto saved = file.metadata().find(key);
-    if (saved == file.metadata().end()) continue;
-    const int64_t number = std::atoll(saved->second.c_str());
-    return number > 0 && number <= INT_MAX ? static_cast<int>(number) : 0;
-  }
-  return 0;
-}
 
 class BackupAndRestoreCallback final : public Callback {
  public:
@@ -205,37 +184,7 @@ class BackupAndRestoreCallback final : public Callback {
     if (!fit.in_memory) return true;
     SafetensorsReader file;
     if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
-    const Metadata here = Describe(fit);
-    const auto same = [&](const char* key) {
-      const auto saved = file.metadata().find(key);
-      return saved != file.metadata().end() && saved->second == here.at(key);
-    };
-    for (const char* key :
-         {kSeedKey, kReplicasKey, kLayersKey, kLossesKey, kDataKey}) {
-      if (!same(key)) return false;  // of another run
-    }
-    const auto number = [&](const char* key) {
-      const auto saved = file.metadata().find(key);
-      return saved == file.metadata().end() ? -1
-                                            : std::atoll(saved->second.c_str());
-    };
-    const std::pair<int64_t, int64_t> saved(number(kEpochKey),
-                                            number(kStepKey));
-    return saved > std::make_pair(fit.epoch, fit.step) &&
-           saved <= std::make_pair(fit.epochs, int64_t{0});
-  }
-
-  static Metadata Describe(const FitState& fit) {
-    return {
-        {kEpochKey, std::to_string(fit.epoch)},
-        {kStepKey, std::to_string(fit.step)},
-        {kSeedKey, std::to_string(fit.model->seed())},
-        {kWorldKey, std::to_string(fit.model->collective()->size())},
-        {kReplicasKey, std::to_string(fit.model->num_replicas())},
-        {kLayersKey, DescribeLayers(*fit.model)},
-        {kLossesKey, DescribeLosses(*fit.model)},
-        {kDataKey, DescribeData(fit)},
-    };
+    return IsFurther(file.metadata(), fit);
   }
 
   // On the saver's thread, where there is one.
@@ -262,42 +211,6 @@ class BackupAndRestoreCallback final : public Callback {
                  saved_.message(), before.c_str());
   }
 
-  // What the weights' names and shapes do not tell, before any is overwritten.
-  // Another loss and other data are the user's choice, as in Keras, but seldom
-  // a wish.
-  Status CheckMetadata(const std::string& path, const FitState& fit) const {
-    SafetensorsReader file;
-    RINGLET_RETURN_IF_ERROR(file.Open(options_.files, path));
-    const auto layers = file.metadata().find(kLayersKey);
-    if (layers != file.metadata().end()) {
-      RINGLET_RETURN_IF_ERROR(
-          CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
-    }
-    const auto compare = [&](const char* key, const char* other,
-                             const std::string& here) {
-      const auto saved = file.metadata().find(key);
-      if (saved == file.metadata().end() || saved->second == here) return;
-      Notice(
-          "warning: %s was saved with other %s: %s; "
-          "here: %s. Training goes on from there, and not as it would "
-          "have without the break",
-          path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
-    };
-    compare(kLossesKey, "losses", DescribeLosses(*fit.model));
-    compare(kDataKey, "data or batches", DescribeData(fit));
-    WarnOfReplicas(path, ReplicasOf(file), fit.model->num_replicas());
-    return Status();
-  }
-
-  static void WarnOfReplicas(const std::string& path, int saved, int here) {
-    if (saved == 0 || saved == here) return;
-    Notice(
-        "warning: %s was saved by a run of %d replica%s, here are %d "
-        "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
-        "there, and not as it would have without the break",
-        path.c_str(), saved, saved == 1 ? "" : "s", here);
-  }
-
   // A plain one in a sealed one's place whoever can write to the disk could
   // have put there; and what is sealed no longer its owner may have forgotten.
   void WarnOfSealing(const std::string& path) const {
@@ -318,7 +231,7 @@ class BackupAndRestoreCallback final : public Callback {
     LoadOptions options;
     options.files = options_.files;
     WarnOfSealing(path);
-    Status loaded = CheckMetadata(path, fit);
+    Status loaded = CheckRun(options_.files, path, fit);
     if (loaded.ok()) loaded = LoadCheckpoint(path, {state}, options);
     if (loaded.ok() && fit.dataset != nullptr) {
       loaded = fit.dataset->CheckStart(fit.position, fit.model->num_replicas());
@@ -348,7 +261,7 @@ class BackupAndRestoreCallback final : public Callback {
       StartSaver();
     }
     RunState state(&fit);
-    const Metadata metadata = Describe(fit);
+    const Metadata metadata = DescribeRun(fit);
     if (saver_ == nullptr) {
       Saved(checkpoints_->Save({&state}, metadata));
       return ends_ && !saved_.ok() ? NotSaved() : Status();
@@ -393,7 +306,7 @@ int ReplicasOfBackup(const std::string& backup_dir, FileSystem* files) {
   SafetensorsReader file;
   status = file.Open(
       files, backup_dir + "/" + CheckpointFileName(kBackupName, newest.number));
-  return status.ok() ? ReplicasOf(file) : 0;
+  return status.ok() ? ReplicasOf(file.metadata()) : 0;
 }
 
 std::shared_ptr<Callback> BackupAndRestore(

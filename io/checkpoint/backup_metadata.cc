@@ -1,0 +1,98 @@
+#include "backup_metadata.h"
+
+#include <climits>
+#include <cstdlib>
+#include <utility>
+
+#include "../../core/base/message.h"
+#include "../../core/base/text.h"
+#include "../../core/model/model.h"
+#include "run_description.h"
+
+namespace ringlet {
+namespace {
+
+constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
+               kDataKey[] = "data", kReplicasKey[] = "replicas",
+               kWorldKey[] = "world", kSeedKey[] = "seed",
+               kEpochKey[] = "epoch", kStepKey[] = "step";
+
+void WarnOfReplicas(const std::string& path, int saved, int here) {
+  if (saved == 0 || saved == here) return;
+  Notice(
+      "warning: %s was saved by a run of %d replica%s, here are %d "
+      "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
+      "there, and not as it would have without the break",
+      path.c_str(), saved, saved == 1 ? "" : "s", here);
+}
+
+}  // namespace
+
+Metadata DescribeRun(const FitState& fit) {
+  return {
+      {kEpochKey, std::to_string(fit.epoch)},
+      {kStepKey, std::to_string(fit.step)},
+      {kSeedKey, std::to_string(fit.model->seed())},
+      {kWorldKey, std::to_string(fit.model->collective()->size())},
+      {kReplicasKey, std::to_string(fit.model->num_replicas())},
+      {kLayersKey, DescribeLayers(*fit.model)},
+      {kLossesKey, DescribeLosses(*fit.model)},
+      {kDataKey, DescribeData(fit)},
+  };
+}
+
+int ReplicasOf(const Metadata& saved) {
+  for (const char* const key : {kReplicasKey, kWorldKey}) {
+    const auto entry = saved.find(key);
+    if (entry == saved.end()) continue;
+    const int64_t number = std::atoll(entry->second.c_str());
+    return number > 0 && number <= INT_MAX ? static_cast<int>(number) : 0;
+  }
+  return 0;
+}
+
+bool IsFurther(const Metadata& saved, const FitState& fit) {
+  const Metadata here = DescribeRun(fit);
+  const auto same = [&](const char* key) {
+    const auto entry = saved.find(key);
+    return entry != saved.end() && entry->second == here.at(key);
+  };
+  for (const char* key :
+       {kSeedKey, kReplicasKey, kLayersKey, kLossesKey, kDataKey}) {
+    if (!same(key)) return false;  // of another run
+  }
+  const auto number = [&](const char* key) {
+    const auto entry = saved.find(key);
+    return entry == saved.end() ? -1 : std::atoll(entry->second.c_str());
+  };
+  const std::pair<int64_t, int64_t> at(number(kEpochKey), number(kStepKey));
+  return at > std::make_pair(fit.epoch, fit.step) &&
+         at <= std::make_pair(fit.epochs, int64_t{0});
+}
+
+Status CheckRun(FileSystem* files, const std::string& path,
+                const FitState& fit) {
+  SafetensorsReader file;
+  RINGLET_RETURN_IF_ERROR(file.Open(files, path));
+  const auto layers = file.metadata().find(kLayersKey);
+  if (layers != file.metadata().end()) {
+    RINGLET_RETURN_IF_ERROR(
+        CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
+  }
+  const auto compare = [&](const char* key, const char* other,
+                           const std::string& here) {
+    const auto saved = file.metadata().find(key);
+    if (saved == file.metadata().end() || saved->second == here) return;
+    Notice(
+        "warning: %s was saved with other %s: %s; "
+        "here: %s. Training goes on from there, and not as it would "
+        "have without the break",
+        path.c_str(), other, Printable(saved->second).c_str(), here.c_str());
+  };
+  compare(kLossesKey, "losses", DescribeLosses(*fit.model));
+  compare(kDataKey, "data or batches", DescribeData(fit));
+  WarnOfReplicas(path, ReplicasOf(file.metadata()), fit.model->num_replicas());
+  return Status();
+}
+
+}  // namespace ringlet
