@@ -201,8 +201,20 @@ Status PredictAll(Model* model, const Dataset& data,
     width += model->output_shape(model->output_node(k)).elements();
   }
   std::vector<std::vector<float>> of(static_cast<size_t>(num_outputs));
-  const auto stride =
-      static_cast<size_t>(dataset.LargestPart(model->num_replicas()) * width);
+  // Bounded by the memory that the model has reserved for a replica's part; all
+  // replicas' together by nothing.
+  const auto largest =
+      static_cast<uint64_t>(dataset.LargestPart(model->num_replicas()) * width);
+  const uint64_t floats = largest * MostOwnReplicas(*model) *
+                          static_cast<uint64_t>(collective->size());
+  constexpr uint64_t kMost = PTRDIFF_MAX / sizeof(float) / 4;
+  if (largest > kMost || floats > kMost) {
+    return ResourceExhausted(
+        "Predict: no memory for the outputs of a batch of %" PRId64
+        " examples, %" PRIu64 " numbers; take a smaller batch",
+        dataset.batch_size(), floats);
+  }
+  const auto stride = static_cast<size_t>(largest);
   std::vector<float> mine(stride * MostOwnReplicas(*model));
   Predicted predicted = {*model, stride, {}};
   predicted.all.resize(mine.size() * static_cast<size_t>(collective->size()));

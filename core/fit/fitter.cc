@@ -65,7 +65,8 @@ Status Fitter::RunAll(History* history) {
     // Who is told to stop waits for nobody. An elastic job waits for none that
     // is lost: it stops, and saves, once the others have met.
     if (!resumes || (fit_.interrupted && !elastic)) return status;
-    if (!elastic) signals_.reset();
+    // A first signal while this worker waits ends the wait.
+    if (!elastic || !fit_.interrupted) signals_.reset();
     requests_.Keep(fit_);
     messages_.MeetAnew(status, /*lets_in=*/agreed_, elastic);
     RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));

@@ -54,7 +54,8 @@ Status Recovery::TakeUpState() {
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
-  const bool lived = begun_ || model_.impl_->replicas.torn();
+  const Replicas& replicas = model_.impl_->replicas;
+  const bool lived = begun_ || replicas.torn() || replicas.holds_others();
   const Offer mine = {lived ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
   static_assert(sizeof(Offer) == 4 * sizeof(int64_t));
   std::vector<Offer> offers(static_cast<size_t>(collective->size()));
@@ -117,7 +118,8 @@ void Recovery::Forget() {
 
 Status Recovery::Rejoin(int lost_rank) {
   for (;;) {
-    const Status rejoined = model_.impl_->Rejoin();
+    // One that came, and was to begin, comes again.
+    const Status rejoined = model_.impl_->Rejoin(begun_ || !fit_.comes);
     // It does not go with another rank's weights.
     if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost

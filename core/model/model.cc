@@ -310,7 +310,7 @@ StepObserver* Model::observer() const { return impl_->timer.observer; }
 // --- replicas -------------------------------------------------------------
 
 Status Model::RejoinReplicas() {
-  RINGLET_RETURN_IF_ERROR(impl_->Rejoin());
+  RINGLET_RETURN_IF_ERROR(impl_->Rejoin(/*lived=*/true));
   return impl_->replicas.CheckWhole();
 }
 

@@ -145,7 +145,7 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses) {
   do {
     if (!together.ok()) together = c->Reform();
     if (together.ok()) {
-      together = config.arrivals.Meet(c, /*lived=*/config.number > 1);
+      together = MeetOthers(/*lived=*/config.number > 1);
     }
     if (together.ok()) {
       together = Compile(losses);
@@ -164,17 +164,23 @@ Status Model::Impl::CompileTogether(const std::vector<OutputLoss>& losses) {
   return config.arrivals.comes(c->rank()) ? Status() : replicas.CheckWhole();
 }
 
-Status Model::Impl::Rejoin() {
+Status Model::Impl::MeetOthers(bool lived) {
+  const Status met = config.arrivals.Meet(config.collective, lived);
+  if (met.ok() || met.code() == Code::kPeerLost ||
+      !config.collective->elastic()) {
+    return met;
+  }
+  // One that came gave up before it could know that it does.
+  return PeerLost(-1, "%s", met.message());
+}
+
+Status Model::Impl::Rejoin(bool lived) {
   Collective* const c = config.collective;
   RINGLET_RETURN_IF_ERROR(Usable());
+  replicas.Meet();
   stepper.Drop();  // of the ring that is no more
   RINGLET_RETURN_IF_ERROR(c->Reform());
-  const Status met = config.arrivals.Meet(c, /*lived=*/true);
-  if (!met.ok() && met.code() != Code::kPeerLost && c->elastic()) {
-    // One that came gave up before it could know that it does.
-    return PeerLost(-1, "%s", met.message());
-  }
-  RINGLET_RETURN_IF_ERROR(met);
+  RINGLET_RETURN_IF_ERROR(MeetOthers(lived));
   const Status agreed = config.AgreeReplicas(config.replicas);
   // What was dealt out goes with the ring that is no more.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);

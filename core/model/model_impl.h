@@ -44,7 +44,9 @@ struct Model::Impl {
   Status CompileTogether(const std::vector<OutputLoss>& losses);
   // After a worker was lost: the workers that there are, and the state of one.
   // OK too where nobody has it whole (Replicas::CheckWhole).
-  Status Rejoin();
+  // `lived`: this worker was in the run.
+  Status Rejoin(bool lived);
+  Status MeetOthers(bool lived);
   Status PlaceWeights();
   std::unique_ptr<GradientExchange> MakeExchange();
   // For AsLayer; null where there are none yet.

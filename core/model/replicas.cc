@@ -198,6 +198,7 @@ Status Replicas::Join(bool lived) {
   RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
   torn_ = false;
   took_ = !has_them;
+  holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
 }
 

@@ -29,7 +29,7 @@ class Replicas {
         updater_(*updater) {}
 
   // The weights were placed anew: they are whole, and not another rank's.
-  void Begin() { torn_ = took_ = false; }
+  void Begin() { torn_ = took_ = holds_others_ = false; }
   // Compares the ranks' models, and gives all of them the state of one: of
   // those that `lived` through a loss the one that has made most steps, else
   // rank 0's. Where none that was in the run has its state whole nobody takes
@@ -39,12 +39,17 @@ class Replicas {
   // to the others was lost meanwhile.
   Status CheckWhole() const;
   bool torn() const { return torn_; }
+  // It is that of another, which had trained: without that one's position in
+  // its fit it is of no use.
+  bool holds_others() const { return holds_others_; }
+  // The ranks meet anew: the last Join is of before.
+  void Meet() { took_ = false; }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
   // What is not Join has written over the state, and was cut off …
   void Tear() { torn_ = true; }
   // … or the whole state has come from elsewhere.
-  void Restored() { torn_ = false; }
+  void Restored() { torn_ = holds_others_ = false; }
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
 
@@ -66,6 +71,7 @@ class Replicas {
   Updater& updater_;
   bool torn_ = false;  // this rank's state is no one's whole state
   bool took_ = false;  // the last Join changed it
+  bool holds_others_ = false;
 };
 
 }  // namespace ringlet

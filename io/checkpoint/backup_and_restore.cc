@@ -60,9 +60,7 @@ class BackupAndRestoreCallback final : public Callback {
       opened = Status();
     }
     if (checkpoints_ != nullptr) StartSaver();
-    RINGLET_RETURN_IF_ERROR(Share(fit, opened));
-    OpenLeft(fit);
-    return Status();
+    return Share(fit, opened);
   }
 
   Status OnTrainBegin(FitState& fit) override {
@@ -75,6 +73,7 @@ class BackupAndRestoreCallback final : public Callback {
     }
     RunState state(&fit);
     Status loaded;
+    fit.replacing = fit.chief;
     if (fit.chief) loaded = Load(fit, &state);
     RINGLET_RETURN_IF_ERROR(Share(fit, loaded));
     fit.replacing = true;
@@ -98,15 +97,16 @@ class BackupAndRestoreCallback final : public Callback {
 
   void OnFitReturn(FitState& fit, const Status& status) override {
     if (saver_ != nullptr) saver_->Wait();
-    CheckpointDirectory* const own =
-        fit.chief ? checkpoints_.get() : left_.get();
-    if (own != nullptr && status.ok() && options_.delete_checkpoint) {
-      const Status removed = own->Clear();
+    const bool removes = status.ok() && options_.delete_checkpoint;
+    if (removes && checkpoints_ != nullptr) {
+      const Status removed = checkpoints_->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
     saver_.reset();
     checkpoints_.reset();
-    left_.reset();
+    if (removes && !fit.chief && fit.model->collective()->elastic()) {
+      RemoveLeft(fit);
+    }
   }
 
   bool RestoresAfterLoss() const override { return true; }
@@ -162,18 +162,30 @@ class BackupAndRestoreCallback final : public Callback {
         checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
   }
 
-  // What this worker saved while it was the chief of an elastic job. Where the
-  // directory is the chief's too that has locked it by now.
-  void OpenLeft(const FitState& fit) {
-    left_.reset();
-    if (fit.chief || !fit.model->collective()->elastic()) return;
+  // What this worker saved while it was the chief of an elastic job: not what
+  // is of another run, nor what the chief has in the same directory.
+  void RemoveLeft(const FitState& fit) const {
+    NewestCheckpoint newest;
     CheckpointListing listing;
-    const Status listed =
+    Status status =
         ListCheckpoints(options_.files, directory_, kBackupName, &listing);
-    if (!listed.ok() || listing.numbers.empty()) return;
-    const Status opened = Open(&left_);
-    if (opened.ok() || opened.code() == Code::kAlreadyExists) return;
-    Warn(opened, "a backup of when this worker was the chief stays");
+    if (status.ok()) {
+      status = FindNewestCheckpoint(options_.files, directory_, kBackupName,
+                                    listing, &newest);
+    }
+    if (!status.ok() || newest.number == 0) return;
+    SafetensorsReader file;
+    status = file.Open(
+        options_.files,
+        directory_ + "/" + CheckpointFileName(kBackupName, newest.number));
+    if (!status.ok() || !IsSameRun(file.metadata(), fit)) return;
+    std::unique_ptr<CheckpointDirectory> left;
+    status = Open(&left);
+    if (status.code() == Code::kAlreadyExists) return;
+    if (status.ok()) status = left->Clear();
+    if (!status.ok()) {
+      Warn(status, "a backup of when this worker was the chief stays");
+    }
   }
 
   // The newest backup, rather than what a worker has in memory. That is as new
@@ -182,6 +194,7 @@ class BackupAndRestoreCallback final : public Callback {
   bool IsToBeLoaded(const FitState& fit) const {
     if (checkpoints_ == nullptr || checkpoints_->latest().empty()) return false;
     if (!fit.in_memory) return true;
+    if (!fit.comes) return false;  // what it saved before is in the memory too
     SafetensorsReader file;
     if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
     return IsFurther(file.metadata(), fit);
@@ -289,7 +302,6 @@ class BackupAndRestoreCallback final : public Callback {
   // The saver uses the directory, and goes first.
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<BackgroundSaver> saver_;
-  std::unique_ptr<CheckpointDirectory> left_;  // see OpenLeft
 };
 
 }  // namespace

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "../../core/base/crc32c.h"
 #include "../../core/base/message.h"
 #include "../../core/base/text.h"
+#include "../../core/model/fingerprint.h"
 #include "../../core/model/model.h"
 #include "run_description.h"
 
@@ -15,7 +17,8 @@ namespace {
 constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
-               kEpochKey[] = "epoch", kStepKey[] = "step";
+               kOptimizerKey[] = "optimizer", kEpochKey[] = "epoch",
+               kStepKey[] = "step";
 
 void WarnOfReplicas(const std::string& path, int saved, int here) {
   if (saved == 0 || saved == here) return;
@@ -24,6 +27,12 @@ void WarnOfReplicas(const std::string& path, int saved, int here) {
       "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
       "there, and not as it would have without the break",
       path.c_str(), saved, saved == 1 ? "" : "s", here);
+}
+
+std::string OptimizerChecksum(const Model& model) {
+  Fingerprint f;
+  AddOptimizer(model.optimizer(), &f);
+  return HexText(Crc32c(f.text().data(), f.text().size()));
 }
 
 }  // namespace
@@ -35,6 +44,7 @@ Metadata DescribeRun(const FitState& fit) {
       {kSeedKey, std::to_string(fit.model->seed())},
       {kWorldKey, std::to_string(fit.model->collective()->size())},
       {kReplicasKey, std::to_string(fit.model->num_replicas())},
+      {kOptimizerKey, OptimizerChecksum(*fit.model)},
       {kLayersKey, DescribeLayers(*fit.model)},
       {kLossesKey, DescribeLosses(*fit.model)},
       {kDataKey, DescribeData(fit)},
@@ -51,16 +61,21 @@ int ReplicasOf(const Metadata& saved) {
   return 0;
 }
 
-bool IsFurther(const Metadata& saved, const FitState& fit) {
+bool IsSameRun(const Metadata& saved, const FitState& fit) {
   const Metadata here = DescribeRun(fit);
   const auto same = [&](const char* key) {
     const auto entry = saved.find(key);
     return entry != saved.end() && entry->second == here.at(key);
   };
-  for (const char* key :
-       {kSeedKey, kReplicasKey, kLayersKey, kLossesKey, kDataKey}) {
-    if (!same(key)) return false;  // of another run
+  for (const char* key : {kSeedKey, kReplicasKey, kLayersKey, kLossesKey,
+                          kDataKey, kOptimizerKey}) {
+    if (!same(key)) return false;
   }
+  return true;
+}
+
+bool IsFurther(const Metadata& saved, const FitState& fit) {
+  if (!IsSameRun(saved, fit)) return false;
   const auto number = [&](const char* key) {
     const auto entry = saved.find(key);
     return entry == saved.end() ? -1 : std::atoll(entry->second.c_str());

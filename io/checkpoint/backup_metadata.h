@@ -21,7 +21,9 @@ Metadata DescribeRun(const FitState& fit);
 // was one for each worker. 0: it does not say.
 int ReplicasOf(const Metadata& saved);
 
-// Whether the file is of this very run, and of a later step of it than `fit`.
+// Whether the file is of this very run, as far as that can be told.
+bool IsSameRun(const Metadata& saved, const FitState& fit);
+// That, and of a later step than `fit`.
 bool IsFurther(const Metadata& saved, const FitState& fit);
 
 // What the weights' names and shapes do not tell, before any is overwritten.

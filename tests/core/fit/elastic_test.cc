@@ -585,5 +585,255 @@ TEST(ElasticTest, WhatIsNoFunctionOfTheRunIsRefused) {
   }
 }
 
+// It has trained weights, and nobody who knows their step: that is no
+// beginning.
+TEST(ElasticTest, AComerWhoseGiverDiesGoesOnRightOrNotAtAll) {
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(Undisturbed().status.ok());
+  for (int dies = 1; dies <= 60; ++dies) {
+    ElasticJob job;
+    job.Arrive(0);
+    std::atomic<bool> called{false};
+    Trained run;
+    std::thread comer([&] {
+      while (!called) std::this_thread::yield();
+      job.Arrive(1);
+      ElasticCollective collective(&job, 1, 1 << 30);
+      FitOptions options = Quiet(3);
+      options.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+      run = Train(Exact(&collective), options);
+    });
+    {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      FitOptions options = Quiet(3);
+      options.callbacks = {std::make_shared<AtStep>(
+          5,
+          [&](FitState&) {
+            called = true;
+            collective.DieAfterReform(dies);
+            while (!job.visited()) std::this_thread::yield();
+          },
+          false)};
+      Train(Exact(&collective), options);
+    }
+    comer.join();
+    if (run.status.ok()) {
+      EXPECT_EQ(run.digest, Undisturbed().digest) << dies;
+    }
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+// One that has not begun comes once more, whoever is lost meanwhile.
+TEST(ElasticTest, AWrongComerAndALossEndNobodyElse) {
+  testing::internal::CaptureStderr();
+  for (const Wrong wrong : {Wrong::kEpochs, Wrong::kSetup, Wrong::kRate}) {
+    for (int run_of = 0; run_of < 40; ++run_of) {
+      const int comer = run_of % 2 == 0 ? 0 : 2;
+      const int dies = 1 + run_of / 2;
+      ElasticJob job;
+      const int victim = comer == 0 ? 2 : 0;
+      for (int w = 0; w < 3; ++w) {
+        if (w != comer) job.Arrive(w);
+      }
+      std::atomic<bool> called{false};
+      Trained run;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          if (w == comer) {
+            while (!called) std::this_thread::yield();
+            job.Arrive(w);
+            ElasticCollective collective(&job, w, 1 << 30);
+            ComeWith(wrong, &collective).IgnoreError();
+            return;
+          }
+          ElasticCollective collective(&job, w, 1 << 30);
+          FitOptions options = Quiet(3);
+          options.callbacks = {std::make_shared<AtStep>(
+              5,
+              [&](FitState&) {
+                called = true;
+                if (w == victim) collective.DieAfterReform(dies);
+                while (!job.visited()) std::this_thread::yield();
+              },
+              false)};
+          const Trained r = Train(Exact(&collective), options);
+          if (w == 1) run = r;
+        });
+      }
+      for (auto& t : threads) t.join();
+      EXPECT_TRUE(run.status.ok())
+          << comer << " " << dies << " " << run.status.message();
+      EXPECT_EQ(run.digest, Undisturbed().digest) << comer << " " << dies;
+    }
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+TEST(ElasticTest, OfTwoComersOneThatGivesUpEndsAlone) {
+  testing::internal::CaptureStderr();
+  for (int bad = 0; bad < 3; ++bad) {
+    for (int good = 0; good < 3; ++good) {
+      if (bad == good) continue;
+      const int old = 3 - bad - good;
+      ElasticJob job;
+      job.Arrive(old);
+      std::atomic<bool> called{false};
+      Trained lived, comes;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          if (w != old) {
+            while (!called) std::this_thread::yield();
+            ElasticCollective collective(&job, w, 1 << 30);
+            if (w == bad) {
+              std::this_thread::sleep_for(std::chrono::milliseconds(30));
+              ComeWith(Wrong::kGivesUp, &collective).IgnoreError();
+            } else {
+              FitOptions o = Quiet(3);
+              o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+              comes = Train(Exact(&collective), o);
+            }
+            return;
+          }
+          ElasticCollective collective(&job, w, 1 << 30);
+          FitOptions options = Quiet(3);
+          options.callbacks = {std::make_shared<AtStep>(
+              5,
+              [&](FitState&) {
+                job.Arrive(bad);
+                job.Arrive(good);
+                called = true;
+                while (!job.visited()) std::this_thread::yield();
+              },
+              false)};
+          lived = Train(Exact(&collective), options);
+        });
+      }
+      for (auto& t : threads) t.join();
+      EXPECT_TRUE(lived.status.ok()) << lived.status.message();
+      EXPECT_TRUE(comes.status.ok()) << comes.status.message();
+      EXPECT_EQ(comes.digest, Undisturbed().digest);
+    }
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+// What it took when it came itself is its own by now.
+TEST(ElasticTest, AStateThatWasTakenIsWhole) {
+  testing::internal::CaptureStderr();
+  for (const bool comes_bad : {false, true}) {
+    ElasticJob job;
+    job.Arrive(0);
+    std::atomic<bool> called{false}, bad{false}, ends{false};
+    Trained run;
+    std::thread one([&] {
+      while (!called) std::this_thread::yield();
+      job.Arrive(1);
+      ElasticCollective collective(&job, 1, 1 << 30);
+      FitOptions o = Quiet(3);
+      o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+      run = Train(Exact(&collective), o);
+      ends = true;
+    });
+    std::thread two([&] {
+      while (!bad && !ends) std::this_thread::yield();
+      if (!bad) return;
+      ElasticCollective collective(&job, 2, 1 << 30);
+      ComeWith(Wrong::kGivesUp, &collective).IgnoreError();
+    });
+    {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      FitOptions options = Quiet(3);
+      const auto at9 = std::make_shared<AtStep>(
+          9,
+          [&](FitState&) {
+            if (comes_bad) {
+              job.Arrive(2);
+              bad = true;
+            }
+            collective.DieInNextCall();
+          },
+          false);
+      const auto at5 = std::make_shared<AtStep>(
+          5,
+          [&](FitState&) {
+            called = true;
+            while (!job.visited()) std::this_thread::yield();
+          },
+          false);
+      struct Both final : Callback {
+        std::shared_ptr<AtStep> a, b;
+        const char* name() const override { return "at_step"; }
+        Status OnTrainBatchBegin(FitState& fit) override {
+          a->OnTrainBatchBegin(fit).IgnoreError();
+          return b->OnTrainBatchBegin(fit);
+        }
+      };
+      auto both = std::make_shared<Both>();
+      both->a = at5;
+      both->b = at9;
+      options.callbacks = {both};
+      Train(Exact(&collective), options);
+    }
+    one.join();
+    two.join();
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, Undisturbed().digest);
+  }
+  testing::internal::GetCapturedStderr();
+}
+
+// Nobody is sure to stay: who ends well has the bits of the undisturbed run.
+TEST(ElasticTest, AllMayDieAndNoBitIsWrong) {
+  ASSERT_TRUE(Undisturbed().status.ok());
+  testing::internal::CaptureStderr();
+  int oks = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    std::mutex m;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);
+    for (int w = 0; w < workers; ++w) {
+      const unsigned own = random();
+      int lives = static_cast<int>(random() % 5);
+      threads.emplace_back([&, w, own, lives]() mutable {
+        std::mt19937 r(own);
+        for (;;) {
+          const bool short_life = r() % 2;
+          const int dies =
+              lives-- > 0 ? 1 + static_cast<int>(r() % (short_life ? 60 : 400))
+                          : 1 << 30;
+          job.Arrive(w);
+          ElasticCollective collective(&job, w, dies);
+          const bool wrong = r() % 8 == 0 && lives > 0 && lives < 3;
+          if (wrong) {
+            const auto what = static_cast<Wrong>(r() % 8);
+            ComeWith(what, &collective).IgnoreError();
+            continue;
+          }
+          FitOptions o = Quiet(3);
+          o.callbacks = {std::make_shared<AtStep>(-1, nullptr, false)};
+          const Trained run = Train(Exact(&collective), o);
+          if (collective.dead()) continue;
+          std::lock_guard<std::mutex> lock(m);
+          if (run.status.ok()) {
+            ++oks;
+            EXPECT_EQ(run.digest, Undisturbed().digest)
+                << "seed " << seed << ", worker " << w << " of " << workers;
+          }
+          return;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_GT(oks, 100);
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -599,11 +599,12 @@ struct ElasticFit {
 // `folder` "": no backup.
 ElasticFit FitElastic(Collective* collective, const std::string& folder,
                       const std::shared_ptr<Watches>& watches,
-                      const std::shared_ptr<Watches>& more = nullptr) {
+                      const std::shared_ptr<Watches>& more = nullptr,
+                      float rate = 0.01f) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 5;
-  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  auto model = TinyModel(Adam(rate), /*dropout=*/0.2f, options);
   FitOptions fit = Quiet(kEpochs);
   if (!folder.empty()) {
     BackupAndRestoreOptions backup;
@@ -841,6 +842,151 @@ TEST(BackupTest, AChiefLostWhileItRestoresLeavesNoMix) {
     chief.join();
   }
   EXPECT_GT(ended, 0);
+}
+
+// Of another learning rate: the memory of the workers is the run.
+TEST(BackupTest, AnOldBackupOfOneThatBecomesTheChiefIsNotTaken) {
+  TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory());
+  {
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const ElasticFit run =
+        FitElastic(&collective, f1.path(),
+                   std::make_shared<Watches>(11, Interrupts()), nullptr, 0.05f);
+    EXPECT_EQ(run.status.code(), Code::kCancelled);
+  }
+  ElasticJob job;
+  job.Arrive(0);
+  job.Arrive(1);
+  std::thread first([&] {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitElastic(&collective, f0.path(),
+               std::make_shared<Watches>(
+                   4, [&](FitState&) { collective.DieInNextCall(); }));
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto watches = std::make_shared<Watches>(-1, nullptr);
+    const ElasticFit run = FitElastic(&collective, f1.path(), watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+    EXPECT_EQ(watches->steps(), kSteps);
+  }
+  first.join();
+}
+
+TEST(BackupTest, NorOneThatDoesNotEvenFit) {
+  TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory());
+  {
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    CompileOptions options(&collective);
+    options.reduction = Reduction::kExact;
+    options.replicas = 5;
+    auto model = TinyModel(SGD(0.1f), 0.2f, options);
+    FitOptions fit = Quiet(kEpochs);
+    BackupAndRestoreOptions backup;
+    backup.save_freq = 1;
+    fit.callbacks = {BackupAndRestore(f1.path(), backup),
+                     std::make_shared<Watches>(11, Interrupts())};
+    EXPECT_FALSE(model->Fit(Points(203).Shuffle(3).Batch(40), fit).ok());
+  }
+  ElasticJob job;
+  job.Arrive(0);
+  job.Arrive(1);
+  std::thread first([&] {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitElastic(&collective, f0.path(),
+               std::make_shared<Watches>(
+                   4, [&](FitState&) { collective.DieInNextCall(); }));
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto watches = std::make_shared<Watches>(-1, nullptr);
+    const ElasticFit run = FitElastic(&collective, f1.path(), watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+    EXPECT_EQ(watches->steps(), kSteps);
+  }
+  first.join();
+}
+
+TEST(BackupTest, AnotherRunsBackupStays) {
+  TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory());
+  {
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    CompileOptions options(&collective);
+    options.reduction = Reduction::kExact;
+    options.replicas = 3;
+    auto model = TinyModel(SGD(0.1f), 0.5f, options);
+    FitOptions fit = Quiet(9);
+    fit.callbacks = {BackupAndRestore(f1.path(), {}),
+                     std::make_shared<Watches>(30, Interrupts())};
+    EXPECT_FALSE(model->Fit(Points(99).Batch(9), fit).ok());
+  }
+  EXPECT_TRUE(HasBackup(f1.path()));
+  ElasticJob job;
+  job.Arrive(0);
+  job.Arrive(1);
+  std::thread first([&] {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitElastic(&collective, f0.path(), nullptr);
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    FitElastic(&collective, f1.path(), nullptr);
+  }
+  first.join();
+  EXPECT_TRUE(HasBackup(f1.path()));
+}
+
+// Two are lost while a coming chief loads its backup, which is further.
+TEST(BackupTest, ALoadThatIsCutOffLeavesNoMix) {
+  for (int k = 45; k <= 49; ++k) {
+    for (int m = 40; m <= 52; ++m) {
+      TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory()),
+          f2(TempFolder::InMemory());
+      TrainAlone(f0.path(), 12);
+      ElasticJob job;
+      job.Arrive(1);
+      job.Arrive(2);
+      std::atomic<bool> called{false};
+      std::thread chief([&] {
+        while (!called) std::this_thread::yield();
+        job.Arrive(0);
+        ElasticCollective collective(&job, 0, 1 << 30);
+        collective.DieAfterReform(m);
+        FitElastic(&collective, f0.path(),
+                   std::make_shared<Watches>(-1, nullptr));
+      });
+      std::thread other([&] {
+        ElasticCollective collective(&job, 2, 1 << 30);
+        FitElastic(&collective, f2.path(),
+                   std::make_shared<Watches>(4, [&](FitState&) {
+                     called = true;
+                     collective.DieAfterReform(k);
+                     while (!job.visited()) std::this_thread::yield();
+                   }));
+      });
+      {
+        ElasticCollective collective(&job, 1, 1 << 30);
+        const ElasticFit run =
+            FitElastic(&collective, f1.path(),
+                       std::make_shared<Watches>(4, [&](FitState&) {
+                         while (!job.visited()) std::this_thread::yield();
+                       }));
+        if (run.status.ok()) {
+          EXPECT_EQ(run.digest, UndisturbedDigest()) << k << " " << m;
+        }
+      }
+      chief.join();
+      other.join();
+    }
+  }
 }
 
 }  // namespace
