@@ -10,11 +10,15 @@ namespace {
 
 constexpr char kHeader[] = "epoch,step,replica,pass,used,size,examples";
 
-// The number up to `end`, or -1.
+constexpr char kAll[] = "all";
+
+// The number up to `end`, or -1: of no run there are more than 10^15.
 int64_t Number(const char* begin, const char* end) {
+  constexpr int64_t kMost = 1000000000000000;
   int64_t value = 0;
   const auto [last, error] = std::from_chars(begin, end, value);
-  return error == std::errc() && last == end && value >= 0 ? value : -1;
+  const bool whole = error == std::errc() && last == end;
+  return whole && value >= 0 && value <= kMost ? value : -1;
 }
 
 std::string At(int64_t epoch, int64_t step) {
@@ -82,20 +86,13 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
 class ExampleAudit::Passes {
  public:
   Status Take(const std::string& where, const Step& step) {
-    if (!begun_) {
-      begun_ = true;
-      pass_ = step.pass;
-      before_ = step.used;
-    } else if (step.pass != pass_) {
-      RINGLET_RETURN_IF_ERROR(Next(where));
-    }
+    if (step.pass != pass_) RINGLET_RETURN_IF_ERROR(Next(where));
     size_ = step.size;
-    const int64_t used = before_ + static_cast<int64_t>(where_.size());
-    if (step.pass != pass_ || (size_ > 0 && step.used != used)) {
+    if (step.pass != pass_ || (size_ > 0 && step.used != used())) {
       return Wrong(where + " begins in pass " + std::to_string(step.pass) +
                    " after " + std::to_string(step.used) +
                    " examples, and the steps before end in pass " +
-                   std::to_string(pass_) + " after " + std::to_string(used));
+                   std::to_string(pass_) + " after " + std::to_string(used()));
     }
     for (const int64_t example : step.examples) {
       if (example == kNextPass) {
@@ -111,68 +108,100 @@ class ExampleAudit::Passes {
     }
     return Status();
   }
-  int64_t whole() const { return whole_; }
-  int64_t size() const { return size_; }
-  int64_t pass() const { return pass_; }
-  int64_t used() const { return static_cast<int64_t>(where_.size()); }
+  std::string Proof() const {
+    const bool ends = size_ > 0 && used() == size_;
+    std::string text = std::to_string(pass_ + (ends ? 1 : 0)) + " whole passes";
+    if (size_ > 0) text += " of " + std::to_string(size_) + " examples";
+    text += ", no example twice in one";
+    if (!ends) text += "; " + std::to_string(used()) + " of the next";
+    return text;
+  }
 
  private:
+  int64_t used() const { return static_cast<int64_t>(where_.size()); }
   Status Next(const std::string& where) {
-    const int64_t used = before_ + static_cast<int64_t>(where_.size());
-    if (size_ > 0 && used != size_) {
+    if (size_ > 0 && used() != size_) {
       return Wrong("pass " + std::to_string(pass_) + ", which ends before " +
-                   where + ", used " + std::to_string(used) + " of its " +
+                   where + ", used " + std::to_string(used()) + " of its " +
                    std::to_string(size_) + " examples");
     }
-    if (before_ == 0) ++whole_;
-    before_ = 0;
     ++pass_;
     where_.clear();
     return Status();
   }
 
-  bool begun_ = false;
-  int64_t pass_ = 0, size_ = 0, whole_ = 0;
-  int64_t before_ = 0;  // of the first pass, used before the first step
+  int64_t pass_ = 0, size_ = 0;
   std::unordered_map<int64_t, std::string> where_;
 };
 
+// Of an epoch's steps those at its end may be missing where the examples do not
+// tell: all epochs but the last have as many.
 Status ExampleAudit::CheckStream(const std::string& replica, const Steps& steps,
                                  Passes* passes) {
-  std::pair<int64_t, int64_t> before(-1, -1);
+  const auto& [first, begin] = *steps.begin();
+  if (first.second != 0 || begin.pass != 0 || begin.used != 0) {
+    return Wrong("no log has the steps before " +
+                 At(first.first, first.second) +
+                 ": give the logs of all workers, from the run's beginning");
+  }
+  std::pair<int64_t, int64_t> before = first;
+  int64_t steps_an_epoch = -1;
   for (const auto& [number, step] : steps) {
     std::string where = At(number.first, number.second);
-    if (replica != "all") where += ", replica " + replica;
+    if (replica != kAll) where += ", replica " + replica;
+    const bool next_epoch =
+        number.first == before.first + 1 && number.second == 0;
+    const bool other_length = next_epoch && steps_an_epoch >= 0 &&
+                              steps_an_epoch != before.second + 1;
     const bool follows =
-        before.first < 0 ||
-        (number.first == before.first && number.second == before.second + 1) ||
-        (number.first == before.first + 1 && number.second == 0);
-    if (!follows) {
+        number == first || next_epoch ||
+        (number.first == before.first && number.second == before.second + 1);
+    if (!follows || (replica != kAll && other_length)) {
       return Wrong("no log has the step before " + where + ", nor any since " +
                    At(before.first, before.second));
     }
+    if (next_epoch) steps_an_epoch = before.second + 1;
     RINGLET_RETURN_IF_ERROR(passes->Take(where, step));
     before = number;
   }
   return Status();
 }
 
+// Each replica took part in each step.
+Status ExampleAudit::CompareStreams() const {
+  const Steps& some = streams_.begin()->second;
+  const auto count = static_cast<int64_t>(streams_.size());
+  for (const auto& [replica, steps] : streams_) {
+    const int64_t number =
+        Number(replica.data(), replica.data() + replica.size());
+    const bool known = replica == kAll ? count == 1 : number < count;
+    if (!known || (replica != kAll && number < 0)) {
+      return Wrong("there are rows of replica '" + replica + "', and of " +
+                   std::to_string(count) + " in all");
+    }
+    const bool same = steps.size() == some.size() &&
+                      std::equal(steps.begin(), steps.end(), some.begin(),
+                                 [](const auto& a, const auto& b) {
+                                   return a.first == b.first;
+                                 });
+    if (!same) {
+      return Wrong("replica " + replica + " has other steps than replica " +
+                   streams_.begin()->first);
+    }
+  }
+  return Status();
+}
+
 Status ExampleAudit::Finish(std::string* proof) const {
   if (streams_.empty()) return Corruption("the logs hold no step");
+  RINGLET_RETURN_IF_ERROR(CompareStreams());
   proof->clear();
   for (const auto& [replica, steps] : streams_) {
     Passes passes;
     RINGLET_RETURN_IF_ERROR(CheckStream(replica, steps, &passes));
     if (!proof->empty()) *proof += '\n';
-    if (replica != "all") *proof += "replica " + replica + ": ";
-    *proof += std::to_string(steps.size()) + " steps; " +
-              std::to_string(passes.whole()) + " whole passes";
-    if (passes.size() > 0) {
-      *proof += " of " + std::to_string(passes.size()) + " examples";
-    }
-    *proof += ", each example used once in each; " +
-              std::to_string(passes.used()) + " of pass " +
-              std::to_string(passes.pass());
+    if (replica != kAll) *proof += "replica " + replica + ": ";
+    *proof += std::to_string(steps.size()) + " steps; " + passes.Proof();
   }
   return Status();
 }

@@ -1,5 +1,5 @@
-// ExampleAudit: whether the steps of a run used each example once in each pass,
-// by what ExampleLogger wrote.
+// ExampleAudit: whether the steps of a run are all there, and used as many
+// examples in each pass as it has, none twice, by what ExampleLogger wrote.
 //
 // Internal to io/. Pure. A job may have several logs, where its chief was
 // another worker at times: what two of them say of one step must be the same.
@@ -43,6 +43,7 @@ class ExampleAudit {
 
   static constexpr int64_t kNextPass = -1;
   Status TakeRow(const std::string& name, const std::string& line);
+  Status CompareStreams() const;
   static Status CheckStream(const std::string& replica, const Steps& steps,
                             Passes* passes);
 

@@ -14,11 +14,11 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchBegin(FitState& fit) override {
     if (file_.is_open()) return Status();
+    Collective* const collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(
-        file_.Open(fit.model->collective(), /*append=*/false));
-    if (file_.offset() == 0) {
-      file_.Write("epoch,step,replica,pass,used,size,examples\n");
-    }
+        file_.Open(collective, /*append=*/false, fit.in_memory));
+    if (file_.offset() > 0) return file_.ReadHeader(collective, &rows_);
+    file_.Write("epoch,step,replica,pass,used,size,examples\n");
     return Status();
   }
 
@@ -44,15 +44,17 @@ class ExampleLoggerCallback final : public RowLogger {
     const DataPosition& at = fit.position;
     const BatchPlan plan = data.Plan(at, rank, world);
     const bool own = world > 1;
-    const bool drops = data.drop_remainder() && !data.crosses();
-    const int64_t size =
-        drops ? data.size() - data.size() % data.batch_size() : data.size();
+    int64_t size = data.size();
+    if (data.drop_remainder() && !data.crosses()) {
+      size -= size % data.batch_size();
+    } else if (data.drop_remainder() && !data.endless()) {
+      size = 0;  // of the last pass less is used
+    }
     for (const int64_t number : {fit.epoch, fit.step}) {
       rows_ += std::to_string(number) + ",";
     }
     rows_ += replica;
-    for (const int64_t number :
-         {at.pass, own ? 0 : at.used, own ? int64_t{0} : size}) {
+    for (const int64_t number : {at.pass, own ? 0 : at.used, own ? 0 : size}) {
       rows_ += "," + std::to_string(number);
     }
     char before = ',';

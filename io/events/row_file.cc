@@ -47,9 +47,16 @@ void RowFile::Row::Set(const char* from, size_t size) {
   bytes = static_cast<int64_t>(size);
 }
 
-Status RowFile::Open(Collective* collective, bool append) {
+Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
+  if (!in_memory) first_.bytes = last_.bytes = 0;
+  const bool resumed = offset_ >= 0;
   Status own;
-  if (collective->rank() == 0) own = OpenOwn(append);
+  if (collective->rank() == 0) own = OpenOwn(append, in_memory);
+  if (!own.ok() && resumed && in_memory && collective->elastic()) {
+    Notice("warning: %s: %s; its rows are lost while this worker is the chief",
+           callback_, own.message());
+    own = Status();
+  }
   int64_t offset = own.ok() ? offset_ : -1;
   const Status shared = Share(collective, &offset);
   RINGLET_RETURN_IF_ERROR(own);
@@ -60,16 +67,18 @@ Status RowFile::Open(Collective* collective, bool append) {
   }
   offset_ = offset;
   open_ = true;
+  if (!resumed) anew_ = offset == 0, owned_ = false;
+  owned_ = owned_ || collective->rank() == 0;
   return Status();
 }
 
-Status RowFile::OpenOwn(bool append) {
+Status RowFile::OpenOwn(bool append, bool in_memory) {
   const bool resumed = offset_ >= 0;
   RINGLET_RETURN_IF_ERROR(
       files_->OpenLog(filename_, resumed || append, &file_));
   warned_ = dropped_ = false;
   if (resumed) {
-    const Status status = FindRestored();
+    const Status status = in_memory ? FindLastRow() : FindRestored();
     if (!status.ok()) Close();
     return status;
   }
@@ -90,7 +99,6 @@ Status RowFile::OpenOwn(bool append) {
 Status RowFile::FindRestored() {
   int64_t size = 0;
   if (!file_->Size(&size).ok()) return Status();  // a pipe
-  if (last_.bytes > 0) return FindLastRow();
   if (size < offset_) {
     Notice("warning: %s: %s has %" PRId64 " of the %" PRId64
            " bytes that it had when the backup was made; rows are "
@@ -107,13 +115,18 @@ Status RowFile::FindRestored() {
   return size == offset_ ? Status() : file_->Truncate(offset_);
 }
 
-// Behind the job's last row, which it may not have.
+// Behind the job's last row, which it may not have: then behind all that it
+// has.
 Status RowFile::FindLastRow() {
   int64_t size = 0;
-  RINGLET_RETURN_IF_ERROR(file_->Size(&size));
-  const int64_t end = EndOfRows(size);
+  if (!file_->Size(&size).ok()) return Status();  // a pipe
+  int64_t end = EndOfRows(size);
   const int64_t last = EndOfLastRow(end);
   const bool follows = end == offset_ - last_.bytes;
+  if (last < 0 && !follows && end > 0 && anew_ && !owned_) {
+    RINGLET_RETURN_IF_ERROR(SetAside());
+    end = size = 0;
+  }
   offset_ = last >= 0 ? last : end;
   if (size != offset_) RINGLET_RETURN_IF_ERROR(file_->Truncate(offset_));
   if (last >= 0) return Status();
@@ -124,10 +137,21 @@ Status RowFile::FindLastRow() {
         callback_, filename_.c_str());
   }
   const std::string row = last_.str();
+  if (row.empty()) return Status();
   const bool has_first = StartsWith(row, first_.str());
   if (offset_ == 0 && !has_first) Write(first_.str());
   Write(row);
   return Status();
+}
+
+// Rows of a run before this one, which was not there to begin the file anew.
+Status RowFile::SetAside() {
+  const std::string old = filename_ + ".old";
+  file_.reset();
+  RINGLET_RETURN_IF_ERROR(files_->Rename(filename_, old));
+  Notice("note: %s: %s had rows of another run, and is %s now", callback_,
+         filename_.c_str(), old.c_str());
+  return files_->OpenLog(filename_, /*append=*/true, &file_);
 }
 
 // Not where another byte is known to stand before `offset`.
@@ -139,21 +163,34 @@ bool RowFile::EndsARow(int64_t offset) const {
 }
 
 // Where the job's last row ends in the file, whose rows end at `end`; -1: it is
-// not there. What follows it is yet to come, and no more than a few rows.
+// not there. What follows it is yet to come.
 int64_t RowFile::EndOfLastRow(int64_t end) const {
-  constexpr int64_t kMost = 64 << 10;
-  const int64_t begin = std::max<int64_t>(0, end - kMost);
-  std::string tail(static_cast<size_t>(end - begin), '\0');
-  for (size_t done = 0, n = 0; done < tail.size(); done += n) {
-    const Status read = ReadAt(file_.get(), &tail[done], tail.size() - done,
+  constexpr int64_t kPiece = 256 << 10;
+  if (last_.bytes == 0) return -1;
+  for (int64_t to = end; to > 0;) {
+    const int64_t from = std::max<int64_t>(0, to - kPiece);
+    const int64_t found = FindRow(from, to);
+    if (found >= 0) return found + last_.bytes;
+    if (from == 0) break;
+    to = from + last_.bytes;  // one that begins before `from`
+  }
+  return -1;
+}
+
+// The last place of the last row, whole, between these bytes of the file; -1.
+int64_t RowFile::FindRow(int64_t from, int64_t to) const {
+  const int64_t begin = std::max<int64_t>(0, from - 1);
+  std::string piece(static_cast<size_t>(to - begin), '\0');
+  for (size_t done = 0, n = 0; done < piece.size(); done += n) {
+    const Status read = ReadAt(file_.get(), &piece[done], piece.size() - done,
                                begin + static_cast<int64_t>(done), &n);
     if (!read.ok() || n == 0) return -1;
   }
   const std::string row = last_.str();
-  for (size_t at = tail.rfind(row); at != std::string::npos;
-       at = at == 0 ? std::string::npos : tail.rfind(row, at - 1)) {
-    const bool whole = at == 0 ? begin == 0 : tail[at - 1] == '\n';
-    if (whole) return begin + static_cast<int64_t>(at) + last_.bytes;
+  for (size_t at = piece.rfind(row); at != std::string::npos;
+       at = at == 0 ? std::string::npos : piece.rfind(row, at - 1)) {
+    const bool whole = at == 0 ? begin == 0 : piece[at - 1] == '\n';
+    if (whole) return begin + static_cast<int64_t>(at);
   }
   return -1;
 }
@@ -198,6 +235,7 @@ Status RowFile::ReadHeader(Collective* collective, std::string* header) {
 
 Status RowFile::ReadOwnHeader(std::string* header) const {
   constexpr size_t kLongest = 1 << 20;
+  if (file_ == nullptr) return Status();
   int64_t size = 0;
   if (!file_->Size(&size).ok()) return Status();  // a pipe
   char buffer[512];

@@ -15,6 +15,7 @@
 #include "../../core/base/saveable.h"
 #include "../../core/base/status.h"
 #include "../../core/fit/callback.h"
+#include "../../core/fit/run_state.h"
 #include "../files/file_system.h"
 
 namespace ringlet {
@@ -42,8 +43,11 @@ class RowFile {
   // none such, since another worker wrote it on a disk of its own, behind all
   // rows that it has. Without either it goes on at the end, if `append`, in a
   // new line where a torn row is last, or begins anew. A link to a file is
-  // refused: what it leads to may not be a log. Where rank 0 fails, all do.
-  Status Open(Collective* collective, bool append);
+  // refused: what it leads to may not be a log. Where rank 0 fails, all do;
+  // but where it goes on from memory in an elastic job a warning says that its
+  // rows are lost. `in_memory`: what was restored, if anything, is a worker's
+  // memory.
+  Status Open(Collective* collective, bool append, bool in_memory = true);
   bool is_open() const { return open_; }
 
   // The first line of rank 0's file, without its end; "" where there is none,
@@ -71,12 +75,14 @@ class RowFile {
   int64_t offset() const { return offset_; }
 
  private:
-  Status OpenOwn(bool append);
+  Status OpenOwn(bool append, bool in_memory);
+  Status SetAside();
   Status FindRestored();
   Status FindLastRow();
   Status ReadOwnHeader(std::string* header) const;
   int64_t EndOfRows(int64_t limit) const;
   int64_t EndOfLastRow(int64_t end) const;
+  int64_t FindRow(int64_t from, int64_t to) const;
   bool EndsARow(int64_t offset) const;
   Status Flush();
   void Warn(const Status& why, const char* what) const;
@@ -88,7 +94,8 @@ class RowFile {
   std::unique_ptr<File> file_;  // rank 0's
   int64_t offset_ = -1;
   std::string kept_;  // of what `offset_` counts, not written yet
-  static constexpr size_t kLongestRow = 16 << 10;
+  // As much as a snapshot of a fit copies at every step.
+  static constexpr size_t kLongestRow = StepSnapshot::kSmall;
   // Of one Write; none where it is longer than that.
   struct Row {
     char text[kLongestRow] = {};
@@ -98,6 +105,9 @@ class RowFile {
   };
   Row first_, last_;
   bool warned_ = false, dropped_ = false;
+  // Of this process, whatever the ranks: its run began with no row, and it has
+  // opened its own file in it.
+  bool anew_ = false, owned_ = false;
 };
 
 class RowLogger : public Callback {

@@ -16,7 +16,7 @@ class StepLoggerCallback final : public RowLogger {
   }
 
   Status OnTrainBatchBegin(FitState& fit) override {
-    return file_.is_open() ? Status() : Open(*fit.model);
+    return file_.is_open() ? Status() : Open(fit);
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
@@ -33,8 +33,10 @@ class StepLoggerCallback final : public RowLogger {
   }
 
  private:
-  Status Open(const Model& model) {
-    RINGLET_RETURN_IF_ERROR(file_.Open(model.collective(), /*append=*/false));
+  Status Open(const FitState& fit) {
+    const Model& model = *fit.model;
+    RINGLET_RETURN_IF_ERROR(
+        file_.Open(model.collective(), /*append=*/false, fit.in_memory));
     writes_digests_ = digests_;
     if (file_.offset() > 0) return ReadColumns(model.collective());
     row_ = "epoch,step";

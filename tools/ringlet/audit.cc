@@ -13,14 +13,15 @@ namespace ringlet {
 namespace {
 
 constexpr char kAbout[] =
-    R"(Proves by the logs of `ringlet train --log-examples` that a run used each example
-once in each pass over the data, whoever of its workers died and came back. Of a
-job whose workers have disks of their own, give the logs of all.
+    R"(Proves by the logs of `ringlet train --log-examples` that a run took every step,
+and used as many examples in each pass over the data as it has, none of them
+twice, whoever of its workers died and came back. Of a job whose workers have
+disks of their own, give the logs of all.
 )";
 
 constexpr char kMore[] = R"(
 Exit code 1, and what is wrong: a step is in no log, two logs have other examples
-for a step, an example is used twice in a pass or left out.
+for a step, an example is used twice in a pass, or a pass lacks some.
 
 Example: ringlet audit board0/examples.csv board1/examples.csv
 )";

@@ -227,6 +227,15 @@ Status CheckOutputs(const std::string& path, const TrainFlags& flags,
   for (const std::string& log : config.logs)
     outputs.push_back({"the log", log});
   for (const auto& [what, file] : outputs) {
+    for (const auto& [other, path_of_other] : outputs) {
+      if (&path_of_other == &file) break;
+      const bool same =
+          file == path_of_other || IsSameFile(file, path_of_other);
+      if (!file.empty() && !StartsWith(file, "/dev/") && same) {
+        return InvalidArgument("%s and %s are one file, %s; give each its own",
+                               other, what, file.c_str());
+      }
+    }
     for (const DataConfig* data : {&config.train, &config.validation}) {
       RINGLET_RETURN_IF_ERROR(CheckNotData(what, file, *data));
     }

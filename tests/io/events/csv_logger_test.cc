@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "../../support/elastic_collective.h"
 #include "../../support/full_disk.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
@@ -389,7 +390,7 @@ TEST(RowFileTest, RowsThatTheChiefLostAreLostOnEveryRank) {
       std::vector<StateSpan> spans;
       file.AppendState(&spans);
       *static_cast<int64_t*>(spans[0].data) = 13;
-      EXPECT_TRUE(file.Open(collective, false).ok());
+      EXPECT_TRUE(file.Open(collective, false, /*in_memory=*/false).ok());
       file.Write("3,4\n");
       offsets[collective->rank()] = file.offset();
     });
@@ -541,6 +542,131 @@ TEST(RowFileTest, TheRowsOfManyChiefsAreAllThere) {
     EXPECT_EQ(seen.size(), static_cast<size_t>(rows));
   }
   testing::internal::GetCapturedStderr();
+}
+
+// A job that goes on without who is lost, of one worker.
+struct ElasticSolo {
+  ElasticSolo() : collective(Arrived(&job), 0, 1 << 30) {}
+  static ElasticJob* Arrived(ElasticJob* job) {
+    job->Arrive(0);
+    return job;
+  }
+  Collective* get() { return &collective; }
+  ElasticJob job;
+  ElasticCollective collective;
+};
+
+std::string RowOf(int step, size_t bytes) {
+  std::string row = std::to_string(step) + ",";
+  return row + std::string(bytes - row.size() - 1, 'x') + "\n";
+}
+
+// What the job's memory was at, before a newer backup, is of no account.
+TEST(RowFileTest, ABackupCutsWhereItWasMade) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solo;
+  RowFile others("some_logger", path), own("some_logger", path);
+  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  std::string rows = "head\n";
+  others.Write(rows);
+  int64_t saved = 0;
+  for (int step = 0; step < 9; ++step) {
+    if (step == 4) CopyState(&others, &own);
+    if (step == 7) saved = others.offset();
+    others.Write(RowOf(step, 20));
+    if (step < 7) rows += RowOf(step, 20);
+  }
+  others.Close();
+  std::vector<StateSpan> spans;
+  own.AppendState(&spans);
+  *static_cast<int64_t*>(spans[0].data) = saved;
+  ASSERT_TRUE(own.Open(solo.get(), false, /*in_memory=*/false).ok());
+  own.Close();
+  EXPECT_EQ(ReadWhole(path), rows);
+}
+
+// However long rows are, and however far back the last one is.
+TEST(RowFileTest, NoTakeoverCutsOffWhatItCannotPlace) {
+  for (const size_t bytes : {50, 3000, 5000, 40000}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solo;
+    RowFile others("some_logger", folder / "other.csv");
+    ASSERT_TRUE(others.Open(solo.get(), false).ok());
+    others.Write("head\n");
+    for (int step = 90; step < 100; ++step) others.Write(RowOf(step, bytes));
+    // Its own, of before; and, after a break, rows that are yet to come.
+    std::string before = "head\n", later;
+    for (int step = 0; step < 40; ++step) before += RowOf(step, bytes);
+    const bool known = bytes <= 4096;
+    if (known) {
+      before += RowOf(99, bytes);
+      while (later.size() < 600000) later += RowOf(100, 4000);
+    }
+    WriteWhole(path, before + later);
+    RowFile own("some_logger", path);
+    CopyState(&others, &own);
+    testing::internal::CaptureStderr();
+    ASSERT_TRUE(own.Open(solo.get(), false).ok());
+    own.Write("next\n");
+    own.Close();
+    testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(ReadWhole(path) == before + "next\n") << bytes;
+  }
+}
+
+// Which the chief of before would have begun anew.
+TEST(RowFileTest, RowsOfAnOlderRunAreSetAside) {
+  TempFolder folder;
+  const std::string path = folder / "1.csv";
+  const std::string old = "head\n0,9\n1,9\n2,9\n3,9\n4,9\n";
+  WriteWhole(path, old);
+  std::unique_ptr<RowFile> files[2];
+  RunRanks(2, [&](Collective* collective) {
+    const int rank = collective->rank();
+    files[rank] = std::make_unique<RowFile>(
+        "some_logger", folder / (std::to_string(rank) + ".csv"));
+    RowFile& file = *files[rank];
+    EXPECT_TRUE(file.Open(collective, false).ok());
+    for (const char* row : {"head\n", "0,1\n", "1,1\n"}) file.Write(row);
+  });
+  EXPECT_EQ(ReadWhole(path), old);
+  RowFile kept("some_logger", "");
+  CopyState(files[1].get(), &kept);
+  files[1]->Reset();
+  CopyState(&kept, files[1].get());
+  ElasticSolo solo;
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(files[1]->Open(solo.get(), false).ok());
+  files[1]->Write("2,1\n");
+  files[1]->Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("rows of another run"), std::string::npos) << said;
+  EXPECT_EQ(ReadWhole(path), "head\n1,1\n2,1\n");
+  EXPECT_EQ(ReadWhole(path + ".old"), old);
+}
+
+TEST(RowFileTest, ALogThatCannotBeOpenedEndsNoElasticJob) {
+  TempFolder folder;
+  ElasticSolo solo;
+  RowFile others("some_logger", folder / "other.csv");
+  RowFile own("some_logger", folder / "none/log.csv");
+  ASSERT_TRUE(others.Open(solo.get(), false).ok());
+  others.Write("head\n");
+  CopyState(&others, &own);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(own.Open(solo.get(), false).ok());
+  std::string header;
+  EXPECT_TRUE(own.ReadHeader(solo.get(), &header).ok());
+  own.Write("0,1\n");
+  own.Close();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("its rows are lost"), std::string::npos) << said;
+  // At the start it is an error.
+  EXPECT_FALSE(RowFile("some_logger", folder / "none/log.csv")
+                   .Open(solo.get(), false)
+                   .ok());
 }
 
 TEST(RowFileTest, NothingIsWrittenThroughALinkToAFile) {
