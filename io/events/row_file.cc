@@ -51,7 +51,8 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   if (!in_memory) first_.bytes = last_.bytes = 0;
   const bool resumed = offset_ >= 0;
   Status own;
-  if (collective->rank() == 0) own = OpenOwn(append, in_memory);
+  const bool counted = !in_memory || !collective->elastic();
+  if (collective->rank() == 0) own = OpenOwn(append, counted);
   if (!own.ok() && resumed && in_memory && collective->elastic()) {
     Notice("warning: %s: %s; its rows are lost while this worker is the chief",
            callback_, own.message());
@@ -68,17 +69,22 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   offset_ = offset;
   open_ = true;
   if (!resumed) anew_ = offset == 0, owned_ = false;
-  owned_ = owned_ || collective->rank() == 0;
+  counts_own_ = collective->rank() == 0 && file_ != nullptr;
+  owned_ = owned_ || counts_own_;
   return Status();
 }
 
-Status RowFile::OpenOwn(bool append, bool in_memory) {
+// `counted`: the offset is one of this file, whoever counted it.
+Status RowFile::OpenOwn(bool append, bool counted) {
   const bool resumed = offset_ >= 0;
   RINGLET_RETURN_IF_ERROR(
       files_->OpenLog(filename_, resumed || append, &file_));
   warned_ = dropped_ = false;
   if (resumed) {
-    const Status status = in_memory ? FindLastRow() : FindRestored();
+    const bool begins = offset_ == 0 && !append;
+    const bool exact =
+        counted || begins || (counts_own_ && LastRowEndsAt(offset_));
+    const Status status = exact ? FindRestored() : FindLastRow();
     if (!status.ok()) Close();
     return status;
   }
@@ -99,6 +105,7 @@ Status RowFile::OpenOwn(bool append, bool in_memory) {
 Status RowFile::FindRestored() {
   int64_t size = 0;
   if (!file_->Size(&size).ok()) return Status();  // a pipe
+  if (size < offset_ && last_.bytes > 0) return FindLastRow();
   if (size < offset_) {
     Notice("warning: %s: %s has %" PRId64 " of the %" PRId64
            " bytes that it had when the backup was made; rows are "
@@ -113,6 +120,15 @@ Status RowFile::FindRestored() {
     offset_ = EndOfRows(offset_);
   }
   return size == offset_ ? Status() : file_->Truncate(offset_);
+}
+
+bool RowFile::LastRowEndsAt(int64_t offset) const {
+  const int64_t begin = offset - last_.bytes;
+  if (last_.bytes == 0 || begin < 0) return false;
+  std::string row(static_cast<size_t>(last_.bytes), '\0');
+  size_t got = 0;
+  return ReadAt(file_.get(), row.data(), row.size(), begin, &got).ok() &&
+         got == row.size() && row == last_.str();
 }
 
 // Behind the job's last row, which it may not have: then behind all that it

@@ -75,9 +75,10 @@ class RowFile {
   int64_t offset() const { return offset_; }
 
  private:
-  Status OpenOwn(bool append, bool in_memory);
+  Status OpenOwn(bool append, bool counted);
   Status SetAside();
   Status FindRestored();
+  bool LastRowEndsAt(int64_t offset) const;
   Status FindLastRow();
   Status ReadOwnHeader(std::string* header) const;
   int64_t EndOfRows(int64_t limit) const;
@@ -108,6 +109,7 @@ class RowFile {
   // Of this process, whatever the ranks: its run began with no row, and it has
   // opened its own file in it.
   bool anew_ = false, owned_ = false;
+  bool counts_own_ = false;  // the offset was counted in its own file
 };
 
 class RowLogger : public Callback {

@@ -417,6 +417,18 @@ TEST(RowFileTest, WhereTheChiefCannotWriteNoRankWaits) {
   });
 }
 
+// A job that goes on without who is lost, of one worker.
+struct ElasticSolo {
+  ElasticSolo() : collective(Arrived(&job), 0, 1 << 30) {}
+  static ElasticJob* Arrived(ElasticJob* job) {
+    job->Arrive(0);
+    return job;
+  }
+  Collective* get() { return &collective; }
+  ElasticJob job;
+  ElasticCollective collective;
+};
+
 // A row that the other ranks' state counts, and that rank 0 was lost before it
 // had written, in whole or in part.
 TEST(RowFileTest, TheLastRowIsWrittenByWhoeverOpensTheFileAgain) {
@@ -483,8 +495,8 @@ TEST(RowFileTest, TheRowsOfManyChiefsAreAllThere) {
     };
     for (const int w : {0, 1, 2}) start(w);
     int rows = 0, chief = 0;
-    SoloCollective solo;
-    ASSERT_TRUE(files[0]->Open(&solo, false).ok());
+    ElasticSolo solo;
+    ASSERT_TRUE(files[0]->Open(solo.get(), false).ok());
     files[0]->Write("step,loss\n");
     for (const int w : {1, 2}) CopyState(files[0].get(), files[w].get());
     for (int view = 0; view < 12; ++view) {
@@ -513,7 +525,7 @@ TEST(RowFileTest, TheRowsOfManyChiefsAreAllThere) {
         CopyState(last.get(), files[w].get());
       }
       chief = next;
-      ASSERT_TRUE(files[chief]->Open(&solo, false).ok());
+      ASSERT_TRUE(files[chief]->Open(solo.get(), false).ok());
       for (const int w : {0, 1, 2}) {
         if (w != chief) CopyState(files[chief].get(), files[w].get());
       }
@@ -543,18 +555,6 @@ TEST(RowFileTest, TheRowsOfManyChiefsAreAllThere) {
   }
   testing::internal::GetCapturedStderr();
 }
-
-// A job that goes on without who is lost, of one worker.
-struct ElasticSolo {
-  ElasticSolo() : collective(Arrived(&job), 0, 1 << 30) {}
-  static ElasticJob* Arrived(ElasticJob* job) {
-    job->Arrive(0);
-    return job;
-  }
-  Collective* get() { return &collective; }
-  ElasticJob job;
-  ElasticCollective collective;
-};
 
 std::string RowOf(int step, size_t bytes) {
   std::string row = std::to_string(step) + ",";
