@@ -76,7 +76,7 @@ struct OpCall {
   uint64_t counter = 0;  // … at this step
   ThreadPool* pool = nullptr;
   WorkerSums* workers = nullptr;  // null where this is the only one
-  Status* status = nullptr;  // becomes the error of an op that may_fail()
+  Status* status = nullptr;       // becomes the error of an op that may_fail()
 
   // Backward only. dy may be overwritten. Entries of dx are null where nobody
   // asks for them; others are written, not added to. Where the op

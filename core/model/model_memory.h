@@ -57,7 +57,7 @@ struct NodeSpans {
   std::vector<float*> dx;
   std::vector<float*> extra_dx;  // null: dx is the input's dy itself
   std::vector<float*> weights;
-  std::vector<float*> d_weights;  // null where not trained
+  std::vector<float*> d_weights;      // null where not trained
   std::vector<float*> state_changes;  // null where it is not
 };
 

@@ -120,7 +120,7 @@ class FramedLink final : private FrameReader::Sink, private ByteStream::Owner {
     uint64_t sequence = 0;
     bool borrowed = false;
     bool heartbeat = false;
-    bool data = false;  // of an operation
+    bool data = false;    // of an operation
     bool shares = false;  // all that follows is in shared memory
     std::vector<uint8_t> copy;
   };
