@@ -172,9 +172,11 @@ Status Replicas::Join(bool lived) {
       Agree(c, what.c_str(), MakeFingerprint(), config_.arrivals));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   const int64_t age = Age(lived);
+  // At a start bits count only where the others go on without the root.
+  const bool compares = age > 0 || (age == 0 && c->elastic());
   // Of weights and slots.
   const int64_t digest =
-      age >= 0
+      compares
           ? SlotsDigest(Digest(memory_.kept().weights, graph_.num_weights(), 0))
           : 0;
   const Standing mine = {age, digest};
@@ -193,7 +195,7 @@ Status Replicas::Join(bool lived) {
   // them as they are.
   const bool has_them =
       c->rank() == root ||
-      (age >= 0 && age == all[root].age && digest == all[root].digest);
+      (compares && age == all[root].age && digest == all[root].digest);
   torn_ = torn_ || !has_them;
   RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
   torn_ = false;
