@@ -26,6 +26,22 @@ namespace {
 
 constexpr char kBackupName[] = "backup";
 
+// Of the newest backup in the folder; kNotFound where there is none.
+Status OpenNewest(FileSystem* files, const std::string& directory,
+                  SafetensorsReader* file) {
+  CheckpointListing listing;
+  NewestCheckpoint newest;  // that the run will resume from
+  RINGLET_RETURN_IF_ERROR(
+      ListCheckpoints(files, directory, kBackupName, &listing));
+  RINGLET_RETURN_IF_ERROR(
+      FindNewestCheckpoint(files, directory, kBackupName, listing, &newest));
+  if (newest.number == 0) {
+    return Error(Code::kNotFound, "%s: no backup", directory.c_str());
+  }
+  return file->Open(
+      files, directory + "/" + CheckpointFileName(kBackupName, newest.number));
+}
+
 class BackupAndRestoreCallback final : public Callback {
  public:
   BackupAndRestoreCallback(const std::string& directory,
@@ -165,19 +181,8 @@ class BackupAndRestoreCallback final : public Callback {
   // What this worker saved while it was the chief of an elastic job: not what
   // is of another run, nor what the chief has in the same directory.
   void RemoveLeft(const FitState& fit) const {
-    NewestCheckpoint newest;
-    CheckpointListing listing;
-    Status status =
-        ListCheckpoints(options_.files, directory_, kBackupName, &listing);
-    if (status.ok()) {
-      status = FindNewestCheckpoint(options_.files, directory_, kBackupName,
-                                    listing, &newest);
-    }
-    if (!status.ok() || newest.number == 0) return;
     SafetensorsReader file;
-    status = file.Open(
-        options_.files,
-        directory_ + "/" + CheckpointFileName(kBackupName, newest.number));
+    Status status = OpenNewest(options_.files, directory_, &file);
     if (!status.ok() || !IsSameRun(file.metadata(), fit)) return;
     std::unique_ptr<CheckpointDirectory> left;
     status = Open(&left);
@@ -307,17 +312,8 @@ class BackupAndRestoreCallback final : public Callback {
 }  // namespace
 
 int ReplicasOfBackup(const std::string& backup_dir, FileSystem* files) {
-  CheckpointListing listing;
-  NewestCheckpoint newest;  // that the run will resume from
-  Status status = ListCheckpoints(files, backup_dir, kBackupName, &listing);
-  if (status.ok()) {
-    status =
-        FindNewestCheckpoint(files, backup_dir, kBackupName, listing, &newest);
-  }
-  if (!status.ok() || newest.number == 0) return 0;
   SafetensorsReader file;
-  status = file.Open(
-      files, backup_dir + "/" + CheckpointFileName(kBackupName, newest.number));
+  const Status status = OpenNewest(files, backup_dir, &file);
   return status.ok() ? ReplicasOf(file.metadata()) : 0;
 }
 

@@ -844,6 +844,28 @@ TEST(BackupTest, AChiefLostWhileItRestoresLeavesNoMix) {
   EXPECT_GT(ended, 0);
 }
 
+// Worker 0 is lost, and 1 becomes the chief: the run goes on from its memory.
+void ExpectMemoryIsTaken(const std::string& chiefs, const std::string& others) {
+  ElasticJob job;
+  job.Arrive(0);
+  job.Arrive(1);
+  std::thread first([&] {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitElastic(&collective, chiefs,
+               std::make_shared<Watches>(
+                   4, [&](FitState&) { collective.DieInNextCall(); }));
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto watches = std::make_shared<Watches>(-1, nullptr);
+    const ElasticFit run = FitElastic(&collective, others, watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+    EXPECT_EQ(watches->steps(), kSteps);
+  }
+  first.join();
+}
+
 // Of another learning rate: the memory of the workers is the run.
 TEST(BackupTest, AnOldBackupOfOneThatBecomesTheChiefIsNotTaken) {
   TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory());
@@ -856,24 +878,7 @@ TEST(BackupTest, AnOldBackupOfOneThatBecomesTheChiefIsNotTaken) {
                    std::make_shared<Watches>(11, Interrupts()), nullptr, 0.05f);
     EXPECT_EQ(run.status.code(), Code::kCancelled);
   }
-  ElasticJob job;
-  job.Arrive(0);
-  job.Arrive(1);
-  std::thread first([&] {
-    ElasticCollective collective(&job, 0, 1 << 30);
-    FitElastic(&collective, f0.path(),
-               std::make_shared<Watches>(
-                   4, [&](FitState&) { collective.DieInNextCall(); }));
-  });
-  {
-    ElasticCollective collective(&job, 1, 1 << 30);
-    const auto watches = std::make_shared<Watches>(-1, nullptr);
-    const ElasticFit run = FitElastic(&collective, f1.path(), watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-    EXPECT_EQ(watches->steps(), kSteps);
-  }
-  first.join();
+  ExpectMemoryIsTaken(f0.path(), f1.path());
 }
 
 TEST(BackupTest, NorOneThatDoesNotEvenFit) {
@@ -893,24 +898,7 @@ TEST(BackupTest, NorOneThatDoesNotEvenFit) {
                      std::make_shared<Watches>(11, Interrupts())};
     EXPECT_FALSE(model->Fit(Points(203).Shuffle(3).Batch(40), fit).ok());
   }
-  ElasticJob job;
-  job.Arrive(0);
-  job.Arrive(1);
-  std::thread first([&] {
-    ElasticCollective collective(&job, 0, 1 << 30);
-    FitElastic(&collective, f0.path(),
-               std::make_shared<Watches>(
-                   4, [&](FitState&) { collective.DieInNextCall(); }));
-  });
-  {
-    ElasticCollective collective(&job, 1, 1 << 30);
-    const auto watches = std::make_shared<Watches>(-1, nullptr);
-    const ElasticFit run = FitElastic(&collective, f1.path(), watches);
-    EXPECT_TRUE(run.status.ok()) << run.status.message();
-    EXPECT_EQ(run.digest, UndisturbedDigest());
-    EXPECT_EQ(watches->steps(), kSteps);
-  }
-  first.join();
+  ExpectMemoryIsTaken(f0.path(), f1.path());
 }
 
 TEST(BackupTest, AnotherRunsBackupStays) {
