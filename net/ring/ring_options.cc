@@ -91,8 +91,6 @@ Status CheckRingOptions(const RingOptions& options,
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
     if (!parsed.ok()) return parsed.Annotate("rank %d", r);
-    const Status findable = NameLookup::Check((*hosts)[r]);
-    if (!findable.ok()) return findable.Annotate("rank %d", r);
     for (int before = 0; before < r; ++before) {
       if (options.addresses[before] == options.addresses[r]) {
         return InvalidArgument("ranks %d and %d have the same address %s",
@@ -100,7 +98,12 @@ Status CheckRingOptions(const RingOptions& options,
       }
     }
   }
-  return CheckKeys(options, *hosts);
+  RINGLET_RETURN_IF_ERROR(CheckKeys(options, *hosts));
+  for (int r = 0; r < size; ++r) {
+    const Status findable = NameLookup::Check((*hosts)[r]);
+    if (!findable.ok()) return findable.Annotate("rank %d", r);
+  }
+  return Status();
 }
 
 }  // namespace ringlet
