@@ -11,6 +11,7 @@
 #include <cmath>
 #include <utility>
 
+#include "../base/check.h"
 #include "../base/guarded.h"
 #include "../base/thread.h"
 #include "../compute/convert.h"
@@ -132,7 +133,9 @@ BatchLoader::BatchLoader(const Options& options)
     : options_(options),
       x_spec_(options.dataset.source()->x()),
       y_spec_(options.dataset.source()->y()),
-      at_(options.start) {
+      at_(options.start),
+      rest_(options.steps > 0 ? options.steps : INT64_MAX) {
+  BeginRound();
   const size_t most =
       static_cast<size_t>(options.dataset.LargestPart(options.world));
   indices_.resize(most);
@@ -193,7 +196,8 @@ Status BatchLoader::Next(Batch* batch) {
 void BatchLoader::StepAgain() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
-  at_ = batch_at_;
+  RINGLET_CHECK(options_.round == 1);
+  at_ = round_at_ = batch_at_;
   part_ = 0;
   if (!options_.background || !result_.ok()) return;
   wanted_ = true;
@@ -217,11 +221,27 @@ Status BatchLoader::Read() {
       dataset.source().get(), indices_.data(), static_cast<int>(plan_.count), x,
       options_.read_targets ? raw_y_.data() : nullptr));
   read_at_ = at_;
-  if (++part_ == options_.parts) {
-    part_ = 0;
-    at_ = plan_.next;
-  }
+  Advance();
   return Status();
+}
+
+void BatchLoader::BeginRound() {
+  if (rest_ == 0) rest_ = INT64_MAX;  // what follows is not asked for
+  round_at_ = at_;
+  step_ = 0;
+  part_ = 0;
+  round_ = std::min(options_.round, rest_);
+  rest_ -= round_;
+}
+
+// All steps of a round for a part, and then the next part's. A round of one
+// step is a global batch.
+void BatchLoader::Advance() {
+  at_ = plan_.next;
+  if (++step_ < round_) return;
+  if (++part_ == options_.parts) return BeginRound();
+  step_ = 0;
+  at_ = round_at_;
 }
 
 Status BatchLoader::Convert() {

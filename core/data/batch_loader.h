@@ -41,6 +41,10 @@ struct LoaderOptions {
   bool targets = true;     // false: labels are not read
   bool examples = true;    // false: only labels are
   bool training = true;    // false: the model will not train on these batches
+  // Of local updates: so many steps to a round, whose parts come replica after
+  // replica, and the last round ends after `steps` (0: none does).
+  int64_t round = 1;
+  int64_t steps = 0;
   ClassWeights class_weight;  // see FitOptions
 };
 
@@ -60,6 +64,9 @@ class BatchLoader {
     int rank = 0;
     int world = 1;
     int parts = 1;
+    // See LoaderOptions.
+    int64_t round = 1;
+    int64_t steps = 0;
     // Memory for LargestPart(world) examples of x (floats) and of the targets
     // (4 bytes each). Outlives the loader.
     float* x = nullptr;
@@ -91,7 +98,7 @@ class BatchLoader {
   // those of a `last` batch the data begin anew. An error stays.
   Status Next(Batch* batch);
   // The next part will be the first of the global batch that the last one was
-  // of.
+  // of. Not with rounds.
   void StepAgain();
 
  private:
@@ -108,11 +115,17 @@ class BatchLoader {
   void FillWeights(int64_t count, const void* y);
   int64_t ClassOf(const void* y, int64_t i) const;
   void Loop();
+  void BeginRound();
+  void Advance();
 
   const Options options_;
   const ExampleSpec x_spec_, y_spec_;
   DataPosition at_;                   // of what is read next
   int part_ = 0;                      // of the own ones, that too
+  DataPosition round_at_;             // where its round begins
+  int64_t step_ = 0;                  // of the round, that too …
+  int64_t round_ = 1;                 // … of so many
+  int64_t rest_ = 0;                  // steps after it
   DataPosition read_at_;              // of what was read last
   BatchPlan plan_;                    // of that
   std::vector<int64_t> indices_;      // its examples

@@ -74,6 +74,9 @@ struct FitState : public Saveable {
   int64_t epoch = 0;
   int64_t step = 0;
   DataPosition position;
+  // That the last batch was: with local updates those of a round, of which
+  // OnTrainBatchBegin has the first one's number and OnTrainBatchEnd the last's.
+  int64_t steps_taken = 1;
 
   // Sums of this epoch's steps so far, and of the last step alone, each over
   // all ranks; in the order of Model::metric_name, and for each as many as

@@ -160,11 +160,19 @@ Validation FitPlan::ValidationOfAll() const {
   return Validation::kAfterEveryEpoch;
 }
 
-bool FitPlan::RunsOut(int64_t epoch, int64_t step) const {
-  if (options_.steps_per_epoch == 0 || dataset_.endless()) return false;
+int64_t FitPlan::StepsOfData(int64_t epoch, int64_t step) const {
+  if (options_.steps_per_epoch == 0 || dataset_.endless()) return INT64_MAX;
   const int64_t used =
       (epoch - options_.initial_epoch) * options_.steps_per_epoch + step;
-  return used >= dataset_.steps(model_.num_replicas());
+  return dataset_.steps(model_.num_replicas()) - used;
+}
+
+bool FitPlan::RunsOut(int64_t epoch, int64_t step) const {
+  return StepsOfData(epoch, step) <= 0;
+}
+
+int64_t FitPlan::StepsLeft(int64_t epoch, int64_t step) const {
+  return std::min(StepsPerEpoch() - step, StepsOfData(epoch, step));
 }
 
 }  // namespace ringlet

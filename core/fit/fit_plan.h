@@ -43,8 +43,12 @@ class FitPlan {
   // The data end before this step: with steps_per_epoch set, a dataset with an
   // end is read once over all epochs.
   bool RunsOut(int64_t epoch, int64_t step) const;
+  // From this step on up to the epoch's or the data's end.
+  int64_t StepsLeft(int64_t epoch, int64_t step) const;
 
  private:
+  // Until the data end; INT64_MAX where they do not.
+  int64_t StepsOfData(int64_t epoch, int64_t step) const;
   bool validates() const { return !options_.validation_data.empty(); }
 
   const Model& model_;

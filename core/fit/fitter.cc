@@ -5,6 +5,7 @@
 
 #include "fitter.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <vector>
 
@@ -247,6 +248,8 @@ Status Fitter::Steps(Progress* progress) {
   loading.start = fit_.position;
   loading.background = options_.prefetch;
   loading.class_weight = options_.class_weight;
+  loading.round = RoundSteps();
+  loading.steps = plan_.StepsLeft(fit_.epoch, fit_.step);
   RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
   Logs logs;
   requests_.BeginEpoch(*model_->collective(), fit_);
@@ -285,9 +288,10 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-  RINGLET_RETURN_IF_ERROR(AtStep(Train(batch, loader, taken)));
+  RINGLET_RETURN_IF_ERROR(AtStep(Train(loader, &batch, taken)));
   if (!*taken) return Status();
   SetMetrics(*model_, fit_.metrics, logs);
+  fit_.step += fit_.steps_taken - 1;
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, *logs));
   NoteSignal();
   ++fit_.step;
@@ -295,10 +299,24 @@ Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   return Status();
 }
 
-Status Fitter::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
+int64_t Fitter::RoundSteps() const {
+  const CompileConfig& config = model_->impl_->config;
+  return config.local() ? config.options.local.steps : 1;
+}
+
+// One step, or a round of them: *batch becomes the last one.
+Status Fitter::Train(BatchLoader* loader, Batch* batch, bool* taken) {
   Model::Impl& m = *model_->impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
-  RINGLET_RETURN_IF_ERROR(m.stepper.Train(batch, loader, taken));
+  if (m.config.local()) {
+    fit_.steps_taken =
+        std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));
+    const Batch first = *batch;
+    RINGLET_RETURN_IF_ERROR(m.stepper.TrainRound(first, fit_.steps_taken,
+                                                 loader, batch, taken));
+  } else {
+    RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader, taken));
+  }
   if (!*taken) return Status();
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
@@ -308,7 +326,7 @@ Status Fitter::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
 Status Fitter::StepEnded() {
   recovery_.TakeSnapshot();
   const int64_t every = options_.check_replicas_every;
-  if (every > 0 && model_->iterations() % every == 0) {
+  if (every > 0 && model_->iterations() % every < fit_.steps_taken) {
     RINGLET_RETURN_IF_ERROR(CheckReplicas());
   }
   const bool another =

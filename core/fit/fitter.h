@@ -46,7 +46,8 @@ class Fitter {
   Status Step(BatchLoader* loader, Logs* logs, bool* taken);
   Status AtStep(const Status& status) const;  // says in which it happened
   Status StepEnded();
-  Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
+  Status Train(BatchLoader* loader, Batch* batch, bool* taken);
+  int64_t RoundSteps() const;  // with local updates; else 1
   Status StepGivenUp();
   Status MeetAnew();
   Status Validate(Logs* logs);

@@ -103,10 +103,14 @@ class StepExchange final : public RankExchange {
 
 }  // namespace
 
+std::unique_ptr<GradientExchange> MakeNoExchange() {
+  return std::make_unique<NoExchange>();
+}
+
 std::unique_ptr<GradientExchange> MakeGradientExchange(
     Collective* collective, int replicas, const KeptSpans& kept, int64_t count,
     int64_t changes, const StepTimer* timer) {
-  if (replicas == 1) return std::make_unique<NoExchange>();
+  if (replicas == 1) return MakeNoExchange();
   return std::make_unique<StepExchange>(collective, kept, count, changes,
                                         timer);
 }

@@ -55,6 +55,9 @@ class GradientExchange {
   virtual Status FinishReport() = 0;
 };
 
+// Of a replica alone.
+std::unique_ptr<GradientExchange> MakeNoExchange();
+
 // For the `count` gradients in `kept` and, right behind them, `changes` floats
 // that a step changes state by, which no wire rounds; of so many replicas in
 // the job. All outlive the exchange; it waits for what is under way when it is

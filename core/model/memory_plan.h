@@ -17,6 +17,9 @@ struct MemoryPlan {
   // replicas; with exact reduction a byte for 256 of them.
   uint64_t gradients = 0;
   uint64_t slots = 0;    // the optimizer's
+  // Of local updates: a round's first weights, the outer momentum, and what
+  // each further replica of the worker has changed.
+  uint64_t local = 0;
   uint64_t batches = 0;  // examples and labels: of this step and of the next
   uint64_t activations = 0;  // the layers' outputs
   uint64_t activation_gradients = 0;
@@ -28,7 +31,7 @@ struct MemoryPlan {
   // multiply-adds of that for one example.
   int recomputed = 0;
   int64_t recomputed_multiply_adds = 0;
-  uint64_t kept() const { return weights + gradients + slots; }
+  uint64_t kept() const { return weights + gradients + slots + local; }
   uint64_t total() const {
     return kept() + batches + activations + activation_gradients + scratch -
            shared;

@@ -233,6 +233,8 @@ Status Model::OpenLoader(const Dataset& dataset,
   options.read_targets = loader_options.targets;
   options.read_examples = loader_options.examples;
   options.background = loader_options.background;
+  options.round = loader_options.round;
+  options.steps = loader_options.steps;
   options.class_weight = loader_options.class_weight;
   RINGLET_RETURN_IF_ERROR(CheckClassWeight(
       options.class_weight, loss(), output_shape(), m.config.outputs.size()));

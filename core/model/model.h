@@ -33,6 +33,7 @@
 #include "../base/status.h"
 #include "../data/batch_loader.h"
 #include "../layers/layers.h"
+#include "local_updates.h"
 #include "losses.h"
 #include "memory_plan.h"
 #include "metrics.h"
@@ -66,6 +67,9 @@ struct CompileOptions {
   Status status;
   // The same on all ranks; of several replicas only.
   Reduction reduction = Reduction::kRing;
+  // Instead of sums of each step's gradients; the same on all ranks. Not with
+  // gradient_accumulation_steps or use_ema, and of Fit alone.
+  LocalUpdates local;
   // Replicas that the job's steps are divided among, which its workers compute,
   // each a part of them one after another: at least as many as workers. 0: as
   // the other workers ask for, or where nobody does, as many as workers. The

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <memory>
 
+#include "delta_exchange.h"
 #include "exact_exchange.h"
 #include "model_impl.h"
 
@@ -18,6 +19,12 @@ Status Model::Impl::Usable() const {
 
 Status Model::Impl::CheckOneReplica() const {
   const int workers = config.collective->size();
+  if (config.local()) {
+    return InvalidArgument(
+        "model '%s': local updates are made by Fit, not in a training loop of "
+        "one's own",
+        graph.name().c_str());
+  }
   if (config.replicas == workers) return Status();
   return InvalidArgument(
       "model '%s': a training loop of one's own needs a worker for each "
@@ -42,8 +49,32 @@ Status Model::Impl::CheckSynchronized() const {
   return Status();
 }
 
+Status Model::Impl::CheckLocal() const {
+  if (!config.local()) return Status();
+  const char* const name = graph.name().c_str();
+  RINGLET_RETURN_IF_ERROR(
+      config.options.local.Check().Annotate("model '%s'", name));
+  if (config.optimizer.accumulates() || config.optimizer.use_ema) {
+    return InvalidArgument(
+        "model '%s': %s with local updates, whose optimizer begins anew in "
+        "each round: leave one of them out",
+        name,
+        config.optimizer.use_ema ? "use_ema" : "gradient_accumulation_steps");
+  }
+  for (const GraphNode& node : graph.nodes()) {
+    if (node.op == nullptr || !node.op->synchronizes()) continue;
+    return InvalidArgument(
+        "layer '%s' (%s): is synchronized, but with local updates the "
+        "replicas' steps are not; leave `synchronized` out",
+        node.layer.name.c_str(), ClassName(node.layer));
+  }
+  return Status();
+}
+
 Status Model::Impl::CheckElastic() const {
-  if (!config.collective->elastic() || config.exact()) return Status();
+  if (!config.collective->elastic() || config.exact() || config.local()) {
+    return Status();
+  }
   return InvalidArgument(
       "model '%s': workers may leave this job and join it, so its gradients "
       "are to be summed with reduction exact, by which no bit depends on who "
@@ -72,7 +103,12 @@ Status Model::Impl::PlaceWeights() {
   options.exact = config.exact();
   // A worker may come to have several.
   options.sums = config.own.count > 1 ||
-                 (config.collective->elastic() && config.replicas > 1);
+                 (config.collective->elastic() && config.replicas > 1) ||
+                 config.local();
+  if (config.local()) {
+    options.local_replicas =
+        config.collective->elastic() ? config.replicas : config.own.count;
+  }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
   if (compiled && !fresh) return Status();
@@ -125,6 +161,7 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   Status placed = config.Check(graph);
   if (placed.ok()) placed = CheckSynchronized();
   if (placed.ok()) placed = CheckElastic();
+  if (placed.ok()) placed = CheckLocal();
   if (placed.ok()) config.ChooseLosses(graph);
   if (placed.ok()) placed = config.MakePool(graph.name());
   if (placed.ok()) placed = PlaceWeights();
@@ -196,6 +233,12 @@ void Model::Impl::TakeReplicas() {
 
 std::unique_ptr<GradientExchange> Model::Impl::MakeExchange() {
   KeptSpans kept = memory.kept();
+  if (config.local()) {
+    return MakeDeltaExchange(
+        config.collective, config.replicas, config.options.local.delta,
+        GridOf(graph), graph.num_changes(),
+        {kept.gradients, kept.sums, kept.contributions}, &timer);
+  }
   if (config.own.count == 1) kept.sums = nullptr;
   if (config.exact() && config.replicas > 1) {
     return MakeExactExchange(config.collective, config.replicas, GridOf(graph),

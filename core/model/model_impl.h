@@ -36,6 +36,7 @@ struct Model::Impl {
   Status CheckSynchronized() const;
   // The ring may go on with other workers, in other numbers.
   Status CheckElastic() const;
+  Status CheckLocal() const;
   // The replicas were dealt out anew.
   void TakeReplicas();
   // Of what `config` was set to.

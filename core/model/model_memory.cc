@@ -57,6 +57,13 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
     kept.slots[s] = arena->Allocate<float>(n);
   }
   if (options.sums) kept.sums = arena->Allocate<float>(summed);
+  if (options.local_replicas > 0) {
+    kept.round_weights =
+        arena->Allocate<float>(static_cast<uint64_t>(graph_.num_weights()));
+    kept.outer_momentum = arena->Allocate<float>(n);
+    const auto others = static_cast<uint64_t>(options.local_replicas - 1);
+    kept.contributions = arena->Allocate<float>(others * summed);
+  }
   if (!options.exact) return kept;
   kept.scales =
       arena->Allocate<uint8_t>(static_cast<uint64_t>(GridOf(graph_).blocks()));
@@ -89,9 +96,8 @@ Status ModelMemory::TakeKept(const Options& options) {
     std::memmove(placed.weights, kept_.weights,
                  static_cast<size_t>(graph_.num_weights()) * sizeof(float));
   }
-  for (int s = 0; s < options.num_slots; ++s) {
-    std::fill_n(placed.slots[s], graph_.num_trained(),
-                s == 0 ? options.first_slot : 0.0f);
+  if (placed.outer_momentum != nullptr) {
+    std::fill_n(placed.outer_momentum, graph_.num_trained(), 0.0f);
   }
   if (options.exact) {
     std::fill_n(placed.scales, GridOf(graph_).blocks(), kFinestScale);
@@ -101,8 +107,16 @@ Status ModelMemory::TakeKept(const Options& options) {
   kept_ = placed;
   kept_bytes_ = bytes;
   kept_block_ = std::move(block);
+  ResetSlots();
   BindKept();
   return Status();
+}
+
+void ModelMemory::ResetSlots() const {
+  for (int s = 0; s < options_.num_slots; ++s) {
+    std::fill_n(kept_.slots[s], graph_.num_trained(),
+                s == 0 ? options_.first_slot : 0.0f);
+  }
 }
 
 void ModelMemory::BindKept() {
@@ -340,6 +354,7 @@ void ModelMemory::PoisonSlack() const {
       trained + static_cast<size_t>(graph_.num_changes()) * sizeof(float);
   poison(kept_.gradients, summed);
   poison(kept_.sums, summed);
+  poison(kept_.outer_momentum, trained);
   for (const float* slot : kept_.slots) poison(slot, trained);
   const auto examples = static_cast<size_t>(batch_);
   const auto inputs = static_cast<size_t>(graph_.input_elements());

@@ -33,6 +33,11 @@ struct KeptSpans {
   float* slots[8] = {};
   uint8_t* scales = nullptr;  // of exact reduction, see ExactSpans
   float* sums = nullptr;  // see ReplicaSums; as long as gradients and changes
+  // Of local updates: the weights at the round's begin, the outer step's
+  // momentum, and contributions (see DeltaSpans).
+  float* round_weights = nullptr;
+  float* outer_momentum = nullptr;
+  float* contributions = nullptr;
 };
 
 // The places of a step besides the planned buffers.
@@ -73,6 +78,8 @@ class ModelMemory {
     size_t label_bytes = 0;  // of one example
     bool exact = false;      // gradients are summed on the grid
     bool sums = false;       // the worker computes several replicas
+    // Of local updates: the most replicas that it computes; 0: there are none.
+    int local_replicas = 0;
   };
 
   // `graph` outlives it.
@@ -87,6 +94,8 @@ class ModelMemory {
   // let go of. An error changes nothing.
   Status TakeKept(const Options& options);
   const KeptSpans& kept() const { return kept_; }
+  // The slots are as TakeKept has left them.
+  void ResetSlots() const;
 
   // Takes the step's block, unless the one there is suffices. *moved becomes
   // true once the places of the step before are gone; an error may come after

@@ -35,6 +35,14 @@ uint32_t Digest(const float* values, int64_t count, uint32_t crc) {
 
 namespace {
 
+void AddLocal(const LocalUpdates& local, Fingerprint* f) {
+  f->Add("local_steps", local.steps);
+  f->Add("the outer learning rate", local.learning_rate);
+  f->Add("the outer momentum", local.momentum);
+  f->Add("the outer step's nesterov", int64_t{local.nesterov});
+  f->Add("the delta", static_cast<int64_t>(local.delta));
+}
+
 // Of the only output, which is the last node, the loss says all but its weight.
 void AddOutput(const CompileConfig& config, size_t k, Fingerprint* f) {
   const CompileConfig::Output& output = config.outputs[k];
@@ -55,8 +63,9 @@ Fingerprint Replicas::MakeFingerprint() const {
   f.Add("the version of ringlet", RINGLET_VERSION);
   f.Add("the number of workers", int64_t{config_.collective->size()});
   // Exact sums promise bits that are no set of machines' own.
-  if (config_.exact()) {
-    f.Add("the reduction", "exact");
+  if (config_.exact()) f.Add("the reduction", "exact");
+  if (config_.local()) AddLocal(config_.options.local, &f);
+  if (config_.exact() || config_.local()) {
     f.Add("the arithmetic", GemmArithmetic());
   }
   f.Add("the number of replicas", int64_t{config_.replicas});
@@ -106,8 +115,8 @@ Status Replicas::CheckWhole() const {
 }
 
 uint32_t Replicas::SlotsDigest(uint32_t digest) const {
-  for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
-    digest = Digest(memory_.kept().slots[s], graph_.num_trained(), digest);
+  for (const auto& slot : updater_.Slots()) {
+    digest = Digest(slot.second, graph_.num_trained(), digest);
   }
   if (memory_.kept().scales == nullptr) return digest;
   return Crc32c(memory_.kept().scales,
@@ -122,9 +131,9 @@ Status Replicas::TakeStateOf(int root, bool with_optimizer) {
       BroadcastNumbers(c, kept.weights, sizeof(float),
                        static_cast<size_t>(graph_.num_weights()), root));
   if (!with_optimizer) return Status();
-  for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
+  for (const auto& slot : updater_.Slots()) {
     RINGLET_RETURN_IF_ERROR(
-        BroadcastNumbers(c, kept.slots[s], sizeof(float), trained, root));
+        BroadcastNumbers(c, slot.second, sizeof(float), trained, root));
   }
   if (kept.scales != nullptr) {
     RINGLET_RETURN_IF_ERROR(c->Broadcast(

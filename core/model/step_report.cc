@@ -43,11 +43,29 @@ Status StepReport::Compute(const Batch& batch, double loss_sum,
   return Status();
 }
 
+unsigned char* StepReport::RowOf(int replica) {
+  return &sent_[static_cast<size_t>(replica) * state_bytes()];
+}
+
 void StepReport::Keep(int replica) {
-  unsigned char* const row =
-      &sent_[static_cast<size_t>(replica) * state_bytes()];
+  unsigned char* const row = RowOf(replica);
   std::memcpy(row, mine_.data(), state_bytes());
   SwapToLittle(row, sizeof(double), 2 * mine_.size());
+}
+
+void StepReport::Clear(int replica) {
+  std::memset(RowOf(replica), 0, state_bytes());
+}
+
+void StepReport::Add(int replica) {
+  unsigned char* const row = RowOf(replica);
+  SwapToLittle(row, sizeof(double), 2 * mine_.size());
+  for (size_t i = 0; i < mine_.size(); ++i) {
+    MetricState state;
+    std::memcpy(&state, row + i * sizeof(state), sizeof(state));
+    mine_[i] += state;
+  }
+  Keep(replica);
 }
 
 Status StepReport::Send(unsigned char note, GradientExchange* exchange) {

@@ -33,8 +33,11 @@ class StepReport {
                  const std::vector<double>& loss_sums, const Graph& graph,
                  const ModelMemory& memory);
   const MetricState* mine() const { return mine_.data(); }  // the last one's
-  // What was computed last is that of this rank's number `replica`.
+  // What was computed last is that of this rank's number `replica` …
   void Keep(int replica);
+  // … or is added to what it has; first of all it is to have nothing.
+  void Clear(int replica);
+  void Add(int replica);
 
   Status Send(unsigned char note, GradientExchange* exchange);
   // Every rank's notes and, unless one has a note (!= 0), the sums.
@@ -46,6 +49,7 @@ class StepReport {
 
  private:
   void AddRow(const unsigned char* row);
+  unsigned char* RowOf(int replica);
   size_t state_bytes() const { return mine_.size() * sizeof(MetricState); }
 
   const CompileConfig& config_;

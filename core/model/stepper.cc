@@ -25,6 +25,7 @@ namespace ringlet {
 
 void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
   exchange_ = std::move(exchange);
+  passes_ = exchange_.get();
   have_ = Have();
 }
 
@@ -105,7 +106,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
     }
   }
   const bool at_once =
-      !exchange_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
+      !passes_->sums() && !config_.optimizer.clips() && !graph_.may_fail();
   if (at_once) updater_.Begin();
   return Backward(at_once);
 }

@@ -15,6 +15,7 @@
 #include "compile_config.h"
 #include "gradient_exchange.h"
 #include "graph.h"
+#include "local_round.h"
 #include "model_memory.h"
 #include "step_report.h"
 #include "step_timer.h"
@@ -32,7 +33,9 @@ class Stepper final : private GradientSink, private WorkerSums {
         memory_(*memory),
         updater_(*updater),
         timer_(*timer),
-        report_(config) {}
+        report_(config),
+        round_(graph, &config->options.local, memory, updater),
+        alone_(MakeNoExchange()) {}
 
   // After a Compile, before any step.
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
@@ -46,6 +49,11 @@ class Stepper final : private GradientSink, private WorkerSums {
   // it is given up here too: *taken is false, and nothing has changed but the
   // report's notes.
   Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
+  // The same of a round of `steps` local updates, of which `batch` is the first
+  // and `loader` gives the others in order: of each replica all of the round.
+  // *last becomes its last one. After an error too all is as before.
+  Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
+                    Batch* last, bool* taken);
   // This rank's part of a step that it gives up on all ranks: `note`, which is
   // not 0, goes to them with its report. It needs no batch, and runs no layer
   // but those that the other ranks' wait for. Only with several ranks.
@@ -77,6 +85,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   void WarnOfNothingToTrain() const;
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
+  Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
+  Status LocalStep(const Batch& batch);
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
@@ -93,8 +103,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   // Other ranks wait for this node of this one.
   bool Waits(int node) const {
     const Op* const op = graph_.node(node).op.get();
-    return op != nullptr && op->synchronizes() && exchange_ != nullptr &&
-           exchange_->sums();
+    return op != nullptr && op->synchronizes() && passes_ != nullptr &&
+           passes_->sums();
   }
   // It has something to do in the pass under way.
   bool Takes(int node) const { return count_ > 0 || (trains_ && Waits(node)); }
@@ -112,7 +122,12 @@ class Stepper final : private GradientSink, private WorkerSums {
   Updater& updater_;
   const StepTimer& timer_;
   StepReport report_;
+  LocalRound round_;
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
+  // Of steps that a replica makes on its own.
+  const std::unique_ptr<GradientExchange> alone_;
+  // Which of the two the passes' gradients go to.
+  GradientExchange* passes_ = nullptr;
 
   // The step under way.
   int replica_ = 0;                // of this rank's, the one that is computed

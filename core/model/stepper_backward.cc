@@ -91,7 +91,7 @@ Status Stepper::Backward(bool update) {
   have_.gradient_of_loss = false;
   apply_when_ready_ = update;
   ready_ = graph_.num_trained();
-  exchange_->Begin(replica_, config_.own.count);
+  passes_->Begin(replica_, config_.own.count);
   if (count_ == 0) {
     RINGLET_RETURN_IF_ERROR(BackwardOfNothing());
   } else {
@@ -104,7 +104,7 @@ Status Stepper::Backward(bool update) {
   RINGLET_CHECK(ready_ == 0);
   have_.gradients = true;
   // Of what was started before the error too.
-  return exchange_->failed() ? FinishGradients() : Status();
+  return passes_->failed() ? FinishGradients() : Status();
 }
 
 // Of no examples: zeros, which are final where those of the others are.
@@ -130,7 +130,7 @@ void Stepper::Ready(int64_t begin) {
   if (apply_when_ready_) {
     updater_.Update(begin, end, memory_.kept().gradients + begin);
   } else {
-    exchange_->Ready(begin);
+    passes_->Ready(begin);
   }
 }
 
@@ -151,7 +151,7 @@ Status Stepper::Apply() {
     updater_.Begin();
     updater_.UpdateAll();
   }
-  updater_.ChangeState();
+  updater_.ChangeState(config_.replicas);
   updater_.End();
   return Status();
 }

@@ -17,7 +17,7 @@
 namespace ringlet {
 
 void Updater::Reset() {
-  iterations_ = 0;
+  iterations_ = round_begin_ = 0;
   learning_rate_ = -1;
 }
 
@@ -39,8 +39,8 @@ double Updater::Penalty() const {
 
 void Updater::Begin() {
   const Optimizer& optimizer = config_.optimizer;
-  const int64_t updates = optimizer.Updates(iterations_);
-  updates_ = optimizer.Updates(iterations_ + 1) > updates;
+  const int64_t updates = optimizer.Updates(iterations_ - round_begin_);
+  updates_ = optimizer.Updates(iterations_ - round_begin_ + 1) > updates;
   scalars_ = PrepareStep(optimizer, LearningRate(), updates);
 }
 
@@ -168,14 +168,15 @@ void Updater::UpdateAll() {
 
 // A change of zero leaves the bits as they are: that of a replica without
 // examples, or of a layer that is frozen.
-void Updater::ChangeState() {
+void Updater::ChangeState(int replicas) {
   const KeptSpans& kept = memory_.kept();
-  const auto replicas = static_cast<float>(config_.replicas);
   for (const Variable& v : graph_.variables()) {
     if (v.change_offset < 0) continue;
     const float* const changes = kept.state_changes + v.change_offset;
     float* const state = kept.weights + v.offset;
-    for (int64_t i = 0; i < v.size(); ++i) state[i] += changes[i] / replicas;
+    for (int64_t i = 0; i < v.size(); ++i) {
+      state[i] += changes[i] / static_cast<float>(replicas);
+    }
   }
 }
 
@@ -185,15 +186,24 @@ Status Updater::BroadcastProgress(Collective* collective, int root) {
   return BroadcastNumbers(collective, &learning_rate_, sizeof(float), 1, root);
 }
 
+std::vector<std::pair<std::string, float*>> Updater::Slots() const {
+  const KeptSpans& kept = memory_.kept();
+  if (config_.local()) return {{"outer_momentum", kept.outer_momentum}};
+  std::vector<std::pair<std::string, float*>> slots;
+  for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
+    slots.emplace_back(config_.optimizer.slot_name(s), kept.slots[s]);
+  }
+  return slots;
+}
+
 void Updater::AppendState(std::vector<StateSpan>* spans) {
   const Optimizer& optimizer = config_.optimizer;
-  for (int s = 0; s < optimizer.num_slots(); ++s) {
-    const std::string prefix =
-        std::string(kOptimizerPrefix) + optimizer.slot_name(s) + "/";
+  for (const auto& [name, slot] : Slots()) {
+    const std::string prefix = std::string(kOptimizerPrefix) + name + "/";
     for (const Variable& v : graph_.variables()) {
       if (!v.trained()) continue;
       spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
-                        memory_.kept().slots[s] + v.gradient_offset});
+                        slot + v.gradient_offset});
     }
   }
   spans->push_back({"optimizer/iterations", DType::kInt64, {}, &iterations_});

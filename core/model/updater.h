@@ -8,6 +8,8 @@
 #define RINGLET_CORE_MODEL_UPDATER_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "../base/saveable.h"
@@ -38,17 +40,25 @@ class Updater final : public Saveable {
   void Update(int64_t begin, int64_t end, const float* gradients);
   // Clips the memory's gradients, and updates all weights.
   void UpdateAll();
-  // Adds to each state the mean over the ranks of what they changed it by.
-  void ChangeState();
+  // Adds to each state the mean over `replicas` of what they changed it by.
+  void ChangeState(int replicas);
   void End() { ++iterations_; }
   // Where the optimizer averages the weights: the averages become the weights.
   // A second call changes nothing.
   void Finalize();
 
+  // Of local updates: from here on the optimizer is as new, but for its
+  // learning rate; RoundAgain goes back to here.
+  void BeginRound() { round_begin_ = iterations_; }
+  void RoundAgain() { iterations_ = round_begin_; }
+
   int64_t iterations() const { return iterations_; }
   float LearningRate() const;  // of the next step
   void SetLearningRate(float rate) { learning_rate_ = rate; }
   double Penalty() const;  // of the regularizers, for the weights as they are
+  // What of the optimizer is kept between two steps, num_trained() floats each:
+  // with local updates between two rounds.
+  std::vector<std::pair<std::string, float*>> Slots() const;
 
   // Gives all ranks the iterations and the learning rate of `root`.
   Status BroadcastProgress(Collective* collective, int root);
@@ -72,6 +82,7 @@ class Updater final : public Saveable {
   const StepTimer& timer_;
 
   int64_t iterations_ = 0;          // steps, whether each updates or not
+  int64_t round_begin_ = 0;         // of local updates; else 0
   float learning_rate_ = -1;        // < 0: the schedule's
   int64_t saved_accumulation_ = 0;  // gradient_accumulation_steps, as saved
 

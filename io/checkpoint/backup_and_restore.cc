@@ -103,10 +103,12 @@ class BackupAndRestoreCallback final : public Callback {
     bool due = fit.interrupted;
     if (options_.save_freq == 0) {
       due |= epoch_ended;
-    } else if (!epoch_ended && !IsCounted(fit) &&
-               ++steps_since_ >= options_.save_freq) {
-      due = true;
-      steps_since_ = 0;
+    } else if (!epoch_ended && !IsCounted(fit)) {
+      steps_since_ += fit.steps_taken;
+      if (steps_since_ >= options_.save_freq) {
+        due = true;
+        steps_since_ = 0;
+      }
     }
     return due ? Save(fit) : Status();
   }

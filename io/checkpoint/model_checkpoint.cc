@@ -62,9 +62,9 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
-    if (options_.save_freq == 0 || ++batches_since_ < options_.save_freq) {
-      return Status();
-    }
+    if (options_.save_freq == 0) return Status();
+    batches_since_ += fit.steps_taken;
+    if (batches_since_ < options_.save_freq) return Status();
     batches_since_ = 0;
     return Save(fit, logs, /*on_batch=*/true);
   }

@@ -24,24 +24,25 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     const int replicas = fit.model->num_replicas();
+    const bool own = fit.dataset->HasOwn(replicas);
+    const int world = own ? replicas : 1;
     rows_.clear();
-    if (!fit.dataset->HasOwn(replicas)) {
-      AppendRow(fit, "all", 0, 1);
-    } else {
-      for (int r = 0; r < replicas; ++r) {
-        AppendRow(fit, std::to_string(r), r, replicas);
+    DataPosition at = fit.position;
+    for (int64_t s = fit.step + 1 - fit.steps_taken; s <= fit.step; ++s) {
+      for (int r = 0; r < world; ++r) {
+        rows_ += std::to_string(fit.epoch) + "," + std::to_string(s) + ",";
+        AppendRow(*fit.dataset, at, own ? std::to_string(r) : "all", r, world);
       }
+      at = fit.dataset->Plan(at, 0, world).next;
     }
     file_.Write(rows_);
     return Status();
   }
 
  private:
-  // Of the step that ends: fit.position is where it began.
-  void AppendRow(const FitState& fit, const std::string& replica, int rank,
-                 int world) {
-    const Dataset& data = *fit.dataset;
-    const DataPosition& at = fit.position;
+  // Of the step that began at `at`, behind its epoch and number.
+  void AppendRow(const Dataset& data, const DataPosition& at,
+                 const std::string& replica, int rank, int world) {
     const BatchPlan plan = data.Plan(at, rank, world);
     const bool own = world > 1;
     int64_t size = data.size();
@@ -49,9 +50,6 @@ class ExampleLoggerCallback final : public RowLogger {
       size -= size % data.batch_size();
     } else if (data.drop_remainder() && !data.endless()) {
       size = 0;  // of the last pass less is used
-    }
-    for (const int64_t number : {fit.epoch, fit.step}) {
-      rows_ += std::to_string(number) + ",";
     }
     rows_ += replica;
     for (const int64_t number : {at.pass, own ? 0 : at.used, own ? 0 : size}) {

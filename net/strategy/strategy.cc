@@ -207,6 +207,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromEnvironment(
     const StrategyOptions& options, const Environment& environment) {
   MultiWorkerMirroredStrategy strategy;
   strategy.reduction_ = ReductionOf(options);
+  strategy.local_ = options.local;
   strategy.replicas_ = options.replicas;
   const CommunicationOptions& communication = options.communication;
   if (communication.implementation == CommunicationImplementation::kMpi &&
@@ -228,6 +229,7 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
     const ClusterConfig& cluster, const StrategyOptions& options) {
   MultiWorkerMirroredStrategy strategy;
   strategy.reduction_ = ReductionOf(options);
+  strategy.local_ = options.local;
   strategy.replicas_ = options.replicas;
   if (IsElastic(options) && options.replicas == 0) {
     strategy.replicas_ = cluster.world_size;

@@ -55,6 +55,9 @@ struct StrategyOptions {
   CommunicationOptions communication;
   // How gradients are summed (core/model/model.h).
   Reduction reduction = Reduction::kRing;
+  // For slow links: what is summed instead, once in `local.steps` steps
+  // (core/model/local_updates.h).
+  LocalUpdates local;
   // A worker that is silent for longer is lost. Seconds.
   double timeout_seconds = 5;
   // How long the workers wait for each other at the start.
@@ -132,6 +135,7 @@ class MultiWorkerMirroredStrategy {
     CompileOptions options(collective_.get());
     options.status = status_;
     options.reduction = reduction_;
+    options.local = local_;
     options.replicas = replicas_;
     return options;
   }
@@ -139,6 +143,7 @@ class MultiWorkerMirroredStrategy {
  private:
   Status status_;
   Reduction reduction_ = Reduction::kRing;
+  LocalUpdates local_;
   int replicas_ = 0;  // as StrategyOptions
   ClusterConfig cluster_;
   std::unique_ptr<Collective> collective_;

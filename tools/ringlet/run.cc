@@ -109,6 +109,7 @@ Status MakeModel(RunConfig* config, const InitFlags& init,
   CompileOptions options;
   options.collective = collective;
   options.reduction = config->strategy.options.reduction;
+  options.local = config->strategy.options.local;
   options.replicas = replicas;
   options.threads = static_cast<int>(config->fit.threads);
   options.recompute = config->fit.recompute;

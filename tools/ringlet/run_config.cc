@@ -213,6 +213,32 @@ constexpr Named<StrategyConfig::Policy> kWhenLost[] = {
 constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
                                             {"exact", Reduction::kExact}};
 
+constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
+constexpr Named<LocalUpdates::Delta> kDeltas[] = {
+    {"int8", LocalUpdates::Delta::kInt8},
+    {"float32", LocalUpdates::Delta::kFloat32}};
+
+// Fields that only mode "local" has.
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
+  for (const char* name : {"local_steps", "outer", "delta"}) {
+    if (!is_local && fields->Has(name)) {
+      fields->Refuse(name, "say \"mode\": \"local\" too");
+    }
+  }
+  LocalUpdates read;
+  read.steps = 30;
+  fields->Int("local_steps", 1, 1000000, &read.steps);
+  FieldReader outer(fields->Part("outer", "an object", "{}"),
+                    "strategy.outer");
+  outer.Float("learning_rate", {0, 1e6}, &read.learning_rate);
+  outer.Float("momentum", {0, 1}, &read.momentum);
+  outer.Bool("nesterov", &read.nesterov);
+  fields->Fail(outer.Finish());
+  fields->Choice("delta", kDeltas, &read.delta);
+  fields->Fail(read.Check().Annotate("strategy"));
+  if (is_local) *local = read;
+}
+
 Status ReadStrategy(const Json& json, const std::string& folder,
                     StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
@@ -248,6 +274,14 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (strategy->elastic()) {
     options->reduction = Reduction::kExact;
     options->min_workers = static_cast<int>(strategy->min_workers);
+  }
+  bool is_local = false;
+  fields.Choice("mode", kModes, &is_local);
+  ReadLocal(&fields, is_local, &options->local);
+  if (is_local && fields.Has("reduction")) {
+    fields.Refuse("reduction",
+                  "strategy.mode is \"local\", which sums no gradients, and "
+                  "what it sums exactly; leave it out");
   }
   fields.Choice("reduction", kReductions, &options->reduction);
   if (strategy->elastic() && options->reduction != Reduction::kExact) {

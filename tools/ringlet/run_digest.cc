@@ -152,6 +152,14 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
   digest.Add(static_cast<int64_t>(communication.implementation));
   digest.Add(static_cast<int64_t>(communication.wire_dtype));
   digest.Add(static_cast<int64_t>(config.strategy.options.reduction));
+  const LocalUpdates& local = config.strategy.options.local;
+  if (local.on()) {
+    digest.Add(local.steps);
+    digest.Add(double{local.learning_rate});
+    digest.Add(double{local.momentum});
+    digest.Add(int64_t{local.nesterov});
+    digest.Add(static_cast<int64_t>(local.delta));
+  }
   *text = digest.text();
   return Status();
 }

@@ -1,0 +1,237 @@
+// What must be known to change this file: every rank starts the same operations
+// in the same order: the report (by the caller), the gathers of the blocks'
+// greatest exponents, and, from Finish on, the words. A rank that gives the
+// round up starts the first two, and so do those that learn of it then. A lane
+// of b bits holds what is at most L = (2^(b-1) - 1) / R in magnitude, of each
+// of R replicas, less than 2^b in all once L was added to each: no lane carries
+// into the next, and one of 32 bits needs nothing added.
+
+#include "delta_exchange.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "../base/check.h"
+#include "../base/ieee_arithmetic.h"
+#include "rank_exchange.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMostGathered = 1 << 14;  // exponents of a rank at once
+constexpr int kMostOf8Bits = 18;  // replicas: at least 7 levels each way
+constexpr int kMostOf16Bits = 1023;         // 32 levels
+
+// Numbers of `lanes` to a word, of so many replicas.
+struct Packing {
+  Packing(int n, int replicas) : lanes(n), bits(32 / n) {
+    const auto most = static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
+    limit = lanes == 1 ? GridLimit(replicas)
+                       : static_cast<float>(most / replicas);
+    // The limit itself need not be reached: the greatest number of a block may
+    // be rounded to it.
+    holds = lanes == 1 ? limit : limit + 1;
+    offset = lanes == 1 ? 0 : static_cast<uint32_t>(most / replicas);
+    offset_of_all = offset * static_cast<uint32_t>(replicas);
+  }
+
+  void Add(const int32_t* whole, int64_t count, bool first,
+           uint32_t* words) const {
+    for (int64_t i = 0; i < count; i += lanes, ++words) {
+      uint32_t word = 0;
+      for (int k = 0; k < lanes && i + k < count; ++k) {
+        word |= (static_cast<uint32_t>(whole[i + k]) + offset) << (bits * k);
+      }
+      *words = first ? word : *words + word;
+    }
+  }
+  void Take(const uint32_t* words, int64_t count, int32_t* whole) const {
+    const uint32_t mask = lanes == 1 ? ~0u : (1u << bits) - 1;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t lane = words[i / lanes] >> (bits * (i % lanes)) & mask;
+      whole[i] = static_cast<int32_t>(lane - offset_of_all);
+    }
+  }
+  int64_t WordsOf(int64_t count) const { return (count + lanes - 1) / lanes; }
+
+  int lanes, bits;
+  float limit, holds;
+  uint32_t offset, offset_of_all;
+};
+
+class DeltaExchange final : public RankExchange {
+ public:
+  DeltaExchange(Collective* collective, int replicas, LocalUpdates::Delta delta,
+                const GridLayout& layout, int64_t changes,
+                const DeltaSpans& spans, const StepTimer* timer)
+      : RankExchange(collective, layout.numbers(), changes, timer),
+        deltas_(LanesOf(delta, replicas), replicas),
+        state_(1, replicas),
+        layout_(layout),
+        trained_(layout.numbers() - changes),
+        contribution_(spans.contribution),
+        words_(reinterpret_cast<uint32_t*>(spans.words)),
+        earlier_(spans.earlier),
+        exponents_(static_cast<size_t>(layout.blocks())),
+        gathered_(exponents_.size() * static_cast<size_t>(collective->size())) {
+  }
+  ~DeltaExchange() override { Drop(); }
+
+  void Begin(int replica, int replicas) override;
+  void Ready(int64_t begin) override;
+  Status Finish(bool* again) override;
+
+ private:
+  const Packing& PackingOf(int64_t number) const {
+    return number < trained_ ? deltas_ : state_;
+  }
+  uint8_t ScaleOf(int64_t block, int64_t number) const {
+    return exponents_[block] == kNotFinite
+               ? kCoarsestScale
+               : ScaleThatHolds(exponents_[block], PackingOf(number).holds);
+  }
+  void GatherExponents();
+  void MergeExponents();
+  int64_t Pack();
+  Status SumWords(int64_t count);
+  void Unpack();
+
+  const Packing deltas_, state_;
+  const GridLayout layout_;
+  const int64_t trained_;  // numbers, before those of state
+  float* const contribution_;
+  uint32_t* const words_;
+  float* const earlier_;
+  std::vector<uint8_t> exponents_;  // of this rank's; merged, of all
+  std::vector<uint8_t> gathered_;   // piece after piece, each rank after rank
+  int replica_ = 0, replicas_ = 1;  // of this rank's
+  bool taken_ = false;              // the contribution under way
+};
+
+void DeltaExchange::Begin(int replica, int replicas) {
+  RINGLET_CHECK(tickets_.empty());
+  RINGLET_CHECK(replicas == 1 || earlier_ != nullptr);
+  replica_ = replica;
+  replicas_ = replicas;
+  taken_ = false;
+  if (replica > 0) return;
+  std::fill(exponents_.begin(), exponents_.end(), uint8_t{0});
+}
+
+void DeltaExchange::Ready(int64_t begin) {
+  if (begin > 0 || taken_) return;
+  taken_ = true;
+  layout_.ForEach(0, layout_.numbers(),
+                  [&](int64_t b, int64_t from, int64_t to) {
+                    exponents_[b] = std::max(
+                        exponents_[b],
+                        ExponentOf(contribution_ + from, to - from));
+                  });
+  if (replica_ + 1 == replicas_) return GatherExponents();
+  std::copy_n(contribution_, layout_.numbers(),
+              earlier_ + replica_ * layout_.numbers());
+}
+
+void DeltaExchange::GatherExponents() {
+  const auto ranks = static_cast<int64_t>(collective_.size());
+  for (int64_t at = 0; at < layout_.blocks() && status_.ok();
+       at += kMostGathered) {
+    const int64_t n = std::min(kMostGathered, layout_.blocks() - at);
+    Collective::Ticket ticket = 0;
+    const Status status = collective_.StartAllGather(
+        exponents_.data() + at, static_cast<size_t>(n),
+        gathered_.data() + at * ranks, &ticket);
+    Started(status, ticket);
+  }
+}
+
+void DeltaExchange::MergeExponents() {
+  const auto ranks = static_cast<int64_t>(collective_.size());
+  for (int64_t at = 0; at < layout_.blocks(); at += kMostGathered) {
+    const int64_t n = std::min(kMostGathered, layout_.blocks() - at);
+    for (int64_t i = 0; i < ranks * n; ++i) {
+      uint8_t& exponent = exponents_[at + i % n];
+      exponent = std::max(exponent, gathered_[at * ranks + i]);
+    }
+  }
+}
+
+// The sum of this rank's contributions; returns how many words.
+int64_t DeltaExchange::Pack() {
+  int64_t words = 0;
+  for (int r = 0; r < replicas_; ++r) {
+    const float* const from =
+        r + 1 == replicas_ ? contribution_ : earlier_ + r * layout_.numbers();
+    words = 0;
+    layout_.ForEach(
+        0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
+          const Packing& packing = PackingOf(begin);
+          int32_t whole[kGridBlock];
+          uint8_t exponent = 0;
+          (void)ToGrid(GridMode::kSet, from + begin, end - begin,
+                       ScaleOf(b, begin), packing.limit, whole, &exponent);
+          packing.Add(whole, end - begin, r == 0, words_ + words);
+          words += packing.WordsOf(end - begin);
+        });
+  }
+  return words;
+}
+
+Status DeltaExchange::SumWords(int64_t count) {
+  for (int64_t at = 0; at < count && status_.ok(); at += bucket_) {
+    Collective::Ticket ticket = 0;
+    const Status status = collective_.StartAllReduceInts(
+        reinterpret_cast<int32_t*>(words_ + at),
+        static_cast<size_t>(std::min(bucket_, count - at)), &ticket);
+    Started(status, ticket);
+  }
+  return WaitForAll();
+}
+
+// A block with a number that is not finite is NaN on all ranks, whoever had it.
+void DeltaExchange::Unpack() {
+  const uint32_t* words = words_;
+  layout_.ForEach(
+      0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
+        const Packing& packing = PackingOf(begin);
+        int32_t whole[kGridBlock];
+        packing.Take(words, end - begin, whole);
+        words += packing.WordsOf(end - begin);
+        if (exponents_[b] == kNotFinite) {
+          std::fill(contribution_ + begin, contribution_ + end,
+                    std::numeric_limits<float>::quiet_NaN());
+          return;
+        }
+        (void)FromGrid(whole, end - begin, ScaleOf(b, begin),
+                       contribution_ + begin);
+      });
+}
+
+Status DeltaExchange::Finish(bool* again) {
+  const IeeeArithmetic ieee;
+  *again = false;
+  RINGLET_RETURN_IF_ERROR(WaitForAll());
+  MergeExponents();
+  RINGLET_RETURN_IF_ERROR(SumWords(Pack()));
+  Unpack();
+  return Status();
+}
+
+}  // namespace
+
+int LanesOf(LocalUpdates::Delta delta, int replicas) {
+  if (delta == LocalUpdates::Delta::kFloat32) return 1;
+  if (replicas <= kMostOf8Bits) return 4;
+  return replicas <= kMostOf16Bits ? 2 : 1;
+}
+
+std::unique_ptr<GradientExchange> MakeDeltaExchange(
+    Collective* collective, int replicas, LocalUpdates::Delta delta,
+    const GridLayout& layout, int64_t changes, const DeltaSpans& spans,
+    const StepTimer* timer) {
+  return std::make_unique<DeltaExchange>(collective, replicas, delta, layout,
+                                         changes, spans, timer);
+}
+
+}  // namespace ringlet

@@ -1,0 +1,54 @@
+// LocalUpdates: rounds of steps that each replica makes on its own.
+//
+// Public. For workers whose links are slower than their computing. A round is
+// `steps` steps. Each replica begins it with the same weights w and a fresh
+// state of the optimizer, trains on its own part of every batch, and ends with
+// weights w_r. What the replicas changed, d_r = w - w_r, is averaged by the
+// examples that each has seen, and the mean d moves the weights:
+//
+//   m = momentum m + d
+//   w = w - learning_rate (d + momentum m)   with nesterov; else
+//   w = w - learning_rate m
+//
+// State that training changes, as the moving statistics of BatchNormalization,
+// becomes the replicas' mean. Learning rate schedules, clipping and weight
+// decay belong to the steps. Sources: DiLoCo (arXiv 2311.08105); with
+// learning_rate 1 and momentum 0 it is FedAvg (arXiv 1602.05629).
+//
+// To callbacks a round is what `steps_per_execution` is in Keras: between two
+// rounds they are told of its last step, and stops, backups and losses of
+// workers take effect there. An epoch's last round ends with it.
+
+#ifndef RINGLET_CORE_MODEL_LOCAL_UPDATES_H_
+#define RINGLET_CORE_MODEL_LOCAL_UPDATES_H_
+
+#include <cstdint>
+
+#include "../base/status.h"
+
+namespace ringlet {
+
+struct LocalUpdates {
+  // What changes are while they travel: whole numbers, of which 256 neighbours
+  // have a scale in common, so that no bit of their sums depends on which
+  // worker computed which replica.
+  enum class Delta : uint8_t {
+    // Of R replicas +-(127 / R) levels each; of more than 18 replicas 16 bits,
+    // and of more than 1,023 32 bits.
+    kInt8,
+    kFloat32,  // 32 bits
+  };
+
+  bool on() const { return steps > 0; }
+  Status Check() const;
+
+  int64_t steps = 0;  // of a round; 0: every step is synchronized
+  float learning_rate = 0.7f;
+  float momentum = 0.9f;
+  bool nesterov = true;
+  Delta delta = Delta::kInt8;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_LOCAL_UPDATES_H_

@@ -1,0 +1,88 @@
+// Rounds of local updates; see stepper.cc.
+
+#include <algorithm>
+
+#include "../base/check.h"
+#include "../base/ieee_arithmetic.h"
+#include "stepper.h"
+
+namespace ringlet {
+
+Status Stepper::TrainRound(const Batch& batch, int64_t steps,
+                           BatchLoader* loader, Batch* last, bool* taken) {
+  const IeeeArithmetic ieee;
+  RINGLET_CHECK(config_.local() && steps > 0);
+  WarnOfNothingToTrain();
+  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
+  RINGLET_RETURN_IF_ERROR(
+      Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
+  Drop();
+  *last = batch;
+  *taken = false;
+  round_.Begin();
+  Status status = TrainRoundOf(last, steps, loader);
+  if (status.ok()) status = report_.Receive(exchange_.get());
+  if (status.ok() && !report_.has_note()) {
+    bool again = false;
+    status = exchange_->Finish(&again);
+    *taken = status.ok();
+  }
+  Drop();
+  if (*taken) {
+    round_.Finish();
+  } else {
+    round_.Undo();
+  }
+  return status;
+}
+
+// What this rank's replicas change goes to the exchange.
+Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
+  const int replicas = config_.own.count;
+  for (int k = 0; k < replicas; ++k) {
+    replica_ = k;
+    round_.BeginReplica();
+    report_.Clear(k);
+    int64_t examples = 0, of_all = 0;
+    for (int64_t s = 0; s < steps; ++s) {
+      if (k + s > 0) RINGLET_RETURN_IF_ERROR(loader->Next(batch));
+      passes_ = alone_.get();
+      const Status trained = LocalStep(*batch);
+      passes_ = exchange_.get();
+      RINGLET_RETURN_IF_ERROR(trained);
+      examples += batch->count;
+      of_all += batch->global_count;
+    }
+    round_.EndReplica(static_cast<double>(examples) /
+                      static_cast<double>(of_all));
+    if (k + 1 == replicas) {
+      RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+    }
+    exchange_->Begin(k, replicas);
+    exchange_->Ready(0);
+  }
+  return Status();
+}
+
+// One of this replica alone, on its own examples.
+Status Stepper::LocalStep(const Batch& batch) {
+  if (batch.count > 0) {
+    Batch own = batch;
+    own.global_count = batch.count;
+    double loss_sum = 0;
+    RINGLET_RETURN_IF_ERROR(ForwardAll(own.x, own.count, true, true));
+    RINGLET_RETURN_IF_ERROR(SumLosses(own, true, &loss_sum));
+    RINGLET_RETURN_IF_ERROR(Report(own, loss_sum));
+    report_.Add(replica_);
+    const bool at_once = !config_.optimizer.clips() && !graph_.may_fail();
+    updater_.Begin();
+    RINGLET_RETURN_IF_ERROR(Backward(at_once));
+    have_.gradients = false;
+    if (!at_once) updater_.UpdateAll();
+    updater_.ChangeState(/*replicas=*/1);
+  }
+  updater_.End();
+  return Status();
+}
+
+}  // namespace ringlet
