@@ -39,7 +39,7 @@ struct LocalUpdates {
     kFloat32,  // 32 bits
   };
 
-  bool on() const { return steps > 0; }
+  bool on() const { return steps != 0; }
   Status Check() const;
 
   int64_t steps = 0;  // of a round; 0: every step is synchronized

@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -51,30 +53,43 @@ CompileOptions Exact(Collective* collective) {
   return options;
 }
 
-const Trained& Undisturbed() {
-  static const Trained run = Train(Exact(nullptr));
+// Rounds of so many steps; 0: exact sums of every step.
+CompileOptions Options(Collective* collective, int64_t local_steps) {
+  CompileOptions options = Exact(collective);
+  options.local.steps = local_steps;
+  return options;
+}
+
+const Trained& Undisturbed(int64_t local_steps = 0) {
+  static std::map<int64_t, Trained> runs;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Trained& run = runs[local_steps];
+  if (run.losses.empty()) run = Train(Options(nullptr, local_steps));
   return run;
 }
 
 // Worker number `worker`, which dies and comes back `lives` times.
-void Live(ElasticJob* job, int worker, unsigned seed, int lives, int* deaths,
-          int* reforms) {
+void Live(ElasticJob* job, int worker, unsigned seed, int lives,
+          int64_t local_steps, int* deaths, int* reforms) {
   std::mt19937 random(seed);
+  const unsigned calls = local_steps == 0 ? 400 : 80;  // of a fit, at most
   for (;;) {
     const int dies =
-        lives-- > 0 ? 1 + static_cast<int>(random() % 400) : 1 << 30;
+        lives-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
     job->Arrive(worker);
     ElasticCollective collective(job, worker, dies);
-    const Trained run = Train(Exact(&collective));
+    const Trained run = Train(Options(&collective, local_steps));
     *reforms += collective.reforms() - 1;
     if (collective.dead()) {
       ++*deaths;
       continue;
     }
     ASSERT_TRUE(run.status.ok()) << run.status.message();
-    EXPECT_EQ(run.digest, Undisturbed().digest) << "worker " << worker;
+    const Trained& undisturbed = Undisturbed(local_steps);
+    EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
     if (!run.losses.empty()) {  // or it came when all was done
-      EXPECT_EQ(run.losses.back(), Undisturbed().losses.back());
+      EXPECT_EQ(run.losses.back(), undisturbed.losses.back());
     }
     return;
   }
@@ -85,10 +100,10 @@ unsigned SeedCount() {
   return more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 60;
 }
 
-TEST(ElasticTest, WorkersDieAndReturn) {
-  ASSERT_TRUE(Undisturbed().status.ok());
+void ExpectOutlives(int64_t local_steps) {
+  ASSERT_TRUE(Undisturbed(local_steps).status.ok());
   int deaths = 0, reforms = 0;
-  for (unsigned seed = 1; seed <= SeedCount() && !HasFailure(); ++seed) {
+  for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);
@@ -101,8 +116,8 @@ TEST(ElasticTest, WorkersDieAndReturn) {
       const unsigned own = random();
       // One lives on: whoever comes takes the state from it.
       const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
-      threads.emplace_back([&job, &died, &met, w, own, lives] {
-        Live(&job, w, own, lives, &died[static_cast<size_t>(w)],
+      threads.emplace_back([&job, &died, &met, w, own, lives, local_steps] {
+        Live(&job, w, own, lives, local_steps, &died[static_cast<size_t>(w)],
              &met[static_cast<size_t>(w)]);
       });
     }
@@ -112,6 +127,12 @@ TEST(ElasticTest, WorkersDieAndReturn) {
   }
   EXPECT_GT(deaths, 20);
   EXPECT_GT(reforms, 20);
+}
+
+TEST(ElasticTest, WorkersDieAndReturn) { ExpectOutlives(0); }
+TEST(ElasticTest, WorkersDieAndReturnInRounds) {
+  ExpectOutlives(2);
+  ExpectOutlives(4);
 }
 
 // Worker 0, whose weights all begin with, dies in any call of its Compile and

@@ -26,6 +26,7 @@ struct Job {
   bool repeats = false, prefetch = true, recompute = false, functional = false;
   int threads = 1;
   Reduction reduction = Reduction::kRing;
+  LocalUpdates local;
   std::vector<std::shared_ptr<Callback>> callbacks;
 };
 
@@ -40,6 +41,7 @@ CompileOptions OptionsOf(const Job& job, Collective* collective) {
   options.seed = 3;
   options.replicas = job.replicas;
   options.reduction = job.reduction;
+  options.local = job.local;
   options.recompute = job.recompute;
   options.threads = job.threads;
   return options;
@@ -196,6 +198,29 @@ TEST(ReplicasTest, ExactSumsHaveTheSameBitsOnAnyNumberOfWorkers) {
   }
 }
 
+// Rounds of 1 to 7 steps, some cut short by the epoch's end.
+TEST(ReplicasTest, LocalUpdatesHaveTheSameBitsOnAnyNumberOfWorkers) {
+  int number = 0;
+  for (Job job : Jobs()) {
+    SCOPED_TRACE(number++);
+    if (job.optimizer.accumulates()) job.optimizer = Adam(0.01f).ClipNorm(1);
+    job.local.steps = 1 + number % 3 + (number % 4 == 0 ? 4 : 0);
+    if (number % 3 == 0) job.local.delta = LocalUpdates::Delta::kFloat32;
+    const Outcome one = TrainOn(1, job);
+    ASSERT_TRUE(one.status.ok()) << one.status.message();
+    for (int workers = 2; workers <= job.replicas; ++workers) {
+      SCOPED_TRACE(workers);
+      job.threads = 1 + workers % 3;
+      const Outcome some = TrainOn(workers, job);
+      EXPECT_EQ(some.weights, one.weights);
+      EXPECT_EQ(some.losses, one.losses);
+      EXPECT_EQ(some.accuracies, one.accuracies);
+      EXPECT_EQ(some.validation, one.validation);
+      EXPECT_EQ(some.predictions, one.predictions);
+    }
+  }
+}
+
 // Weights that stay as they are: what remains is examples, masks, statistics of
 // batches and metrics, all the same.
 TEST(ReplicasTest, ExamplesMasksAndMetricsAreThoseOfTheReplicas) {
@@ -267,7 +292,7 @@ void ExpectGoesOn(Job job) {
     });
     ASSERT_TRUE(ranks[0].status.ok()) << ranks[0].status.message();
     ExpectNear(ranks[0].weights, undisturbed.weights, 1e-3);
-    if (job.reduction == Reduction::kExact) {
+    if (job.reduction == Reduction::kExact || job.local.on()) {
       EXPECT_EQ(ranks[0].weights, undisturbed.weights);
     }
     // The epochs that were trained after it.
@@ -284,6 +309,14 @@ TEST(ReplicasTest, ExactSumsGoOnWithTheSameBits) {
   ExpectGoesOn(job);
   job.optimizer = Adam(0.01f).GradientAccumulationSteps(3);
   ExpectGoesOn(job);
+}
+
+TEST(ReplicasTest, LocalUpdatesGoOnWithTheSameBits) {
+  Job job;
+  for (const int64_t steps : {1, 2}) {  // the stop comes where a round ends
+    job.local.steps = steps;
+    ExpectGoesOn(job);
+  }
 }
 
 // A backup without scales begins with none; one that has them may go on

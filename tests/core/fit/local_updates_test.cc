@@ -1,0 +1,304 @@
+// Rounds of local updates against models of their own, one a replica, whose
+// changes are averaged and applied in double.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callback.h"
+
+namespace ringlet {
+namespace {
+
+struct Job {
+  int replicas = 4;
+  int64_t examples = 203, batch = 40, epochs = 3, steps_per_epoch = 0;
+  bool repeats = false;
+  Optimizer optimizer = Adam(0.01f);
+  LocalUpdates local;
+  AutoShardPolicy policy = AutoShardPolicy::kData;
+};
+
+std::unique_ptr<Sequential> ModelOf(const Optimizer& optimizer,
+                                    const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(16, kTanh));
+  model->Add(BatchNormalization(0.8f));
+  model->Add(Dense(3));
+  model->Compile(optimizer, SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
+Dataset DataOf(const Job& run) {
+  Dataset data = Points(run.examples).AutoShard(run.policy).Shuffle(5);
+  if (run.repeats) data = data.Repeat();
+  return data.Batch(run.batch);
+}
+
+std::vector<float> Train(const Job& run, Collective* collective) {
+  CompileOptions options(collective);
+  options.replicas = run.replicas;
+  options.local = run.local;
+  const auto model = ModelOf(run.optimizer, options);
+  FitOptions fit = Quiet(run.epochs);
+  fit.steps_per_epoch = run.steps_per_epoch;
+  const auto history = model->Fit(DataOf(run), fit);
+  EXPECT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(model->iterations(),
+            run.epochs * (run.steps_per_epoch > 0
+                              ? run.steps_per_epoch
+                              : DataOf(run).steps(run.replicas)));
+  return WeightsOf(model.get());
+}
+
+// The state behind the trained weights of ModelOf.
+constexpr int64_t kState = 32;
+
+class Reference {
+ public:
+  explicit Reference(const Job& run)
+      : run_(run), data_(DataOf(run)), model_(ModelOf(run.optimizer, {})) {
+    const std::vector<float> first = WeightsOf(model_.get());
+    weights_.assign(first.begin(), first.end());
+    momentum_.assign(weights_.size(), 0);
+  }
+
+  std::vector<double> Train() {
+    const int64_t steps = run_.steps_per_epoch > 0
+                              ? run_.steps_per_epoch
+                              : data_.steps(run_.replicas);
+    for (int64_t epoch = 0; epoch < run_.epochs; ++epoch) {
+      for (int64_t step = 0; step < steps; step += run_.local.steps) {
+        Round(std::min(run_.local.steps, steps - step));
+      }
+    }
+    return weights_;
+  }
+
+ private:
+  void Round(int64_t steps) {
+    std::vector<double> mean(weights_.size(), 0);
+    double of_all = 0;
+    DataPosition end;
+    for (int r = 0; r < run_.replicas; ++r) {
+      std::copy(weights_.begin(), weights_.end(), model_->weights());
+      model_->Compile(run_.optimizer,
+                      SparseCategoricalCrossentropy(kFromLogits), {});
+      end = at_;
+      double examples = 0;
+      for (int64_t s = 0; s < steps; ++s) examples += Step(r, &end);
+      of_all += examples;
+      for (size_t i = 0; i < mean.size(); ++i) {
+        mean[i] += examples * (weights_[i] - double{model_->weights()[i]});
+      }
+    }
+    at_ = end;
+    const LocalUpdates& local = run_.local;
+    const double rate = double{local.learning_rate};
+    const double mu = double{local.momentum};
+    for (size_t i = 0; i < mean.size(); ++i) {
+      const double d = mean[i] / of_all;
+      if (i >= mean.size() - kState) {
+        weights_[i] -= d;
+        continue;
+      }
+      momentum_[i] = mu * momentum_[i] + d;
+      weights_[i] -=
+          rate * (local.nesterov ? d + mu * momentum_[i] : momentum_[i]);
+    }
+  }
+
+  double Step(int r, DataPosition* at) {
+    const BatchPlan plan = data_.Plan(*at, r, run_.replicas);
+    std::vector<int64_t> numbers;
+    for (int64_t k = 0; k < plan.count; ++k) {
+      numbers.push_back(
+          data_.ExampleAt(*at, plan.first + k, r, run_.replicas));
+    }
+    *at = plan.next;
+    if (plan.count == 0) return 0;
+    std::vector<float> x(numbers.size() * 2);
+    std::vector<int32_t> y(numbers.size());
+    EXPECT_TRUE(data_.source()
+                    ->Read(numbers.data(), static_cast<int>(numbers.size()),
+                           x.data(), y.data())
+                    .ok());
+    Batch batch;
+    batch.count = batch.global_count = plan.count;
+    batch.x = x.data();
+    batch.y = y.data();
+    EXPECT_TRUE(model_->TrainStep(batch).ok());
+    return static_cast<double>(plan.count);
+  }
+
+  const Job run_;
+  const Dataset data_;
+  const std::unique_ptr<Sequential> model_;
+  std::vector<double> weights_, momentum_;
+  DataPosition at_;
+};
+
+double Distance(const std::vector<float>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    most = std::max(most, std::fabs(double{a[i]} - b[i]) / (1 + fabs(b[i])));
+  }
+  return most;
+}
+
+std::vector<Job> Runs() {
+  std::vector<Job> runs(9);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].local.steps = static_cast<int64_t>(1 + i);
+  }
+  runs[1].local.learning_rate = 1;
+  runs[1].local.momentum = 0;
+  runs[2].local.nesterov = false;
+  runs[2].replicas = 1;
+  runs[3].replicas = 3;
+  runs[4].batch = 3;  // of which a replica has nothing
+  runs[4].examples = 31;
+  runs[5].optimizer = SGD(0.05f, 0.9f).GlobalClipNorm(0.3f);
+  runs[6].policy = AutoShardPolicy::kOff;
+  runs[6].replicas = 5;
+  runs[7].repeats = true;
+  runs[7].steps_per_epoch = 10;
+  runs[8].local.steps = 100;  // an epoch is one round
+  return runs;
+}
+
+TEST(LocalUpdatesTest, FollowModelsOfTheirOwn) {
+  int number = 0;
+  for (Job run : Runs()) {
+    SCOPED_TRACE(number++);
+    run.local.delta = LocalUpdates::Delta::kFloat32;
+    const std::vector<double> wanted = Reference(run).Train();
+    EXPECT_LT(Distance(Train(run, nullptr), wanted), 2e-4);
+  }
+}
+
+// One round on 8 bits is off by no more than the outer step of half a level,
+// and of one where a block's greatest number was clamped.
+TEST(LocalUpdatesTest, EightBitsAreOffByALevel) {
+  for (const int replicas : {1, 2, 3, 4, 8, 18, 19, 40}) {
+    SCOPED_TRACE(replicas);
+    Job run;
+    run.replicas = replicas;
+    run.examples = run.batch = 120;
+    run.epochs = 1;
+    run.local.steps = 5;
+    run.steps_per_epoch = 5;
+    run.repeats = true;
+    std::vector<float> whole, levels;
+    run.local.delta = LocalUpdates::Delta::kFloat32;
+    whole = Train(run, nullptr);
+    run.local.delta = LocalUpdates::Delta::kInt8;
+    levels = Train(run, nullptr);
+    const double most = replicas <= 18 ? 127 / replicas : 32767 / replicas;
+    // Adam moves no weight by more than 0.05 in five steps of 0.01.
+    const double unit = 2 * 0.0625 / most, moves = 0.7 * 1.9;
+    double off = 0;
+    for (size_t i = 0; i + kState < whole.size(); ++i) {
+      off = std::max(off, std::fabs(double{whole[i]} - double{levels[i]}));
+    }
+    EXPECT_LE(off, moves * unit);
+    EXPECT_GT(off, 0);
+    for (size_t i = whole.size() - kState; i < whole.size(); ++i) {
+      EXPECT_EQ(whole[i], levels[i]) << "state travels whole";
+    }
+  }
+}
+
+// A rate that is out of all bounds: infinity in one replica is no number on
+// any rank, and never a finite one.
+TEST(LocalUpdatesTest, WhatIsNotFiniteReachesAll) {
+  Job run;
+  run.local.steps = 3;
+  run.optimizer = SGD(1e30f);
+  std::vector<std::vector<float>> ranks(2);
+  RunRanks(2, [&](Collective* collective) {
+    ranks[static_cast<size_t>(collective->rank())] = Train(run, collective);
+  });
+  int unfinite = 0;
+  for (size_t i = 0; i < ranks[0].size(); ++i) {
+    unfinite += std::isfinite(ranks[0][i]) ? 0 : 1;
+    EXPECT_EQ(std::isfinite(ranks[0][i]), std::isfinite(ranks[1][i]));
+  }
+  EXPECT_GT(unfinite, 0);
+}
+
+class SeesSteps final : public Callback {
+ public:
+  const char* name() const override { return "sees_steps"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    begins.push_back(fit.step);
+    return Status();
+  }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    ends.push_back(fit.step);
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool) override {
+    next.push_back(fit.step);
+    return Status();
+  }
+  std::vector<int64_t> begins, ends, next;
+};
+
+TEST(LocalUpdatesTest, CallbacksAreToldOfTheLastStep) {
+  CompileOptions options;
+  options.local.steps = 4;
+  options.replicas = 2;
+  const auto model = ModelOf(SGD(0.01f), options);
+  FitOptions fit = Quiet(1);
+  const auto sees = std::make_shared<SeesSteps>();
+  fit.callbacks = {sees};
+  ASSERT_TRUE(model->Fit(Points(60).Batch(6), fit).ok());
+  EXPECT_EQ(sees->begins, (std::vector<int64_t>{0, 4, 8}));
+  EXPECT_EQ(sees->ends, (std::vector<int64_t>{3, 7, 9}));
+  EXPECT_EQ(sees->next, (std::vector<int64_t>{4, 8, 10, 0}));
+}
+
+TEST(LocalUpdatesTest, SayWhatTheyAreNotMadeFor) {
+  const auto refused = [](const Optimizer& optimizer, LocalUpdates local) {
+    CompileOptions options;
+    options.local = local;
+    return std::string(ModelOf(optimizer, options)->status().message());
+  };
+  LocalUpdates on;
+  on.steps = 3;
+  Optimizer ema = Adam();
+  ema.use_ema = true;
+  EXPECT_NE(refused(ema, on).find("use_ema with local"), std::string::npos);
+  EXPECT_NE(refused(Adam().GradientAccumulationSteps(2), on)
+                .find("gradient_accumulation_steps with local"),
+            std::string::npos);
+  LocalUpdates rate = on, momentum = on, steps = on;
+  rate.learning_rate = 0;
+  EXPECT_NE(refused(Adam(), rate).find("outer learning_rate"),
+            std::string::npos);
+  rate.learning_rate = NAN;
+  EXPECT_NE(refused(Adam(), rate), "");
+  momentum.momentum = 1;
+  EXPECT_NE(refused(Adam(), momentum).find("outer momentum"),
+            std::string::npos);
+  steps.steps = -1;
+  EXPECT_NE(refused(Adam(), steps), "");
+  CompileOptions options;
+  options.local = on;
+  const auto model = ModelOf(SGD(0.1f), options);
+  Batch batch;
+  EXPECT_NE(std::string(model->TrainStep(batch).message()).find("by Fit"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringlet
