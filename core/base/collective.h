@@ -58,8 +58,8 @@ class Collective {
   // operations complete in the order of their start. After an error the span's
   // content is undefined.
   virtual Status StartAllReduce(float* data, size_t count, Ticket* ticket) = 0;
-  // The same of integers, whose sums are exact in any order and are never
-  // rounded on their way: the caller sees to it that none overflows.
+  // The same of integers modulo 2^32, whose sums are exact in any order and are
+  // never rounded on their way.
   virtual Status StartAllReduceInts(int32_t* /*data*/, size_t /*count*/,
                                     Ticket* /*ticket*/) {
     return Error(Code::kUnimplemented,

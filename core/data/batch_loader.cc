@@ -18,7 +18,6 @@
 #include "value_at.h"
 
 namespace ringlet {
-
 namespace {
 
 // "input 2 of " where there are several.
@@ -136,7 +135,7 @@ BatchLoader::BatchLoader(const Options& options)
       at_(options.start),
       rest_(options.steps > 0 ? options.steps : INT64_MAX) {
   BeginRound();
-  const size_t most =
+  const auto most =
       static_cast<size_t>(options.dataset.LargestPart(options.world));
   indices_.resize(most);
   if (options.read_examples &&
@@ -185,11 +184,10 @@ Status BatchLoader::Next(Batch* batch) {
   if (result_.ok()) result_ = Convert();
   RINGLET_RETURN_IF_ERROR(result_);
   *batch = batch_;
-  if (options_.background) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    wanted_ = true;
-    changed_.notify_all();
-  }
+  if (!options_.background) return Status();
+  std::lock_guard<std::mutex> lock(mutex_);
+  wanted_ = true;
+  changed_.notify_all();
   return Status();
 }
 
@@ -226,16 +224,14 @@ Status BatchLoader::Read() {
 }
 
 void BatchLoader::BeginRound() {
-  if (rest_ == 0) rest_ = INT64_MAX;  // what follows is not asked for
+  if (rest_ == 0) rest_ = INT64_MAX;  // nobody asks for what follows
+  step_ = part_ = 0;
   round_at_ = at_;
-  step_ = 0;
-  part_ = 0;
   round_ = std::min(options_.round, rest_);
   rest_ -= round_;
 }
 
-// All steps of a round for a part, and then the next part's. A round of one
-// step is a global batch.
+// All steps of a round for a part, and then the next part's.
 void BatchLoader::Advance() {
   at_ = plan_.next;
   if (++step_ < round_) return;

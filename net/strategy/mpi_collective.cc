@@ -76,7 +76,7 @@ class MpiCollective final : public Collective {
   }
   Status StartAllReduceInts(int32_t* data, size_t count,
                             Ticket* ticket) override {
-    return StartSum(MPI_INT32_T, data, count, ticket);
+    return StartSum(MPI_UINT32_T, data, count, ticket);
   }
 
   Status Wait(Ticket ticket) override {

@@ -46,13 +46,16 @@ Status CheckOptions(const StrategyOptions& strategy) {
         "min_workers with implementation MPI, whose workers are there from the "
         "start to the end: leave one of them out");
   }
-  if (ReductionOf(strategy) == Reduction::kExact &&
+  const bool local = strategy.local.on();
+  if ((local || ReductionOf(strategy) == Reduction::kExact) &&
       options.wire_dtype != WireDtype::kFloat32) {
     return InvalidArgument(
-        "wire dtype %s with reduction exact, whose sums are of integers that "
+        "wire dtype %s with %s, whose sums are of integers that "
         "travel as they are: leave one of them out",
-        WireDtypeName(options.wire_dtype));
+        WireDtypeName(options.wire_dtype),
+        local ? "local updates" : "reduction exact");
   }
+  RINGLET_RETURN_IF_ERROR(strategy.local.Check());
   switch (options.implementation) {
     case CommunicationImplementation::kMpi:
       if (options.wire_dtype == WireDtype::kFloat32) break;

@@ -164,8 +164,9 @@ std::string Count(int64_t count, const char* what) {
 }
 
 // The first line, before anything is read that may take long.
-std::string Beginning(const std::string& path, const FitConfig& fit, int world,
-                      int replicas) {
+std::string Beginning(const std::string& path, const RunConfig& config,
+                      int world, int replicas) {
+  const FitConfig& fit = config.fit;
   std::string text = path + ": " + Count(fit.epochs, "epoch");
   if (fit.steps_per_epoch > 0) {
     text += " of " + Count(fit.steps_per_epoch, "step");
@@ -176,6 +177,10 @@ std::string Beginning(const std::string& path, const FitConfig& fit, int world,
             Count(world, "worker");
   } else if (world > 1) {
     text += " on each of " + Count(world, "worker");
+  }
+  const LocalUpdates& local = config.strategy.options.local;
+  if (local.on()) {
+    text += ", rounds of " + Count(local.steps, "local step");
   }
   return text + ", " + Count(fit.threads, "thread");
 }
@@ -277,7 +282,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (run->says) {
     Print("%s",
-          Beginning(path, config.fit, cluster.world_size, replicas).c_str());
+          Beginning(path, config, cluster.world_size, replicas).c_str());
   }
   // Of several workers one alone first, for what it can find wrong.
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, flags.init, nullptr,
