@@ -238,8 +238,36 @@ TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {
                       "\"seconds\":12.74}]"),
             std::string::npos)
       << out_;
+  // 20 ms to the next of 2: 2 hops.
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--latency=20",
+                 "--json"}),
+            0);
+  EXPECT_NE(out_.find("\"seconds\":12.78}]"), std::string::npos) << out_;
   ExpectError({"plan", "run.json", "--link", "fast"}, 2,
               {"wrong number for --link: fast; it takes bits a second"});
+}
+
+// A round's words hold four numbers each, and a byte of each 256 goes before.
+TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
+           "\"replicas\": 4}");
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--link=8K", "--latency=20",
+                 "--step-time=500"}),
+            0)
+      << err_;
+  // 6,370 numbers: blocks of (784, 8), (8), (8, 10) and (10).
+  constexpr int64_t kWords = 6272 / 4 + 2 + 20 + 3, kBlocks = 25 + 1 + 1 + 1;
+  const std::string bytes = std::to_string(4 * kWords + kBlocks);
+  EXPECT_NE(out_.find("rounds of 10 steps:\n"), std::string::npos) << out_;
+  EXPECT_NE(out_.find(" " + bytes + "\n"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("local updates"), std::string::npos) << out_;
+  EXPECT_NE(out_.find("local_steps that balance the two"), std::string::npos);
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--json"}), 0) << err_;
+  EXPECT_EQ(NumberAfter(out_, "round_bytes"), 4 * kWords + kBlocks);
+  // The weights, as many momenta, and what one more replica has changed.
+  const int64_t weights = NumberAfter(out_, "weights");
+  EXPECT_EQ(NumberAfter(out_, "local"), 3 * weights);
 }
 
 }  // namespace

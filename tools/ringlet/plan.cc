@@ -9,7 +9,7 @@
 #include "command_line.h"
 #include "commands.h"
 #include "core/base/json.h"
-#include "net/wire/wire_dtype.h"
+#include "plan_wire.h"
 #include "run.h"
 #include "run_config.h"
 
@@ -19,13 +19,16 @@ namespace {
 constexpr char kAbout[] =
     R"(Says what training takes, without data: bytes of memory, exactly as the
 model will take them, floating-point operations of a step, and bytes that a
-worker sends a step, with the time that a link takes for them.
+worker sends a step, or a round of local updates, with the time that a link
+takes for them.
 )";
 
 constexpr char kMore[] = R"(
 Workers sum gradients around a ring: of N each sends 2 (N - 1) / N of their
 bytes a step, and receives as many at the same time. The seconds are those of
-each worker's own link; workers of one Wi-Fi share it, so multiply by N.
+each worker's own link; workers of one Wi-Fi share it, so multiply by N. To
+them come the latencies of 2 (N - 1) hops, of a local round 3 (N - 1); with
+--step-time the computing, as if nothing of it overlapped.
 
 The memory is the model's. Besides it there are the program (some 5 MB), the
 data, and with BackupAndRestore in the background a copy of the state.
@@ -33,16 +36,16 @@ data, and with BackupAndRestore in the background a copy of the state.
 
 struct PlanFlags {
   FitFlags fit;
-  int64_t limit = 0, workers = 1;
-  int64_t link = 0;  // bits a second; 0: the usual ones
+  WireFlags wire;
+  int64_t limit = 0;
   bool json = false;
 };
 
 struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
-  int64_t forward_flops = 0, again_flops = 0, wire_bytes = 0;
-  WireDtype wire_dtype = WireDtype::kFloat32;
+  int64_t forward_flops = 0, again_flops = 0;
+  WirePlan wire;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
 };
 
@@ -64,13 +67,6 @@ int64_t LargestBatch(const Model& model, int64_t limit) {
   return good;
 }
 
-// Of each worker in a ring all-reduce, on average: every part but its own is
-// sent twice.
-int64_t WireBytes(int64_t floats, WireDtype dtype, int64_t workers) {
-  return 2 * floats * WireBytesPerFloat(dtype, floats) / workers *
-         (workers - 1);
-}
-
 // The replicas that the worker with most of them computes.
 int OfOneWorker(const RunConfig& config, int64_t workers) {
   const int64_t replicas = config.strategy.options.replicas;
@@ -83,13 +79,13 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = config.strategy.options.replicas;
-  if (replicas != 0 && replicas < flags.workers) {
+  if (replicas != 0 && replicas < flags.wire.workers) {
     return InvalidArgument(
         "%s: strategy.replicas: is %d, but --workers %" PRId64
         ", and each computes at least one replica",
-        path.c_str(), replicas, flags.workers);
+        path.c_str(), replicas, flags.wire.workers);
   }
-  const int own = OfOneWorker(config, flags.workers);
+  const int own = OfOneWorker(config, flags.wire.workers);
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, {}, nullptr, own).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
@@ -105,14 +101,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   };
   plan->forward_flops = flops(model.MultiplyAdds());
   plan->again_flops = flops(plan->bytes.recomputed_multiply_adds);
-  plan->wire_dtype = config.strategy.options.communication.wire_dtype;
-  int64_t changes = 0;  // of state, which are not rounded
-  for (const Variable& v : model.variables()) {
-    changes += v.change_offset >= 0 ? v.size() : 0;
-  }
-  plan->wire_bytes =
-      WireBytes(model.num_trained(), plan->wire_dtype, flags.workers) +
-      WireBytes(changes, WireDtype::kFloat32, flags.workers);
+  plan->wire = PlanWire(model, config.strategy.options, flags.wire);
   if (flags.limit > 0) {
     const uint64_t most = SIZE_MAX / 2;
     plan->largest_batch =
@@ -120,22 +109,6 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
                                 most, static_cast<uint64_t>(flags.limit))));
   }
   return Status();
-}
-
-// What carries the bytes of a step.
-struct Link {
-  const char* name;
-  int64_t bits_per_second;
-};
-std::vector<Link> Links(const PlanFlags& flags) {
-  if (flags.link > 0) return {{"--link", flags.link}};
-  return {{"Ethernet of 100 Mbit/s", 100000000},
-          {"Wi-Fi of 20 Mbit/s", 20000000}};
-}
-
-double Seconds(int64_t bytes, const Link& link) {
-  return 8 * static_cast<double>(bytes) /
-         static_cast<double>(link.bits_per_second);
 }
 
 // The rows of both outputs; the last but one is to be taken off.
@@ -147,6 +120,7 @@ std::vector<Row> Rows(const MemoryPlan& m) {
   return {{"weights", "weights", m.weights},
           {"gradients", "gradients", m.gradients},
           {"slots", "optimizer's slots", m.slots},
+          {"local", "local updates", m.local},
           {"batches", "batch: this step's", m.batches},
           {"activations", "activations", m.activations},
           {"activation_gradients", "gradients of activations",
@@ -156,7 +130,7 @@ std::vector<Row> Rows(const MemoryPlan& m) {
           {"total", "total", m.total()}};
 }
 
-void PrintJson(const Plan& plan, const PlanFlags& flags) {
+void PrintJson(const Plan& plan) {
   JsonWriter w;
   w.BeginObject().Key("batch").Int(plan.batch);
   w.Key("bytes").BeginObject();
@@ -167,14 +141,7 @@ void PrintJson(const Plan& plan, const PlanFlags& flags) {
   w.Key("forward_flops").Int(plan.forward_flops);
   w.Key("recomputed_layers").Int(plan.bytes.recomputed);
   w.Key("recomputed_flops").Int(plan.again_flops);
-  w.Key("wire_dtype").String(WireDtypeName(plan.wire_dtype));
-  w.Key("wire_bytes").Int(plan.wire_bytes);
-  w.Key("wire_seconds").BeginArray();
-  for (const Link& link : Links(flags)) {
-    w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
-    w.Key("seconds").Number(Seconds(plan.wire_bytes, link)).EndObject();
-  }
-  w.EndArray();
+  WriteWire(plan.wire, &w);
   if (plan.largest_batch >= 0) {
     w.Key("largest_batch").Int(plan.largest_batch);
   }
@@ -187,7 +154,9 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   const auto row = [](const char* what, uint64_t bytes) {
     std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
   };
-  for (const Row& r : Rows(plan.bytes)) row(r.text, r.bytes);
+  for (const Row& r : Rows(plan.bytes)) {
+    if (r.bytes > 0 || std::string(r.key) != "local") row(r.text, r.bytes);
+  }
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
   row("forward", forward);
@@ -197,18 +166,7 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
     std::printf("layers computed again for the backward pass: %d\n",
                 plan.bytes.recomputed);
   }
-  std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
-              flags.workers);
-  const std::string sent =
-      std::string("gradients, ") + WireDtypeName(plan.wire_dtype);
-  row(sent.c_str(), static_cast<uint64_t>(plan.wire_bytes));
-  if (plan.wire_bytes > 0) {
-    std::printf("seconds a step for these, at least:\n");
-    for (const Link& link : Links(flags)) {
-      std::printf("  %-34s %15.3f\n", link.name,
-                  Seconds(plan.wire_bytes, link));
-    }
-  }
+  PrintWire(plan.wire);
   if (plan.largest_batch > 0) {
     std::printf("largest batch within %" PRId64 " bytes: %" PRId64 "\n",
                 flags.limit, plan.largest_batch);
@@ -226,7 +184,7 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         "beside the step's; make it smaller or take another optimizer",
         path.c_str(), flags.limit, plan.bytes.kept());
   }
-  flags.json ? PrintJson(plan, flags) : PrintText(plan, flags);
+  flags.json ? PrintJson(plan) : PrintText(plan, flags);
   return Status();
 }
 
@@ -238,10 +196,14 @@ int PlanCommand(const std::vector<std::string>& line) {
   values.fit.AddStep(&flags);
   flags.Bytes("--limit", &values.limit,
               "the largest batch that fits: 64M, 512K, 1G");
-  flags.Int("--workers", 1, 1024, &values.workers,
+  flags.Int("--workers", 1, 1024, &values.wire.workers,
             "of the job, for the bytes sent (1)");
-  flags.BitRate("--link", &values.link,
+  flags.BitRate("--link", &values.wire.link,
                 "bits a second of a worker's link: 20M, 100M, 1G");
+  flags.Number("--latency", "MS", 0, 1e6, &values.wire.latency_ms,
+               "milliseconds from one worker to the next (0)");
+  flags.Number("--step-time", "MS", 0, 1e9, &values.wire.step_ms,
+               "milliseconds that a worker computes for a step");
   flags.Switch("--json", &values.json, "the same as one line of JSON");
   int code = 0;
   if (!flags.Parse(line, 1, 1, &code)) return code;

@@ -1,0 +1,161 @@
+#include "plan_wire.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "core/model/delta_exchange.h"
+#include "net/wire/wire_dtype.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kUsualRound = 30;  // as in RUN.json
+
+int64_t AroundTheRing(int64_t bytes, int64_t workers) {
+  return 2 * bytes / workers * (workers - 1);
+}
+
+int64_t SumBytes(int64_t floats, WireDtype dtype, int64_t workers) {
+  return AroundTheRing(floats * WireBytesPerFloat(dtype, floats), workers);
+}
+
+// The words of delta_exchange.h, and before them an exponent for each block.
+int64_t RoundBytes(const Model& model, const LocalUpdates& local,
+                   int64_t replicas, int64_t workers) {
+  const int lanes = LanesOf(local.delta, static_cast<int>(replicas));
+  int64_t words = 0, blocks = 0;
+  for (const Variable& v : model.variables()) {
+    const bool changes = v.change_offset >= 0;
+    if (!v.trained() && !changes) continue;
+    for (int64_t at = 0; at < v.size(); at += kGridBlock, ++blocks) {
+      const int64_t n = std::min(kGridBlock, v.size() - at);
+      words += changes ? n : (n + lanes - 1) / lanes;
+    }
+  }
+  return AroundTheRing(4 * words, workers) + blocks * (workers - 1);
+}
+
+// What carries the bytes.
+struct Link {
+  const char* name;
+  int64_t bits_per_second;
+};
+std::vector<Link> Links(const WireFlags& flags) {
+  if (flags.link > 0) return {{"--link", flags.link}};
+  return {{"Ethernet of 100 Mbit/s", 100000000},
+          {"Wi-Fi of 20 Mbit/s", 20000000}};
+}
+
+// Of so many bytes that go so many times from one worker to the next.
+double Seconds(int64_t bytes, int64_t hops, const WireFlags& flags,
+               const Link& link) {
+  return 8 * static_cast<double>(bytes) /
+             static_cast<double>(link.bits_per_second) +
+         static_cast<double>(hops) * flags.latency_ms / 1000;
+}
+
+// A sum goes around twice; a round gathers before it.
+double StepSeconds(const WirePlan& plan, const Link& link) {
+  return Seconds(plan.step_bytes, 2 * (plan.flags.workers - 1), plan.flags,
+                 link);
+}
+double RoundSeconds(const WirePlan& plan, const Link& link) {
+  return Seconds(plan.round_bytes, 3 * (plan.flags.workers - 1), plan.flags,
+                 link);
+}
+
+// The steps that are computed while a round's exchange takes place.
+int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
+  return static_cast<int64_t>(
+      std::ceil(std::max(1.0, 1000 * RoundSeconds(plan, link) /
+                                  plan.flags.step_ms)));
+}
+
+void Row(const char* what, const char* format, double value) {
+  std::printf("  %-34s ", what);
+  std::printf(format, value);
+}
+
+void PrintComputing(const WirePlan& plan, const Link& link) {
+  const double step = plan.flags.step_ms / 1000;
+  const auto rounds = static_cast<double>(plan.round_steps);
+  std::printf("seconds a step with computing, %s:\n", link.name);
+  Row("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
+  Row("local", "%15.3f\n", step + RoundSeconds(plan, link) / rounds);
+  Row("local_steps that balance the two", "%15.0f\n",
+      static_cast<double>(BalancedSteps(plan, link)));
+}
+
+}  // namespace
+
+WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
+                  const WireFlags& flags) {
+  WirePlan plan;
+  plan.flags = flags;
+  plan.dtype = strategy.communication.wire_dtype;
+  int64_t changes = 0;  // of state, which are not rounded
+  for (const Variable& v : model.variables()) {
+    changes += v.change_offset >= 0 ? v.size() : 0;
+  }
+  plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
+                    SumBytes(changes, WireDtype::kFloat32, flags.workers);
+  plan.round_steps = strategy.local.on() ? strategy.local.steps : kUsualRound;
+  plan.round_bytes =
+      RoundBytes(model, strategy.local,
+                 std::max<int64_t>(strategy.replicas, flags.workers),
+                 flags.workers);
+  return plan;
+}
+
+void WriteWire(const WirePlan& plan, JsonWriter* writer) {
+  JsonWriter& w = *writer;
+  w.Key("wire_dtype").String(WireDtypeName(plan.dtype));
+  w.Key("wire_bytes").Int(plan.step_bytes);
+  w.Key("wire_seconds").BeginArray();
+  for (const Link& link : Links(plan.flags)) {
+    w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
+    w.Key("seconds").Number(StepSeconds(plan, link)).EndObject();
+  }
+  w.EndArray();
+  w.Key("local").BeginObject().Key("steps").Int(plan.round_steps);
+  w.Key("round_bytes").Int(plan.round_bytes);
+  w.Key("round_seconds").BeginArray();
+  for (const Link& link : Links(plan.flags)) {
+    w.BeginObject().Key("bits_per_second").Int(link.bits_per_second);
+    w.Key("seconds").Number(RoundSeconds(plan, link));
+    if (plan.flags.step_ms > 0) {
+      w.Key("balanced_steps").Int(BalancedSteps(plan, link));
+    }
+    w.EndObject();
+  }
+  w.EndArray().EndObject();
+}
+
+void PrintWire(const WirePlan& plan) {
+  std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
+              plan.flags.workers);
+  const std::string sent = std::string("gradients, ") +
+                           WireDtypeName(plan.dtype);
+  Row(sent.c_str(), "%15.0f\n", static_cast<double>(plan.step_bytes));
+  if (plan.step_bytes == 0) return;
+  std::printf("seconds a step for these, at least:\n");
+  for (const Link& link : Links(plan.flags)) {
+    Row(link.name, "%15.3f\n", StepSeconds(plan, link));
+  }
+  std::printf("with strategy.mode local, rounds of %" PRId64 " steps:\n",
+              plan.round_steps);
+  Row("bytes sent a round", "%15.0f\n", static_cast<double>(plan.round_bytes));
+  std::printf("seconds a step for these, at least:\n");
+  for (const Link& link : Links(plan.flags)) {
+    Row(link.name, "%15.3f\n",
+        RoundSeconds(plan, link) / static_cast<double>(plan.round_steps));
+  }
+  if (plan.flags.step_ms <= 0) return;
+  for (const Link& link : Links(plan.flags)) PrintComputing(plan, link);
+}
+
+}  // namespace ringlet
