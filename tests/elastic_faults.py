@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Elastic jobs whose workers die, stop, are cut off and come back.
 
-    elastic_faults.py BUILD [--times N] [--seed S] [--shared] [NAME...]
+    elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H] [NAME...]
 
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
 1 s. However they are disturbed, the model that is saved must be that of the
 job that nobody disturbed, byte for byte; so must the log of the steps, and the log
-of the examples pass `ringlet audit`. Prints how long it took until the next step,
+of the examples pass `ringlet audit`. --local: with rounds of H local steps. Prints how long it took until the next step,
 and until one that was started again took part. Exits with 77 where no
 namespaces can be made.
 """
@@ -39,7 +39,8 @@ def layer(name, **config):
     return {"class_name": name, "config": config}
 
 
-def run_of(epochs, folder):
+def run_of(epochs, folder, local):
+    rounds = {"mode": "local", "local_steps": local} if local else {}
     part = {"images": str(MINI / "train-images-idx3-ubyte.gz"),
             "labels": str(MINI / "train-labels-idx1-ubyte.gz"),
             "scale": 1 / 255}
@@ -59,13 +60,14 @@ def run_of(epochs, folder):
                        "config": {"backup_dir": str(folder / "backup"),
                                   "save_freq": 50}}],
         "strategy": {"timeout": TIMEOUT, "policy": "shrink", "replicas": 8,
-                     "min_workers": 1, "start_timeout": 60}}
+                     "min_workers": 1, "start_timeout": 60, **rounds}}
 
 
 class Job:
     """Workers in folders of their own, as if each on its disk, or in one."""
 
-    def __init__(self, network, root, epochs, shared):
+    def __init__(self, network, root, arguments):
+        epochs, shared = arguments.epochs, arguments.shared
         self.network, self.root, self.shared = network, root, shared
         self.workers = Processes([None] * WORKERS)
         self.old = []
@@ -73,7 +75,7 @@ class Job:
             folder = self.folder(i)
             folder.mkdir(exist_ok=True)
             (folder / "run.json").write_text(
-                json.dumps(run_of(epochs, folder)))
+                json.dumps(run_of(epochs, folder, arguments.local)))
             self.start(i)
 
     def folder(self, i):
@@ -332,16 +334,22 @@ NAMES = ["one", "chief", "two", "all_but_one", "everyone", "one_by_one",
          "stopped", "halves", "alone", "one_way", "pair", "flaps"]
 
 
+def logged(arguments):
+    """The numbers of the steps that have a row: of each round the last."""
+    size = arguments.local or 1
+    ends = [*range(size - 1, STEPS - 1, size), STEPS - 1]
+    return {e * STEPS + s for e in range(arguments.epochs) for s in ends}
+
+
 def play(network, name, rng, arguments):
-    epochs = arguments.epochs
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(network, pathlib.Path(folder), epochs, arguments.shared)
+        job = Job(network, pathlib.Path(folder), arguments)
         try:
             scenario = Scenario(job, rng)
             if name:
                 getattr(scenario, name)()
             model, rows = job.end()
-            missing = sorted(set(range(epochs * STEPS)) - set(rows))
+            missing = sorted(logged(arguments) - set(rows))
             assert not missing, (
                 f"{len(missing)} steps are in no log: {missing[0]} to "
                 f"{missing[-1]}; {job.coverage()}")
@@ -396,6 +404,7 @@ def main():
     parser.add_argument("--shared", action="store_true",
                         help="all workers in one folder")
     parser.add_argument("--epochs", type=int, default=500)
+    parser.add_argument("--local", type=int, default=0)
     arguments = parser.parse_intermixed_args()
     arguments.failed = 0
     if network_test.INSIDE not in os.environ:

@@ -318,12 +318,22 @@ TEST_F(ProgramTest, AnElasticWorkerThatIsTheChiefSpeaksAsOne) {
       << out_;
 }
 
-// Four replicas, with sums that no order changes: one file, whoever computes
-// them, and whoever goes on.
-TEST_F(ProgramTest, ReplicasHaveOneResultOnAnyNumberOfWorkers) {
-  WriteRun(
-      "\"callbacks\": []",
-      R"("strategy": {"timeout": 20, "replicas": 4, "reduction": "exact"})");
+// Sums that no order changes: of every step, and of rounds, the last of which
+// in an epoch is cut short.
+class OneResultTest : public ProgramTest,
+                      public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Strategies, OneResultTest,
+                         testing::Values("\"reduction\": \"exact\"",
+                                         "\"mode\": \"local\", "
+                                         "\"local_steps\": 3"));
+
+// Four replicas: one file, whoever computes them, and whoever goes on.
+TEST_P(OneResultTest, ReplicasHaveItOnAnyNumberOfWorkers) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           std::string(R"("steps_per_epoch": 5},
+  "strategy": {"timeout": 20, "replicas": 4, )") +
+               GetParam() + "}");
   const std::string program =
       EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
   for (int workers = 1; workers <= 4; ++workers) {
@@ -344,10 +354,11 @@ TEST_F(ProgramTest, ReplicasHaveOneResultOnAnyNumberOfWorkers) {
 
 // What the run began with is in its backup: fewer workers go on with as many
 // replicas.
-TEST_F(ProgramTest, FewerWorkersGoOnWithTheReplicasOfTheBackup) {
+TEST_P(OneResultTest, FewerWorkersHaveItFromTheReplicasOfTheBackup) {
   WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
-           R"("steps_per_epoch": 200},
-  "strategy": {"timeout": 20, "reduction": "exact"},
+           std::string(R"("steps_per_epoch": 200},
+  "strategy": {"timeout": 20, )") +
+               GetParam() + R"(},
   "callbacks": [{"class_name": "BackupAndRestore",
                  "config": {"backup_dir": "backup", "save_freq": 30}}])");
   const std::string program =
@@ -377,7 +388,9 @@ class LostWorkerTest : public ProgramTest,
                        public testing::WithParamInterface<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Strategies, LostWorkerTest,
-                         testing::Values("", ", \"replicas\": 5"));
+                         testing::Values("", ", \"replicas\": 5",
+                                         ", \"mode\": \"local\", "
+                                         "\"local_steps\": 3"));
 
 TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
   WriteRun(
