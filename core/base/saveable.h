@@ -26,6 +26,9 @@ constexpr char kOptimizerPrefix[] = "optimizer/";
 constexpr char kLearningRateName[] = "optimizer/learning_rate";
 // Of exact reduction alone, which any other way of training has no use for.
 constexpr char kScalesName[] = "optimizer/reduction_scales";
+// Of local updates, which keep no slots of the optimizer instead.
+constexpr char kOuterSlot[] = "outer_momentum";
+constexpr char kOuterPrefix[] = "optimizer/outer_momentum/";
 
 // One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
 // bytes, native byte order, valid until the owner changes shape or dies.

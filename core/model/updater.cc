@@ -188,7 +188,7 @@ Status Updater::BroadcastProgress(Collective* collective, int root) {
 
 std::vector<std::pair<std::string, float*>> Updater::Slots() const {
   const KeptSpans& kept = memory_.kept();
-  if (config_.local()) return {{"outer_momentum", kept.outer_momentum}};
+  if (config_.local()) return {{kOuterSlot, kept.outer_momentum}};
   std::vector<std::pair<std::string, float*>> slots;
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
     slots.emplace_back(config_.optimizer.slot_name(s), kept.slots[s]);

@@ -4,6 +4,7 @@
 
 #include "model_file.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "../../core/base/message.h"
@@ -63,6 +64,35 @@ class WeightsBuffer final : public Saveable {
   std::vector<float> weights_;
 };
 
+// What of an optimizer goes on with other slots: its steps and its rate.
+class Progress final : public Saveable {
+ public:
+  explicit Progress(Saveable* optimizer) : optimizer_(*optimizer) {}
+  void AppendState(std::vector<StateSpan>* spans) override {
+    std::vector<StateSpan> all;
+    optimizer_.AppendState(&all);
+    for (const StateSpan& span : all) {
+      if (span.shape.rank() == 0) spans->push_back(span);
+    }
+  }
+  Status StateLoaded() override { return optimizer_.StateLoaded(); }
+
+ private:
+  Saveable& optimizer_;
+};
+
+// With local updates an optimizer has other slots than without; where the file
+// is of the other way they begin anew, as in each round.
+bool HasOtherSlots(const SafetensorsReader& file, Saveable* optimizer) {
+  const auto is_outer = [](const auto& item) {
+    return StartsWith(item.name, kOuterPrefix);
+  };
+  std::vector<StateSpan> spans;
+  optimizer->AppendState(&spans);
+  return std::any_of(file.tensors().begin(), file.tensors().end(), is_outer) !=
+         std::any_of(spans.begin(), spans.end(), is_outer);
+}
+
 void WarnOfNotFinite(const std::string& path, const Model& model,
                      const float* weights) {
   const std::string bad = NotFinite(path, model.variables(), weights);
@@ -80,9 +110,10 @@ Status RestoreUncompiled(const std::string& path, FileSystem* files,
   return model->SetInitialWeights(std::move(weights));
 }
 
-Status RestoreCompiled(const std::string& path, const Metadata& metadata,
-                       CompileOptions options, FileSystem* files,
-                       Model* model) {
+Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
+                       FileSystem* files, Model* model) {
+  const std::string& path = file.path();
+  const Metadata& metadata = file.metadata();
   CompileArguments arguments;
   RINGLET_RETURN_IF_ERROR(
       CompileArgumentsFromJson(metadata.at(kCompileKey), &arguments)
@@ -97,8 +128,14 @@ Status RestoreCompiled(const std::string& path, const Metadata& metadata,
       Compile(arguments, options, model).Annotate("%s", path.c_str()));
   LoadOptions loading;
   loading.files = files;
+  Progress progress(model->optimizer_state());
+  loading.ignore_others = HasOtherSlots(file, model->optimizer_state());
   RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
-      path, {model->weights_state(), model->optimizer_state()}, loading));
+      path,
+      {model->weights_state(), loading.ignore_others
+                                   ? &progress
+                                   : model->optimizer_state()},
+      loading));
   WarnOfNotFinite(path, *model, model->weights());
   return model->CheckReplicas();
 }
@@ -202,7 +239,7 @@ Status LoadModel(const std::string& path, std::unique_ptr<Model>* model,
   RINGLET_RETURN_IF_ERROR(
       metadata.count(kCompileKey) == 0
           ? RestoreUncompiled(path, files, made.get())
-          : RestoreCompiled(path, metadata, options, files, made.get()));
+          : RestoreCompiled(file, options, files, made.get()));
   *model = std::move(made);
   return Status();
 }

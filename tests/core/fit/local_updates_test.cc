@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/callback.h"
+#include "io/checkpoint/model_file.h"
 
 namespace ringlet {
 namespace {
@@ -265,6 +267,35 @@ TEST(LocalUpdatesTest, CallbacksAreToldOfTheLastStep) {
   EXPECT_EQ(sees->begins, (std::vector<int64_t>{0, 4, 8}));
   EXPECT_EQ(sees->ends, (std::vector<int64_t>{3, 7, 9}));
   EXPECT_EQ(sees->next, (std::vector<int64_t>{4, 8, 10, 0}));
+}
+
+// Saved in either way, and loaded for either: weights and steps are there, and
+// in the same way training goes on as if nothing was.
+TEST(LocalUpdatesTest, ASavedModelIsLoadedForEitherWay) {
+  const TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  const Dataset data = Points(60).Batch(6);
+  for (const int64_t saved : {0, 4}) {
+    for (const int64_t loaded : {0, 4}) {
+      SCOPED_TRACE(std::to_string(saved) + " " + std::to_string(loaded));
+      CompileOptions options;
+      options.local.steps = saved;
+      const auto model = ModelOf(Adam(0.01f), options);
+      ASSERT_TRUE(model->Fit(data, Quiet(1)).ok());
+      ASSERT_TRUE(SaveModel(model.get(), path).ok());
+      std::unique_ptr<Model> other;
+      options.local.steps = loaded;
+      const Status status = LoadModel(path, &other, options);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(WeightsOf(other.get()), WeightsOf(model.get()));
+      EXPECT_EQ(other->iterations(), 10);
+      ASSERT_TRUE(other->Fit(data, Quiet(1)).ok());
+      EXPECT_EQ(other->iterations(), 20);
+      ASSERT_TRUE(model->Fit(data, Quiet(1)).ok());
+      if (saved != loaded) continue;
+      EXPECT_EQ(WeightsOf(other.get()), WeightsOf(model.get()));
+    }
+  }
 }
 
 TEST(LocalUpdatesTest, SayWhatTheyAreNotMadeFor) {
