@@ -75,7 +75,8 @@ struct FitState : public Saveable {
   int64_t step = 0;
   DataPosition position;
   // That the last batch was: with local updates those of a round, of which
-  // OnTrainBatchBegin has the first one's number and OnTrainBatchEnd the last's.
+  // OnTrainBatchBegin has the first one's number and OnTrainBatchEnd the
+  // last's.
   int64_t steps_taken = 1;
 
   // Sums of this epoch's steps so far, and of the last step alone, each over

@@ -312,8 +312,8 @@ Status Fitter::Train(BatchLoader* loader, Batch* batch, bool* taken) {
     fit_.steps_taken =
         std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));
     const Batch first = *batch;
-    RINGLET_RETURN_IF_ERROR(m.stepper.TrainRound(first, fit_.steps_taken,
-                                                 loader, batch, taken));
+    RINGLET_RETURN_IF_ERROR(
+        m.stepper.TrainRound(first, fit_.steps_taken, loader, batch, taken));
   } else {
     RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader, taken));
   }

@@ -56,7 +56,7 @@ struct CompileConfig {
   // Sets metrics, metric_names and first_states.
   Status ResolveMetrics(const Graph& graph);
   // Gradients are summed on the integer grid, where there is something to sum.
-  bool exact() const { 
+  bool exact() const {
     return options.reduction == Reduction::kExact && !local();
   }
   // Gradients are not summed, but what rounds of steps have changed.

@@ -20,15 +20,15 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kMostGathered = 1 << 14;  // exponents of a rank at once
-constexpr int kMostOf8Bits = 18;  // replicas: at least 7 levels each way
-constexpr int kMostOf16Bits = 1023;         // 32 levels
+constexpr int kMostOf8Bits = 18;     // replicas: at least 7 levels each way
+constexpr int kMostOf16Bits = 1023;  // 32 levels
 
 // Numbers of `lanes` to a word, of so many replicas.
 struct Packing {
   Packing(int n, int replicas) : lanes(n), bits(32 / n) {
     const auto most = static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
-    limit = lanes == 1 ? GridLimit(replicas)
-                       : static_cast<float>(most / replicas);
+    limit =
+        lanes == 1 ? GridLimit(replicas) : static_cast<float>(most / replicas);
     // The limit itself need not be reached: the greatest number of a block may
     // be rounded to it.
     holds = lanes == 1 ? limit : limit + 1;
@@ -81,6 +81,10 @@ class DeltaExchange final : public RankExchange {
   void Begin(int replica, int replicas) override;
   void Ready(int64_t begin) override;
   Status Finish(bool* again) override;
+  void Drop() override {
+    RankExchange::Drop();
+    whole_ = false;
+  }
 
  private:
   const Packing& PackingOf(int64_t number) const {
@@ -107,6 +111,7 @@ class DeltaExchange final : public RankExchange {
   std::vector<uint8_t> gathered_;   // piece after piece, each rank after rank
   int replica_ = 0, replicas_ = 1;  // of this rank's
   bool taken_ = false;              // the contribution under way
+  bool whole_ = false;              // so are all, and their sum is to be made
 };
 
 void DeltaExchange::Begin(int replica, int replicas) {
@@ -114,7 +119,7 @@ void DeltaExchange::Begin(int replica, int replicas) {
   RINGLET_CHECK(replicas == 1 || earlier_ != nullptr);
   replica_ = replica;
   replicas_ = replicas;
-  taken_ = false;
+  taken_ = whole_ = false;
   if (replica > 0) return;
   std::fill(exponents_.begin(), exponents_.end(), uint8_t{0});
 }
@@ -122,13 +127,13 @@ void DeltaExchange::Begin(int replica, int replicas) {
 void DeltaExchange::Ready(int64_t begin) {
   if (begin > 0 || taken_) return;
   taken_ = true;
-  layout_.ForEach(0, layout_.numbers(),
-                  [&](int64_t b, int64_t from, int64_t to) {
-                    exponents_[b] = std::max(
-                        exponents_[b],
-                        ExponentOf(contribution_ + from, to - from));
-                  });
-  if (replica_ + 1 == replicas_) return GatherExponents();
+  layout_.ForEach(
+      0, layout_.numbers(), [&](int64_t b, int64_t from, int64_t to) {
+        exponents_[b] = std::max(exponents_[b],
+                                 ExponentOf(contribution_ + from, to - from));
+      });
+  whole_ = replica_ + 1 == replicas_;
+  if (whole_) return GatherExponents();
   std::copy_n(contribution_, layout_.numbers(),
               earlier_ + replica_ * layout_.numbers());
 }
@@ -192,26 +197,27 @@ Status DeltaExchange::SumWords(int64_t count) {
 // A block with a number that is not finite is NaN on all ranks, whoever had it.
 void DeltaExchange::Unpack() {
   const uint32_t* words = words_;
-  layout_.ForEach(
-      0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
-        const Packing& packing = PackingOf(begin);
-        int32_t whole[kGridBlock];
-        packing.Take(words, end - begin, whole);
-        words += packing.WordsOf(end - begin);
-        if (exponents_[b] == kNotFinite) {
-          std::fill(contribution_ + begin, contribution_ + end,
-                    std::numeric_limits<float>::quiet_NaN());
-          return;
-        }
-        (void)FromGrid(whole, end - begin, ScaleOf(b, begin),
-                       contribution_ + begin);
-      });
+  layout_.ForEach(0, layout_.numbers(),
+                  [&](int64_t b, int64_t begin, int64_t end) {
+                    const Packing& packing = PackingOf(begin);
+                    int32_t whole[kGridBlock];
+                    packing.Take(words, end - begin, whole);
+                    words += packing.WordsOf(end - begin);
+                    if (exponents_[b] == kNotFinite) {
+                      std::fill(contribution_ + begin, contribution_ + end,
+                                std::numeric_limits<float>::quiet_NaN());
+                      return;
+                    }
+                    (void)FromGrid(whole, end - begin, ScaleOf(b, begin),
+                                   contribution_ + begin);
+                  });
 }
 
 Status DeltaExchange::Finish(bool* again) {
   const IeeeArithmetic ieee;
   *again = false;
-  RINGLET_RETURN_IF_ERROR(WaitForAll());
+  if (!WaitForAll().ok() || !whole_) return status_;
+  whole_ = false;
   MergeExponents();
   RINGLET_RETURN_IF_ERROR(SumWords(Pack()));
   Unpack();

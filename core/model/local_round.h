@@ -1,8 +1,8 @@
 // LocalRound: what a round of local updates does to the weights.
 //
 // Internal to core/. The formulas are local_updates.h's. In between the calls
-// the stepper trains: BeginReplica, the replica's steps, EndReplica; for each of
-// this worker's replicas in turn. Until Finish, Undo takes all of it back.
+// the stepper trains: BeginReplica, the replica's steps, EndReplica; for each
+// of this worker's replicas in turn. Until Finish, Undo takes all of it back.
 
 #ifndef RINGLET_CORE_MODEL_LOCAL_ROUND_H_
 #define RINGLET_CORE_MODEL_LOCAL_ROUND_H_

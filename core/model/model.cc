@@ -147,6 +147,9 @@ Collective* Model::collective() const { return impl_->config.collective; }
 int Model::num_replicas() const { return impl_->config.replicas; }
 int Model::threads() const { return impl_->config.options.threads; }
 uint64_t Model::seed() const { return impl_->config.options.seed; }
+const LocalUpdates& Model::local_updates() const {
+  return impl_->config.options.local;
+}
 
 // --- memory ---------------------------------------------------------------
 

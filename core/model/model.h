@@ -307,6 +307,7 @@ class Model {
   int num_replicas() const;  // as compiled
   int threads() const;
   uint64_t seed() const;
+  const LocalUpdates& local_updates() const;  // as compiled
 
   // Weights as "model/<layer>/<weight>"; and the optimizer's slots,
   // iterations and learning rate as "optimizer/…".

@@ -22,8 +22,8 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
   sizes.slots =
       Arena::RoundUp(trained) * static_cast<uint64_t>(options_.num_slots);
   if (options_.local_replicas > 0) {
-    const auto summed = static_cast<uint64_t>(graph_.num_trained() +
-                                              graph_.num_changes());
+    const auto summed =
+        static_cast<uint64_t>(graph_.num_trained() + graph_.num_changes());
     const auto others = static_cast<uint64_t>(options_.local_replicas - 1);
     sizes.local = sizes.weights + Arena::RoundUp(trained) +
                   Arena::RoundUp(others * summed * sizeof(float));

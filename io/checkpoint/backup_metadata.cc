@@ -18,7 +18,7 @@ constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
                kOptimizerKey[] = "optimizer", kEpochKey[] = "epoch",
-               kStepKey[] = "step";
+               kStepKey[] = "step", kLocalKey[] = "local_updates";
 
 void WarnOfReplicas(const std::string& path, int saved, int here) {
   if (saved == 0 || saved == here) return;
@@ -38,7 +38,7 @@ std::string OptimizerChecksum(const Model& model) {
 }  // namespace
 
 Metadata DescribeRun(const FitState& fit) {
-  return {
+  Metadata run = {
       {kEpochKey, std::to_string(fit.epoch)},
       {kStepKey, std::to_string(fit.step)},
       {kSeedKey, std::to_string(fit.model->seed())},
@@ -49,6 +49,9 @@ Metadata DescribeRun(const FitState& fit) {
       {kLossesKey, DescribeLosses(*fit.model)},
       {kDataKey, DescribeData(fit)},
   };
+  const std::string local = DescribeLocal(*fit.model);
+  if (!local.empty()) run[kLocalKey] = local;
+  return run;
 }
 
 int ReplicasOf(const Metadata& saved) {
@@ -67,6 +70,8 @@ bool IsSameRun(const Metadata& saved, const FitState& fit) {
     const auto entry = saved.find(key);
     return entry != saved.end() && entry->second == here.at(key);
   };
+  if (saved.count(kLocalKey) != here.count(kLocalKey)) return false;
+  if (here.count(kLocalKey) > 0 && !same(kLocalKey)) return false;
   for (const char* key : {kSeedKey, kReplicasKey, kLayersKey, kLossesKey,
                           kDataKey, kOptimizerKey}) {
     if (!same(key)) return false;
@@ -94,6 +99,15 @@ Status CheckRun(FileSystem* files, const std::string& path,
     RINGLET_RETURN_IF_ERROR(
         CheckLayers(layers->second, *fit.model).Annotate("%s", path.c_str()));
   }
+  const std::string local = DescribeLocal(*fit.model);
+  const bool was_local = file.metadata().count(kLocalKey) > 0;
+  if (was_local == local.empty()) {
+    return InvalidArgument(
+        "%s: was saved by a run %s local updates, here they are %s "
+        "(strategy.mode); go on in its mode, or begin with its weights",
+        path.c_str(), was_local ? "with" : "without",
+        local.empty() ? "off" : "on");
+  }
   const auto compare = [&](const char* key, const char* other,
                            const std::string& here) {
     const auto saved = file.metadata().find(key);
@@ -106,6 +120,7 @@ Status CheckRun(FileSystem* files, const std::string& path,
   };
   compare(kLossesKey, "losses", DescribeLosses(*fit.model));
   compare(kDataKey, "data or batches", DescribeData(fit));
+  compare(kLocalKey, "local updates", local);
   WarnOfReplicas(path, ReplicasOf(file.metadata()), fit.model->num_replicas());
   return Status();
 }

@@ -132,9 +132,8 @@ Status RestoreCompiled(const SafetensorsReader& file, CompileOptions options,
   loading.ignore_others = HasOtherSlots(file, model->optimizer_state());
   RINGLET_RETURN_IF_ERROR(LoadCheckpoint(
       path,
-      {model->weights_state(), loading.ignore_others
-                                   ? &progress
-                                   : model->optimizer_state()},
+      {model->weights_state(),
+       loading.ignore_others ? &progress : model->optimizer_state()},
       loading));
   WarnOfNotFinite(path, *model, model->weights());
   return model->CheckReplicas();

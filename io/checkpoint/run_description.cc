@@ -111,6 +111,16 @@ std::string DescribeLosses(const Model& model) {
   return text;
 }
 
+std::string DescribeLocal(const Model& model) {
+  const LocalUpdates& local = model.local_updates();
+  if (!local.on()) return "";
+  const bool int8 = local.delta == LocalUpdates::Delta::kInt8;
+  return "rounds of " + std::to_string(local.steps) + " local steps, outer " +
+         JsonWriter().Float(local.learning_rate).text() + ", " +
+         JsonWriter().Float(local.momentum).text() +
+         (local.nesterov ? ", nesterov" : "") + (int8 ? ", int8" : ", float32");
+}
+
 std::string DescribeData(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;

@@ -27,6 +27,10 @@ Status CheckLayers(const std::string& saved, const Model& model);
 // that is the only one has no name.
 std::string DescribeLosses(const Model& model);
 
+// "rounds of 30 local steps, outer 0.7, 0.9, nesterov, int8"; "" without local
+// updates.
+std::string DescribeLocal(const Model& model);
+
 // What of a fit's data a resume depends on: "2000 examples, shuffled with seed
 // 1, batches of 32, 63 steps an epoch". "" without data.
 std::string DescribeData(const FitState& fit);

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "../../core/model/model.h"
 #include "loggers.h"
 #include "row_file.h"
@@ -14,6 +18,7 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchBegin(FitState& fit) override {
     if (file_.is_open()) return Status();
+    if (fit.in_memory && last_.steps > 0) file_.SetLast(RowsOf(fit, last_));
     Collective* const collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(
         file_.Open(collective, /*append=*/false, fit.in_memory));
@@ -23,23 +28,55 @@ class ExampleLoggerCallback final : public RowLogger {
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    last_ = {fit.epoch, fit.step + 1 - fit.steps_taken, fit.steps_taken,
+             fit.position.pass, fit.position.used};
+    file_.Write(RowsOf(fit, last_));
+    return Status();
+  }
+
+  Status OnSetup(FitState& fit) override {
+    last_ = Steps();
+    return RowLogger::OnSetup(fit);
+  }
+  // The rows of a large batch, or of a round, are longer than those that a
+  // RowFile's state has.
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    RowLogger::AppendLiveState(spans);
+    spans->push_back({std::string("callback/") + name() + "/last_steps",
+                      DType::kInt64,
+                      {sizeof(Steps) / sizeof(int64_t)},
+                      &last_});
+  }
+  Status StateLoaded() override {
+    const int64_t least = std::min(
+        {last_.epoch, last_.first, last_.steps, last_.pass, last_.used});
+    if (least < 0) return Corruption("a step of %s is negative", name());
+    return RowLogger::StateLoaded();
+  }
+
+ private:
+  // That were taken last: so many from number `first` of an epoch on, which
+  // began at (pass, used).
+  struct Steps {
+    int64_t epoch = 0, first = 0, steps = 0, pass = 0, used = 0;
+  };
+
+  const std::string& RowsOf(const FitState& fit, const Steps& of) {
     const int replicas = fit.model->num_replicas();
     const bool own = fit.dataset->HasOwn(replicas);
     const int world = own ? replicas : 1;
     rows_.clear();
-    DataPosition at = fit.position;
-    for (int64_t s = fit.step + 1 - fit.steps_taken; s <= fit.step; ++s) {
+    DataPosition at = {of.pass, of.used};
+    for (int64_t s = of.first; s < of.first + of.steps; ++s) {
       for (int r = 0; r < world; ++r) {
-        rows_ += std::to_string(fit.epoch) + "," + std::to_string(s) + ",";
+        rows_ += std::to_string(of.epoch) + "," + std::to_string(s) + ",";
         AppendRow(*fit.dataset, at, own ? std::to_string(r) : "all", r, world);
       }
       at = fit.dataset->Plan(at, 0, world).next;
     }
-    file_.Write(rows_);
-    return Status();
+    return rows_;
   }
 
- private:
   // Of the step that began at `at`, behind its epoch and number.
   void AppendRow(const Dataset& data, const DataPosition& at,
                  const std::string& replica, int rank, int world) {
@@ -66,6 +103,7 @@ class ExampleLoggerCallback final : public RowLogger {
     rows_ += plan.count == 0 ? ",\n" : "\n";
   }
 
+  Steps last_;
   std::string rows_;
 };
 

@@ -19,14 +19,6 @@
 namespace ringlet {
 namespace {
 
-// Fills `buffer` from `at` as far as the file goes.
-Status ReadAt(File* file, char* buffer, size_t bytes, int64_t at, size_t* got) {
-  for (;;) {
-    const Status status = file->ReadSome(at, buffer, bytes, got);
-    if (status.os_error() != EINTR) return status;
-  }
-}
-
 // Rank 0's number, on every rank.
 Status Share(Collective* collective, int64_t* number) {
   return BroadcastNumbers(collective, number, sizeof(*number), 1, 0);
@@ -38,6 +30,14 @@ void RowFile::Reset() {
   Close();
   offset_ = -1;
   first_.bytes = last_.bytes = 0;
+  last_rows_.clear();
+  last_given_ = false;
+}
+
+void RowFile::SetLast(const std::string& rows) {
+  last_.Set(rows.data(), rows.size());
+  last_rows_ = rows;
+  last_given_ = true;
 }
 
 void RowFile::Row::Set(const char* from, size_t size) {
@@ -49,6 +49,8 @@ void RowFile::Row::Set(const char* from, size_t size) {
 
 Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   if (!in_memory) first_.bytes = last_.bytes = 0;
+  if (!in_memory || !last_given_) last_rows_ = last_.str();
+  last_given_ = false;
   const bool resumed = offset_ >= 0;
   Status own;
   const bool counted = !in_memory || !collective->elastic();
@@ -97,6 +99,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
         callback_, filename_.c_str());
     Write("\n");
     last_.bytes = 0;  // as on the other ranks
+    last_rows_.clear();
   }
   return Status();
 }
@@ -105,7 +108,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
 Status RowFile::FindRestored() {
   int64_t size = 0;
   if (!file_->Size(&size).ok()) return Status();  // a pipe
-  if (size < offset_ && last_.bytes > 0) return FindLastRow();
+  if (size < offset_ && !last_rows_.empty()) return FindLastRow();
   if (size < offset_) {
     Notice("warning: %s: %s has %" PRId64 " of the %" PRId64
            " bytes that it had when the backup was made; rows are "
@@ -122,15 +125,6 @@ Status RowFile::FindRestored() {
   return size == offset_ ? Status() : file_->Truncate(offset_);
 }
 
-bool RowFile::LastRowEndsAt(int64_t offset) const {
-  const int64_t begin = offset - last_.bytes;
-  if (last_.bytes == 0 || begin < 0) return false;
-  std::string row(static_cast<size_t>(last_.bytes), '\0');
-  size_t got = 0;
-  return ReadAt(file_.get(), row.data(), row.size(), begin, &got).ok() &&
-         got == row.size() && row == last_.str();
-}
-
 // Behind the job's last row, which it may not have: then behind all that it
 // has.
 Status RowFile::FindLastRow() {
@@ -138,7 +132,9 @@ Status RowFile::FindLastRow() {
   if (!file_->Size(&size).ok()) return Status();  // a pipe
   int64_t end = EndOfRows(size);
   const int64_t last = EndOfLastRow(end);
-  const bool follows = end == offset_ - last_.bytes;
+  const size_t begun = last < 0 ? LastRowsBegun(end) : 0;
+  const bool follows =
+      begun > 0 || end == offset_ - static_cast<int64_t>(last_rows_.size());
   if (last < 0 && !follows && end > 0 && anew_ && !owned_) {
     RINGLET_RETURN_IF_ERROR(SetAside());
     end = size = 0;
@@ -152,11 +148,13 @@ Status RowFile::FindLastRow() {
         "worker, which was the chief then, or lost",
         callback_, filename_.c_str());
   }
-  const std::string row = last_.str();
-  if (row.empty()) return Status();
-  const bool has_first = StartsWith(row, first_.str());
+  const std::string rows = last_rows_;
+  if (rows.empty()) return Status();
+  const bool has_first = StartsWith(rows, first_.str());
   if (offset_ == 0 && !has_first) Write(first_.str());
-  Write(row);
+  Write(rows.substr(begun));
+  SetLast(rows);
+  last_given_ = false;
   return Status();
 }
 
@@ -168,62 +166,6 @@ Status RowFile::SetAside() {
   Notice("note: %s: %s had rows of another run, and is %s now", callback_,
          filename_.c_str(), old.c_str());
   return files_->OpenLog(filename_, /*append=*/true, &file_);
-}
-
-// Not where another byte is known to stand before `offset`.
-bool RowFile::EndsARow(int64_t offset) const {
-  char last = '\n';
-  size_t got = 0;
-  return offset == 0 || !ReadAt(file_.get(), &last, 1, offset - 1, &got).ok() ||
-         got == 0 || last == '\n';
-}
-
-// Where the job's last row ends in the file, whose rows end at `end`; -1: it is
-// not there. What follows it is yet to come.
-int64_t RowFile::EndOfLastRow(int64_t end) const {
-  constexpr int64_t kPiece = 256 << 10;
-  if (last_.bytes == 0) return -1;
-  for (int64_t to = end; to > 0;) {
-    const int64_t from = std::max<int64_t>(0, to - kPiece);
-    const int64_t found = FindRow(from, to);
-    if (found >= 0) return found + last_.bytes;
-    if (from == 0) break;
-    to = from + last_.bytes;  // one that begins before `from`
-  }
-  return -1;
-}
-
-// The last place of the last row, whole, between these bytes of the file; -1.
-int64_t RowFile::FindRow(int64_t from, int64_t to) const {
-  const int64_t begin = std::max<int64_t>(0, from - 1);
-  std::string piece(static_cast<size_t>(to - begin), '\0');
-  for (size_t done = 0, n = 0; done < piece.size(); done += n) {
-    const Status read = ReadAt(file_.get(), &piece[done], piece.size() - done,
-                               begin + static_cast<int64_t>(done), &n);
-    if (!read.ok() || n == 0) return -1;
-  }
-  const std::string row = last_.str();
-  for (size_t at = piece.rfind(row); at != std::string::npos;
-       at = at == 0 ? std::string::npos : piece.rfind(row, at - 1)) {
-    const bool whole = at == 0 ? begin == 0 : piece[at - 1] == '\n';
-    if (whole) return begin + static_cast<int64_t>(at);
-  }
-  return -1;
-}
-
-// Where the last whole row of the first `limit` bytes ends.
-int64_t RowFile::EndOfRows(int64_t limit) const {
-  char buffer[4096];
-  int64_t at = 0, end = 0;
-  for (size_t n = 0; at < limit; at += static_cast<int64_t>(n)) {
-    const Status read = ReadAt(file_.get(), buffer, sizeof(buffer), at, &n);
-    if (!read.ok() || n == 0) break;
-    for (size_t i = 0; i < n; ++i) {
-      const int64_t after = at + static_cast<int64_t>(i) + 1;
-      if (buffer[i] == '\n' && after <= limit) end = after;
-    }
-  }
-  return end;
 }
 
 Status RowFile::ReadHeader(Collective* collective, std::string* header) {
@@ -257,8 +199,7 @@ Status RowFile::ReadOwnHeader(std::string* header) const {
   char buffer[512];
   for (int64_t at = 0;;) {
     size_t n = 0;
-    RINGLET_RETURN_IF_ERROR(
-        ReadAt(file_.get(), buffer, sizeof(buffer), at, &n));
+    RINGLET_RETURN_IF_ERROR(ReadAt(buffer, sizeof(buffer), at, &n));
     const char* end = static_cast<const char*>(std::memchr(buffer, '\n', n));
     header->append(buffer, end != nullptr ? size_t(end - buffer) : n);
     if (n == 0 || end != nullptr) break;
@@ -296,6 +237,7 @@ void RowFile::Warn(const Status& why, const char* what) const {
 void RowFile::Write(const std::string& rows) {
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
   last_.Set(rows.data(), rows.size());
+  last_rows_ = rows;
   offset_ += static_cast<int64_t>(rows.size());
   if (file_ == nullptr) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what

@@ -49,6 +49,9 @@ class RowFile {
   // memory.
   Status Open(Collective* collective, bool append, bool in_memory = true);
   bool is_open() const { return open_; }
+  // Before an Open that goes on from a worker's memory: what the last Write was
+  // given, which that holds only where it is short. On every rank.
+  void SetLast(const std::string& rows);
 
   // The first line of rank 0's file, without its end; "" where there is none,
   // as in a pipe. On every rank.
@@ -78,12 +81,15 @@ class RowFile {
   Status OpenOwn(bool append, bool counted);
   Status SetAside();
   Status FindRestored();
+  Status ReadAt(char* buffer, size_t bytes, int64_t at, size_t* got) const;
   bool LastRowEndsAt(int64_t offset) const;
   Status FindLastRow();
   Status ReadOwnHeader(std::string* header) const;
   int64_t EndOfRows(int64_t limit) const;
   int64_t EndOfLastRow(int64_t end) const;
   int64_t FindRow(int64_t from, int64_t to) const;
+  bool StandsAt(int64_t offset, const std::string& rows) const;
+  size_t LastRowsBegun(int64_t end) const;
   bool EndsARow(int64_t offset) const;
   Status Flush();
   void Warn(const Status& why, const char* what) const;
@@ -97,7 +103,7 @@ class RowFile {
   std::string kept_;  // of what `offset_` counts, not written yet
   // As much as a snapshot of a fit copies at every step.
   static constexpr size_t kLongestRow = StepSnapshot::kSmall;
-  // Of one Write; none where it is longer than that.
+  // Of one Write; none where it is longer than that (see SetLast).
   struct Row {
     char text[kLongestRow] = {};
     int64_t bytes = 0;
@@ -105,6 +111,8 @@ class RowFile {
     std::string str() const { return {text, static_cast<size_t>(bytes)}; }
   };
   Row first_, last_;
+  std::string last_rows_;    // as last_, of whatever length
+  bool last_given_ = false;  // by SetLast
   bool warned_ = false, dropped_ = false;
   // Of this process, whatever the ranks: its run began with no row, and it has
   // opened its own file in it.

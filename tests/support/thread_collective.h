@@ -125,6 +125,11 @@ class ThreadCollective final : public Collective {
   int64_t calls() const { return calls_; }  // of this rank
 
  private:
+  static float Added(float a, float b) { return a + b; }
+  static int32_t Added(int32_t a, int32_t b) {  // modulo 2^32
+    return static_cast<int32_t>(static_cast<uint32_t>(a) +
+                                static_cast<uint32_t>(b));
+  }
   template <typename T>
   Status Start(T* data, size_t count, uint64_t what, Ticket* ticket) {
     *ticket = done_ + started_.size() + 1;
@@ -135,7 +140,7 @@ class ThreadCollective final : public Collective {
                           for (size_t i = 0; i < count; ++i) {
                             T sum = 0;
                             for (void* span : spans)
-                              sum += static_cast<T*>(span)[i];
+                              sum = Added(sum, static_cast<T*>(span)[i]);
                             for (void* span : spans)
                               static_cast<T*>(span)[i] = sum;
                           }

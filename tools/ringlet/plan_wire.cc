@@ -70,9 +70,8 @@ double RoundSeconds(const WirePlan& plan, const Link& link) {
 
 // The steps that are computed while a round's exchange takes place.
 int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
-  return static_cast<int64_t>(
-      std::ceil(std::max(1.0, 1000 * RoundSeconds(plan, link) /
-                                  plan.flags.step_ms)));
+  return static_cast<int64_t>(std::ceil(
+      std::max(1.0, 1000 * RoundSeconds(plan, link) / plan.flags.step_ms)));
 }
 
 void Row(const char* what, const char* format, double value) {
@@ -104,10 +103,9 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
                     SumBytes(changes, WireDtype::kFloat32, flags.workers);
   plan.round_steps = strategy.local.on() ? strategy.local.steps : kUsualRound;
-  plan.round_bytes =
-      RoundBytes(model, strategy.local,
-                 std::max<int64_t>(strategy.replicas, flags.workers),
-                 flags.workers);
+  plan.round_bytes = RoundBytes(
+      model, strategy.local,
+      std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);
   return plan;
 }
 
@@ -138,8 +136,8 @@ void WriteWire(const WirePlan& plan, JsonWriter* writer) {
 void PrintWire(const WirePlan& plan) {
   std::printf("bytes sent a step, by each of %" PRId64 " workers:\n",
               plan.flags.workers);
-  const std::string sent = std::string("gradients, ") +
-                           WireDtypeName(plan.dtype);
+  const std::string sent =
+      std::string("gradients, ") + WireDtypeName(plan.dtype);
   Row(sent.c_str(), "%15.0f\n", static_cast<double>(plan.step_bytes));
   if (plan.step_bytes == 0) return;
   std::printf("seconds a step for these, at least:\n");

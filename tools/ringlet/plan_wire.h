@@ -13,9 +13,9 @@ namespace ringlet {
 
 struct WireFlags {
   int64_t workers = 1;
-  int64_t link = 0;        // bits a second; 0: the usual ones
-  double latency_ms = 0;   // of a hop from worker to worker
-  double step_ms = 0;      // that a worker computes for a step; 0: not known
+  int64_t link = 0;       // bits a second; 0: the usual ones
+  double latency_ms = 0;  // of a hop from worker to worker
+  double step_ms = 0;     // that a worker computes for a step; 0: not known
 };
 
 // Of each worker, on average: around a ring every part but its own is sent

@@ -228,8 +228,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   LocalUpdates read;
   read.steps = 30;
   fields->Int("local_steps", 1, 1000000, &read.steps);
-  FieldReader outer(fields->Part("outer", "an object", "{}"),
-                    "strategy.outer");
+  FieldReader outer(fields->Part("outer", "an object", "{}"), "strategy.outer");
   outer.Float("learning_rate", {0, 1e6}, &read.learning_rate);
   outer.Float("momentum", {0, 1}, &read.momentum);
   outer.Bool("nesterov", &read.nesterov);

@@ -281,8 +281,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   const int replicas = std::max(run->replicas, cluster.world_size);
   run->says = cluster.is_chief && config.fit.verbose != Verbose::kSilent;
   if (run->says) {
-    Print("%s",
-          Beginning(path, config, cluster.world_size, replicas).c_str());
+    Print("%s", Beginning(path, config, cluster.world_size, replicas).c_str());
   }
   // Of several workers one alone first, for what it can find wrong.
   RINGLET_RETURN_IF_ERROR(MakeModel(&config, flags.init, nullptr,

@@ -94,6 +94,17 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   options.initial_epoch = config.fit.initial_epoch;
   options.epochs = options.initial_epoch + flags.steps;  // of one at least
   options.steps_per_epoch = config.fit.steps_per_epoch;
+  // The last round ends with the last step.
+  const LocalUpdates& local = config.strategy.options.local;
+  const int64_t epoch = options.steps_per_epoch > 0
+                            ? options.steps_per_epoch
+                            : data.train.steps(replicas);
+  if (local.on() && epoch > 0 && flags.steps % epoch % local.steps != 0) {
+    return InvalidArgument("--steps %" PRId64 ": of an epoch's %" PRId64
+                           " steps, in rounds of %" PRId64
+                           ", no round ends there",
+                           flags.steps, epoch, local.steps);
+  }
   options.class_weight = config.fit.class_weight;
   options.callbacks = {digests};
   options.verbose = Verbose::kSilent;

@@ -103,7 +103,8 @@ unsigned SeedCount() {
 void ExpectOutlives(int64_t local_steps) {
   ASSERT_TRUE(Undisturbed(local_steps).status.ok());
   int deaths = 0, reforms = 0;
-  for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure(); ++seed) {
+  for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
+       ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const int workers = 2 + static_cast<int>(random() % 3);

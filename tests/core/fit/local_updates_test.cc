@@ -53,10 +53,10 @@ std::vector<float> Train(const Job& run, Collective* collective) {
   fit.steps_per_epoch = run.steps_per_epoch;
   const auto history = model->Fit(DataOf(run), fit);
   EXPECT_TRUE(history.ok()) << history.status().message();
-  EXPECT_EQ(model->iterations(),
-            run.epochs * (run.steps_per_epoch > 0
-                              ? run.steps_per_epoch
-                              : DataOf(run).steps(run.replicas)));
+  EXPECT_EQ(
+      model->iterations(),
+      run.epochs * (run.steps_per_epoch > 0 ? run.steps_per_epoch
+                                            : DataOf(run).steps(run.replicas)));
   return WeightsOf(model.get());
 }
 
@@ -73,9 +73,8 @@ class Reference {
   }
 
   std::vector<double> Train() {
-    const int64_t steps = run_.steps_per_epoch > 0
-                              ? run_.steps_per_epoch
-                              : data_.steps(run_.replicas);
+    const int64_t steps = run_.steps_per_epoch > 0 ? run_.steps_per_epoch
+                                                   : data_.steps(run_.replicas);
     for (int64_t epoch = 0; epoch < run_.epochs; ++epoch) {
       for (int64_t step = 0; step < steps; step += run_.local.steps) {
         Round(std::min(run_.local.steps, steps - step));
@@ -121,8 +120,7 @@ class Reference {
     const BatchPlan plan = data_.Plan(*at, r, run_.replicas);
     std::vector<int64_t> numbers;
     for (int64_t k = 0; k < plan.count; ++k) {
-      numbers.push_back(
-          data_.ExampleAt(*at, plan.first + k, r, run_.replicas));
+      numbers.push_back(data_.ExampleAt(*at, plan.first + k, r, run_.replicas));
     }
     *at = plan.next;
     if (plan.count == 0) return 0;
