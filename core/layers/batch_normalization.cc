@@ -110,8 +110,10 @@ class BatchNormalizationOp final : public Op {
 
  private:
   int64_t Blocks(int64_t batch) const { return TileBlocks(batch * rows_); }
+  // A moving variance may be less than 0 by the rounding of its changes.
   float Inverse(double variance) const {
-    return static_cast<float>(1 / std::sqrt(variance + double{epsilon_}));
+    return static_cast<float>(
+        1 / std::sqrt(std::max(0.0, variance) + double{epsilon_}));
   }
   float Gamma(const OpCall& call, int64_t c) const {
     return gamma_ >= 0 ? call.weights[gamma_][c] : 1;

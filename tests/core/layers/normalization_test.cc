@@ -151,6 +151,20 @@ TEST(NormalizationTest, MovingStatisticsAreUsedOutsideOfTraining) {
   }
 }
 
+// As the rounded mean of several replicas' changes may leave it.
+TEST(NormalizationTest, AMovingVarianceJustBelowZeroIsZero) {
+  const Floats x = RandomFloats(12, 3);
+  std::vector<Floats> w = Weights(3);
+  OpRunner runner(BatchNormalization(0, 1e-9f), {{3}});
+  runner.training = false;
+  w[3] = Floats(3, 0.0f);
+  const Floats of_zero = runner.Run(4, {x}, w, {}).y;
+  w[3] = Floats(3, -6e-8f);
+  EXPECT_EQ(runner.Run(4, {x}, w, {}).y, of_zero);
+  OpRunner frozen(BatchNormalization(0, 1e-9f).Trainable(false), {{3}});
+  EXPECT_EQ(frozen.Run(4, {x}, w, RandomFloats(12, 4)).y, of_zero);
+}
+
 // Nothing varies: of one example, or of many that are alike.
 TEST(NormalizationTest, ABatchWithoutVarianceGivesBeta) {
   for (const int64_t batch : {1, 2, 32, 128}) {
