@@ -39,6 +39,11 @@ class Layer:
         self.state = ()  # names of weights that no gradient trains
         self.parts = None  # while training: of each worker (begin, end)
         self.trainable = config.get("trainable", True)
+        self.noise = None  # of the model
+
+    def off(self, t):
+        """By how much float32 may round `t`, where it is disturbed: else 0."""
+        return self.noise(np.zeros_like(t), terms=t)
 
     def regularizer(self, weight):
         """(l1, l2) of a weight; Keras 3 has no penalty of what is frozen."""
@@ -655,7 +660,10 @@ class BatchNormalization(Layer):
             x = xs[0][begin:end]
             mean, variance = w["moving_mean"], w["moving_variance"]
             if self.moves and begin < end:
+                # Far from 0, for their deviation, the rounding of a mean that
+                # is kept outweighs all others; in backward too.
                 mean, variance = x.mean(self.axes), x.var(self.axes)
+                mean = mean + self.off(mean)
             means.append(mean)
             variances.append(variance)
             self.deviation.append(np.sqrt(
@@ -665,7 +673,10 @@ class BatchNormalization(Layer):
         if self.moves:
             for name, all_of in (("moving_mean", means),
                                  ("moving_variance", variances)):
-                w[name] += kept * (np.mean(all_of, 0) - w[name])
+                # A change is rounded as what it takes away.
+                off = self.off(w[name])
+                w[name] += kept * (np.mean(all_of, 0) - w[name]) + off
+            np.maximum(w["moving_variance"], 0, out=w["moving_variance"])
         return y
 
     def backward(self, dy):
@@ -899,7 +910,7 @@ class Model:
         tensors = dict(zip(self.input_names,
                            x.arrays if isinstance(x, Rows) else [x]))
         for layer, inputs, output in zip(self.layers, self.inputs, self.outputs):
-            layer.parts = parts
+            layer.parts, layer.noise = parts, self.noise
             tensors[output] = self.noise(
                 layer.forward([tensors[name] for name in inputs]))
         if len(self.ends) > 1:
