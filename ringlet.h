@@ -20,6 +20,7 @@
 #include "io/deploy/c_file.h"
 #include "io/deploy/onnx_file.h"
 #include "io/events/loggers.h"
+#include "io/events/trail.h"
 #include "io/files/file_system.h"
 #include "io/files/sealed_files.h"
 #include "io/keras/model_json.h"

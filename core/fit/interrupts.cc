@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "../base/message.h"
+#include "../base/trail.h"
 
 namespace ringlet {
 namespace {
@@ -24,6 +25,10 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void Handle(int number) {
   const int error = errno;
+  TrailEvent event;
+  event.kind = TrailKind::kSignal;
+  event.code = number;
+  NoteEvent(event);
   int none = 0;
   if (!g_signal.compare_exchange_strong(none, number)) {
     // Delivered once this handler has returned.

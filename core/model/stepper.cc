@@ -19,6 +19,7 @@
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
 #include "../base/message.h"
+#include "../base/trail.h"
 #include "../layers/kernels.h"
 
 namespace ringlet {
@@ -65,7 +66,9 @@ void Stepper::WarnOfNothingToTrain() const {
 Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const IeeeArithmetic ieee;
   WarnOfNothingToTrain();
-  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
+  const uint64_t step = static_cast<uint64_t>(updater_.iterations()) + 1;
+  NoteEvent(TrailKind::kStepBegan, step);
+  config_.collective->SetStep(step);
   RINGLET_RETURN_IF_ERROR(
       Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
   Drop();
@@ -74,8 +77,12 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
-  if (*taken) return Apply();
-  Drop();
+  if (*taken) {
+    RINGLET_RETURN_IF_ERROR(Apply());
+  } else {
+    Drop();
+  }
+  NoteEvent(TrailKind::kStepEnded, step);
   return Status();
 }
 

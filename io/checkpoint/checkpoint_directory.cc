@@ -11,6 +11,7 @@
 
 #include "../../core/base/check.h"
 #include "../../core/base/message.h"
+#include "../../core/base/trail.h"
 #include "checkpoint_list.h"
 
 namespace ringlet {
@@ -29,6 +30,14 @@ Status CheckName(const std::string& name) {
     }
   }
   return name.empty() ? InvalidArgument("checkpoint_name is empty") : Status();
+}
+
+void NoteSave(TrailKind kind, const std::string& path, const Status& status) {
+  TrailEvent event;
+  event.kind = kind;
+  event.code = static_cast<int>(status.code());
+  event.text = status.ok() ? path.c_str() : status.message();
+  NoteEvent(event);
 }
 
 }  // namespace
@@ -145,9 +154,11 @@ Status CheckpointDirectory::Save(const Saveables& state,
                            directory_.c_str(), number, latest_);
   }
   const std::string path = PathOf(number);
+  NoteSave(TrailKind::kSaveBegan, path, Status());
   bool replaced = false;
   const Status saved = SaveCheckpoint(
       path, state, metadata, {options_.weights, options_.files}, &replaced);
+  NoteSave(TrailKind::kSaved, path, saved);
   if (replaced) Keep(number);
   RINGLET_RETURN_IF_ERROR(saved);
   latest_ = number;

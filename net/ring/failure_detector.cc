@@ -225,6 +225,17 @@ Waiting FailureDetector::WaitsFor(int64_t now) const {
   return out;
 }
 
+std::string FailureDetector::Reason(const Suspect& suspect,
+                                    const char* detail) {
+  std::string out = CauseName(suspect.cause);
+  if (suspect.seconds > 0) {
+    char seconds[48];
+    std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
+    out += seconds;
+  }
+  return detail[0] == '\0' ? out : out + ": " + detail;
+}
+
 Status FailureDetector::Lost(const Suspect& suspect, const char* detail) const {
   char phase[96];
   if (activity_.computing()) {
@@ -236,17 +247,10 @@ Status FailureDetector::Lost(const Suspect& suspect, const char* detail) const {
                   static_cast<unsigned long long>(activity_.sequence),
                   FrameTypeName(activity_.type), RankOf(options_.rank));
   }
-  char seconds[48] = "";
-  if (suspect.seconds > 0) {
-    std::snprintf(seconds, sizeof(seconds), " for %.2f s", suspect.seconds);
-  }
   return PeerLost(
-      suspect.rank,
-      "rank %d (%s) was lost: %s%s%s%s, generation %lu, step "
-      "%llu, %s",
+      suspect.rank, "rank %d (%s) was lost: %s, generation %lu, step %llu, %s",
       RankOf(suspect.rank), options_.addresses[suspect.rank].c_str(),
-      CauseName(suspect.cause), seconds, detail[0] != '\0' ? ": " : "", detail,
-      static_cast<unsigned long>(generation_),
+      Reason(suspect, detail).c_str(), static_cast<unsigned long>(generation_),
       static_cast<unsigned long long>(activity_.step), phase);
 }
 

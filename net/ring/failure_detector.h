@@ -89,6 +89,12 @@ class FailureDetector {
   // one another, beginning with the one this rank waits for.
   ChainEnd EndOfChain(int64_t now) const;
 
+  // Since its operations moved a byte, or it began another.
+  int64_t StillSince() const { return progress_; }
+  int64_t HeardAt(int peer) const { return peers_[peer].heard; }
+
+  // "silent for 5.02 s", "exited: end of file".
+  static std::string Reason(const Suspect& suspect, const char* detail);
   // kPeerLost, naming rank, address, generation, step, phase and cause.
   Status Lost(const Suspect& suspect, const char* detail) const;
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "../../core/base/message.h"
+#include "../../core/base/trail.h"
 #include "loop.h"
 #include "ring_collective.h"
 #include "ring_node.h"
@@ -160,6 +161,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
   void OnTold() override { Set(&told_); }
   void OnClosed() override { Set(&closed_); }
+  void OnEvent(const TrailEvent& event) override { NoteEvent(event); }
   void OnNotice(const std::string& line) override {
     Tell([&] {
       if (notices_.size() < kMostNotices) notices_.push_back(line);

@@ -92,9 +92,12 @@ Status Ring::Wait(Ticket ticket) {
   // The node's heartbeats and timers end this: by completion, or by the loss
   // of whoever it waits for. One that lives and does not come: see below.
   const Steady::time_point begin = Steady::now();
+  const bool blocks = completed_ < ticket && failure_.ok();
+  if (blocks) NoteEvent(TrailKind::kBlocked, step_, ticket);
   if (!WaitUntil(&lock, begin, options_.timeout_seconds, ticket)) {
     WaitOn(&lock, begin, ticket);
   }
+  if (blocks) NoteEvent(TrailKind::kResumed, step_, ticket);
   SayNotices(&lock);
   if (completed_ < ticket) return failure_;
   lock.unlock();

@@ -1,8 +1,8 @@
 // What must be known to change a Session:
-//   - It is spread over five files: this one has its life, session_forming.cc
+//   - It is spread over six files: this one has its life, session_forming.cc
 //     how workers meet, session_views.cc who of them takes part,
-//     session_refusals.cc who is turned away, and session_frames.cc what frames
-//     do.
+//     session_refusals.cc who is turned away, session_frames.cc what frames
+//     do, and session_trail.cc what the worker's trail is told.
 //   - Every public method and every event with a time sets now_ first; what it
 //     calls reads it.
 //   - A link may be dropped in the middle of one of its own events, so DropLink
@@ -117,6 +117,7 @@ void Session::Tick(int64_t now) {
   ExpireHandshakes();
   if (state_ == State::kWithdrawing) return TickWithdrawal();
   UpdateActivity();
+  NoteWaits();
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) Beat();
@@ -151,14 +152,14 @@ void Session::Beat() {
 void Session::Suspects(const FailureDetector::Suspect& suspect, int stuck) {
   if (stuck >= 0 && suspect.rank < 0) {
     const double seconds = peers_[stuck].stuck_ticks * options_.timeout_seconds;
-    const FailureDetector::Suspect full = {stuck, Cause::kStalled, seconds / 8};
-    Fail(detector_.Lost(full, "it does not read what it is sent"));
+    Lose({stuck, Cause::kStalled, seconds / 8},
+         "it does not read what it is sent");
   }
   if (suspect.rank < 0) return;
   if (state_ == State::kRunning && workers_.size() == 1)
     return;  // nobody waits
   if (state_ == State::kRunning) {
-    Fail(detector_.Lost(suspect, ""));
+    Lose(suspect, "");
   } else if (suspect.rank != rank_) {
     detector_.Gone(suspect.rank);
     DropLink(&peers_[suspect.rank].link);
@@ -231,8 +232,7 @@ void Session::Advance() {
   const Status status = schedule_.Progress();
   if (status.code() == Code::kCorruption) {
     const int culprit = workers_[schedule_.culprit()];
-    return Fail(
-        detector_.Lost({culprit, Cause::kProtocol, 0}, status.message()));
+    return Lose({culprit, Cause::kProtocol, 0}, status.message());
   }
   if (!status.ok()) return Fail(status);
   if (schedule_.completed() != completed_) {
@@ -244,7 +244,7 @@ void Session::Advance() {
   const int on = waiting_on < 0 ? -1 : workers_[waiting_on];
   if (on >= 0 && peers_[on].left) {
     UpdateActivity();
-    Fail(detector_.Lost({on, Cause::kLeft, 0}, "it ended before this rank"));
+    Lose({on, Cause::kLeft, 0}, "it ended before this rank");
   }
 }
 
@@ -302,6 +302,7 @@ void Session::Fail(const Status& status, int origin) {
   // wait mends, and for what ended another's ring: that was theirs too.
   const bool ran = state_ == State::kRunning;
   const bool tell = ran || told_by_other_ || IsPermanent(status);
+  if (!noted_end_) Note(TrailKind::kAborted, -1, status.message());
   state_ = State::kFailed;
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(status, origin);

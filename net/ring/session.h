@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "../../core/base/trail.h"
 #include "../wire/handshake.h"
 #include "candidates.h"
 #include "collective_schedule.h"
@@ -61,6 +62,8 @@ class Session final : private FramedLink::Owner,
     virtual void OnVisited(bool) {}
     // A line for the user.
     virtual void OnNotice(const std::string& line) = 0;
+    // For the worker's trail.
+    virtual void OnEvent(const TrailEvent&) {}
 
    protected:
     ~Owner() = default;
@@ -138,6 +141,7 @@ class Session final : private FramedLink::Owner,
     int64_t rival_since = 0;   // and is refused
     bool told = false;         // of the withdrawal
     int64_t dial_at = 0;       // while it takes no part in the ring that runs
+    bool quiet = false;        // and the trail says so
   };
 
   // A worker was refused that may be one of this job: it is where it comes from
@@ -237,6 +241,16 @@ class Session final : private FramedLink::Owner,
   Status ForCaller(const Status& status) const;
   Status FromCaller(const Status& status) const;
 
+  // session_trail.cc
+  // Ends the ring: the suspect is lost.
+  void Lose(const FailureDetector::Suspect& suspect, const char* detail);
+  void Note(TrailEvent event);
+  void Note(TrailKind kind, int peer, const char* text = "");
+  void NoteTold(int teller, const AbortNotice& notice);
+  void NoteFormed();
+  // To be called at every tick.
+  void NoteWaits();
+
   void Beat();
   int FindStuck();
   void Suspects(const FailureDetector::Suspect& suspect, int stuck);
@@ -310,6 +324,8 @@ class Session final : private FramedLink::Owner,
   std::vector<int> workers_;                  // in the view, by rank
   std::vector<int> rank_of_;                  // by worker; -1: not in it
   bool visited_ = false;
+  bool noted_end_ = false;  // why it fails
+  TrailEvent waits_;        // of the last tick: kWaits, or none
   Meeting meeting_;
   Met told_;  // to the meeting's audience
   RollCall roll_;

@@ -245,6 +245,7 @@ void Session::Join(int peer, uint32_t proposal) {
   if (member(peer)) schedule_.Replaced(rank_of_[peer]);
   detector_.Joined(peer, now_);
   roll_.Came(peer);
+  Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {
     agreement_->Joined(peer, proposal, now_);
     return Agree();
@@ -295,6 +296,7 @@ void Session::CheckFormed(const AbortNotice* fell) {
   state_ = State::kRunning;
   transport_->TickEvery(detector_.tick_nanos());
   Say(roll_.Complete(now_));
+  NoteFormed();
   owner_->OnRunning();
 }
 
@@ -318,7 +320,7 @@ Status Session::OnMet(FramedLink* link, const FrameHeader& header,
   } else if (meeting_.Deserted(peer)) {
     FailAsTold(peer, met.why);
   } else if (met.level == meeting_.highest() && met.generation != generation_) {
-    Fail(detector_.Lost({peer, Cause::kLeft, 0}, "it is in another ring"));
+    Lose({peer, Cause::kLeft, 0}, "it is in another ring");
   }
   return Status();
 }

@@ -161,6 +161,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
     return LoseAndRedial(peer, "it was there and gave up");
   }
   if (state_ == State::kRunning && !member(peer)) return LoseVisitor(peer, "");
+  Note(TrailKind::kLeft, peer);
   peers_[peer].left = true;
   detector_.Gone(peer);
   link->SetPhase(LinkPhase::kLeft);
@@ -173,7 +174,7 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
       !schedule_.idle() && schedule_.started() > completed && !link->drained();
   if (state_ == State::kRunning && (completed == 0 || needed)) {
     UpdateActivity();
-    return Fail(detector_.Lost({peer, Cause::kLeft, 0}, ""));
+    return Lose({peer, Cause::kLeft, 0}, "");
   }
   // It reads no more, and waits for this end to be closed.
   if (state_ != State::kLeaving || link->drained()) {
@@ -204,6 +205,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
 
 // In a large ring the news may come by many hands: the first is told.
 void Session::FailAsTold(int peer, const AbortNotice& notice) {
+  NoteTold(peer, notice);
   told_by_other_ = true;
   constexpr char kTold[] = " (told by rank ";
   std::string said = notice.text;
@@ -260,8 +262,11 @@ void Session::MemberDown(int peer, bool was_up, Cause cause,
   } else if (state_ == State::kRunning && was_up) {
     UpdateActivity();
     const FailureDetector::Suspect self = detector_.HeldUp(now_);
-    Fail(self.rank >= 0 ? detector_.Lost(self, "")
-                        : detector_.Lost({peer, cause, 0}, why.message()));
+    if (self.rank >= 0) {
+      Lose(self, "");
+    } else {
+      Lose({peer, cause, 0}, why.message());
+    }
   }
 }
 

@@ -116,11 +116,11 @@ void Session::Agree() {
   if (state_ == State::kStarting) RunInView();
   const int deserter = agreement_->deserter();
   if (state_ == State::kRunning && deserter >= 0) {
-    return Fail(detector_.Lost({deserter, Cause::kLeft, 0},
-                               "it takes no part in this view"));
+    return Lose({deserter, Cause::kLeft, 0}, "it takes no part in this view");
   }
   if (state_ != State::kRunning || agreement_->visited() == visited_) return;
   visited_ = !visited_;
+  if (visited_) Note(TrailKind::kVisited, -1);
   owner_->OnVisited(visited_);
 }
 
@@ -143,6 +143,7 @@ void Session::RunInView() {
         std::to_string(workers_.size()) + " of " + std::to_string(size_) +
         without);
   }
+  NoteFormed();
   owner_->OnRunning();
 }
 

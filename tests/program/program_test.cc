@@ -440,10 +440,10 @@ TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
       "error: unknown command 'test'; known are 'train', 'evaluate', "
       "'predict', 'launch', 'keygen', 'plan', 'verify', 'audit', 'summary', "
       "'inspect', 'diff', 'export' (see 'ringlet --help')\n");
-  EXPECT_EQ(Run({"inspect", "--verbose", "x"}), 2);
+  EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
-            "error: unknown flag '--verbose'; known are '--help', '--json' "
-            "(see 'ringlet inspect --help')\n");
+            "error: unknown flag '--layers'; known are '--help', '--json', "
+            "'--verbose' (see 'ringlet inspect --help')\n");
   EXPECT_EQ(Run({"inspect", "-json", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '-json'; the nearest known is '--json' (see "

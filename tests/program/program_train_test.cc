@@ -431,6 +431,60 @@ TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
   }
 }
 
+// One of three is killed, or stopped; what the trails tell afterwards.
+class TrailOfLostTest : public ProgramTest,
+                        public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(KilledOrStopped, TrailOfLostTest,
+                         testing::Values(SIGKILL, SIGSTOP));
+
+TEST_P(TrailOfLostTest, SaysWhoWaitedForWhom) {
+  WriteRun("\"steps_per_epoch\": 3}",
+           R"("steps_per_epoch": 100000}, "strategy": {"timeout": 2})");
+  Start({"launch", "-n", "3", "--grace", "30", "--",
+         Program("tools/ringlet/ringlet"), "train", "run.json", "--no-save",
+         "--trail", "trail"});
+  const auto inspect = [&](const std::string& more) {
+    const std::string file = logs_ / "inspected";
+    const std::string line = Program("tools/ringlet/ringlet") + " inspect " +
+                             more + " " + (folder_ / "trail/*.trail") + " > " +
+                             file + " 2>&1";
+    return std::system(line.c_str()) == 0 ? ReadWhole(file) : "";
+  };
+  for (int i = 0; i < 3000; ++i) {
+    if (inspect("").find("in step") != std::string::npos) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::vector<pid_t> workers = WorkersOf(child_);
+  ASSERT_EQ(workers.size(), 3u);
+  kill(workers[1], GetParam());
+  for (int i = 0; i < 3000; ++i) {
+    const std::string told = inspect("");
+    if (told.find("ended with exit code", told.find("worker 2 (127")) !=
+        std::string::npos) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (GetParam() == SIGSTOP) kill(workers[1], SIGKILL);
+  EXPECT_EQ(Wait(), GetParam() == SIGSTOP ? 75 : 137) << err_;
+  const std::string told = inspect("");
+  for (const std::string& part :
+       {std::string("worker 1 was lost: "), std::string("waited for worker 1"),
+        std::string("ended with exit code 75 in step "),
+        std::string("its trail ends here, ")}) {
+    EXPECT_NE(told.find(part), std::string::npos) << told << "lacks: " << part;
+  }
+  const size_t lost = told.find("worker 1 (127");
+  EXPECT_EQ(told.find("its trail ends here, "),
+            told.find("its trail ends here, ", lost))
+      << told;
+  const std::string events = inspect("--verbose");
+  EXPECT_NE(events.find("ring formed"), std::string::npos);
+  EXPECT_NE(events.find("  lost  worker 1"), std::string::npos);
+  EXPECT_EQ(Run({"inspect", "trail/worker-0.trail", "run.json"}), 2);
+  EXPECT_EQ(Run({"inspect", "--json", "trail/worker-0.trail"}), 2);
+}
+
 // With the key that the same RUN.json names: without it nobody would listen,
 // and on its way all could read it.
 TEST_F(ProgramTest, AWrongRunIsToldToWorkersWithAKey) {

@@ -269,4 +269,14 @@ std::string CommandLine::Help() const {
   return text + more_;
 }
 
+std::string ShellWord(const std::string& word) {
+  if (word[0] == '-') return ShellWord("./" + word);  // no flag
+  const std::string plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
+  if (word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
 }  // namespace ringlet

@@ -83,6 +83,9 @@ class CommandLine {
 // there is a wrong input, 2.
 int InputExitCode(const Status& status);
 
+// `word` as one of a shell's line.
+std::string ShellWord(const std::string& word);
+
 }  // namespace ringlet
 
 #endif  // RINGLET_TOOLS_RINGLET_COMMAND_LINE_H_

@@ -1,5 +1,6 @@
 // ringlet inspect, diff and export: files of weights.
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "run.h"
+#include "trails.h"
 
 namespace ringlet {
 namespace {
@@ -184,17 +186,32 @@ Status ExportWeights(const std::string& from, const std::string& to,
 }  // namespace
 
 int InspectCommand(const std::vector<std::string>& line) {
-  bool json = false;
+  bool json = false, verbose = false;
   CommandLine flags(
-      "inspect", "FILE",
+      "inspect", "FILE...",
       "Shows layers, tensors and metadata of a safetensors file, ringlet's or\n"
       "plain, or of numpy's npz or npy, and verifies it: every byte, by its\n"
-      "checksums. Of any other file it says what it is.\n",
+      "checksums. Of trails (ringlet train --trail), those of all workers of "
+      "a\n"
+      "job together, it says who waited for whom, who was lost, and how each\n"
+      "ended. Of any other file it says what it is.\n",
       "\nExit code: 1 where the file is damaged.\n");
-  flags.Switch("--json", &json, "all of it as JSON");
+  flags.Switch("--json", &json, "all of it as JSON; not of trails");
+  flags.Switch("--verbose", &verbose, "of trails: each event");
   int code = 0;
-  if (!flags.Parse(line, 1, 1, &code)) return code;
-  return InputExitCode(Inspect(flags.arguments()[0], json));
+  if (!flags.Parse(line, 1, SIZE_MAX, &code)) return code;
+  const std::vector<std::string>& files = flags.arguments();
+  const auto trails = static_cast<size_t>(
+      std::count_if(files.begin(), files.end(), IsTrailFile));
+  if (trails == files.size() && !json) {
+    return InputExitCode(InspectTrails(files, verbose));
+  }
+  if (files.size() > 1 || trails > 0 || verbose) {
+    return flags.UsageError(
+        InvalidArgument("several files, and --verbose, are for trails of "
+                        "workers; others one by one, and --json is for those"));
+  }
+  return InputExitCode(Inspect(files[0], json));
 }
 
 int DiffCommand(const std::vector<std::string>& line) {

@@ -25,6 +25,7 @@
 #include "net/strategy/strategy.h"
 #include "run.h"
 #include "run_config.h"
+#include "trails.h"
 
 namespace ringlet {
 namespace {
@@ -51,6 +52,7 @@ struct TrainFlags {
   std::string log_steps;
   bool log_digests = false;
   std::string log_examples;
+  std::string trail;
   bool insecure = false, sealed = false;
   void AddAll(CommandLine* flags);
 };
@@ -72,6 +74,9 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Text("--log-examples", "FILE.csv", &log_examples,
               "a row a step: the numbers of its examples, for\n"
               "`ringlet audit`");
+  flags->Text("--trail", "FOLDER", &trail,
+              "the last events of each worker, for `ringlet\n"
+              "inspect` after its death: FOLDER/worker-0.trail …");
   flags->Switch("--sealed", &sealed,
                 "models and backups so that only who has the key\n"
                 "(ringlet keygen) can read them");
@@ -191,25 +196,14 @@ std::string AboutData(const RunData& data) {
   return text + ", " + std::to_string(data.validation.size()) + " to validate";
 }
 
-// A word of a shell's line.
-std::string Quoted(const std::string& word) {
-  if (word[0] == '-') return Quoted("./" + word);  // no flag
-  const std::string plain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-+,:@";
-  if (word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
 std::string HowToUse(const std::string& run, const RunConfig& config,
                      const std::string& model) {
   const std::string& key_file = config.strategy.options.key_file;
   const std::string key = config.sealed && !key_file.empty()
-                              ? "RINGLET_KEY_FILE=" + Quoted(key_file) + " "
+                              ? "RINGLET_KEY_FILE=" + ShellWord(key_file) + " "
                               : "";
   return "the model is in " + model + "; to use it: " + key +
-         "ringlet evaluate " + Quoted(model) + " --data " + Quoted(run) +
+         "ringlet evaluate " + ShellWord(model) + " --data " + ShellWord(run) +
          (config.validation.empty() ? " --part train" : "");
 }
 
@@ -322,12 +316,14 @@ Status FitAndTell(const std::string& path, const TrainFlags& flags,
 // The strategy goes on to tell the other workers of an error once this has
 // returned: print the error first.
 Status Train(const std::string& path, const TrainFlags& flags,
+             std::unique_ptr<Trail>* trail,
              MultiWorkerMirroredStrategy* strategy) {
   Prepared run;
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), &cluster));
-  const Status prepared = Prepare(path, flags, cluster, &run);
+  Status prepared = Prepare(path, flags, cluster, &run);
+  if (prepared.ok()) prepared = OpenTrail(flags.trail, cluster, trail);
   StrategyOptions& options = run.config.strategy.options;
   // What the others call the job is not known then, and to tell them without a
   // key, where they may have one, would tell everybody.
@@ -381,6 +377,7 @@ int TrainCommand(const std::vector<std::string>& line) {
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
   int code = 0;
+  std::unique_ptr<Trail> trail;          // outlives the strategy
   MultiWorkerMirroredStrategy strategy;  // outlives the model
   bool right = flags.Parse(line, 1, 1, &code);
   if (right && values.keep.no_save && !values.keep.save.empty()) {
@@ -392,7 +389,10 @@ int TrainCommand(const std::vector<std::string>& line) {
     if (code != 0) strategy = RefusedFlags(values.insecure);
     return code;
   }
-  return InputExitCode(Train(flags.arguments()[0], values, &strategy));
+  const Status trained = Train(flags.arguments()[0], values, &trail, &strategy);
+  code = InputExitCode(trained);
+  if (trail != nullptr) trail->Ends(trained, code);
+  return code;
 }
 
 }  // namespace ringlet

@@ -48,6 +48,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   void OnTold() override {}
   void OnVisited(bool visited) override { visited_ = visited; }
   void OnNotice(const std::string& line) override;
+  void OnEvent(const TrailEvent& event) override;
   void Closed() override;
 
   void MakeSession();
@@ -62,6 +63,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   uint32_t last_ = 0;   // generation of a view of this process
   bool running_ = false, visited_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
+  bool said_why_ = false;  // to the trail
   std::vector<int> members_;
   uint32_t generation_ = 0;
   std::map<size_t, std::vector<int32_t>> data_;  // by operation
@@ -153,6 +155,11 @@ bool Citizen::InView(const std::vector<int>& members,
 }
 
 void Citizen::OnNotice(const std::string& line) { town_->Trace(rank_, line); }
+void Citizen::OnEvent(const TrailEvent& event) {
+  const TrailKind kind = event.kind;
+  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kTold ||
+               kind == TrailKind::kAborted;
+}
 
 void Citizen::OnRunning() {
   generation_ = session_->generation();
@@ -227,6 +234,8 @@ void Citizen::CheckSum(size_t op) {
 }
 
 void Citizen::OnFailed(const Status& status) {
+  if (!said_why_) town_->Violated("no event says why the ring ended");
+  said_why_ = false;
   const std::string text = status.message();
   town_->Trace(rank_, "fails: " + text);
   failed_ = true;

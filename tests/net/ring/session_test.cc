@@ -110,6 +110,14 @@ class World : public Transport, public Session::Owner {
   void OnTold() override {}
   void OnVisited(bool visited) override { visited_ = visited; }
   void OnNotice(const std::string& line) override { notice_ = line; }
+  void OnEvent(const TrailEvent& event) override {
+    char text[128];
+    std::snprintf(text, sizeof(text), "%d: %d %d, operation %d; ",
+                  static_cast<int>(event.kind), event.peer, event.other,
+                  static_cast<int>(event.operation));
+    events_ += text;
+    last_text_ = event.text;
+  }
 
   int64_t now_ = 5 * kSecond;
   bool running_ = false;
@@ -118,6 +126,7 @@ class World : public Transport, public Session::Owner {
   uint64_t completed_ = 0;
   Status failure_;
   std::string notice_;
+  std::string events_, last_text_;
 };
 
 // Rank 0; rank 1 has greeted it.
@@ -293,6 +302,37 @@ TEST_F(SessionTest, FramesOfAnotherGenerationAreDropped) {
   Hear(FrameType::kBarrier, 1, 1);
   EXPECT_EQ(completed_, 1u);
   EXPECT_TRUE(failure_.ok());
+}
+
+TEST_F(FourSessionTest, TheTrailSaysWhoWaitsForWhom) {
+  EXPECT_EQ(events_,
+            "3: 1 -1, operation 0; 3: 2 -1, operation 0; "
+            "3: 3 -1, operation 0; 2: -1 -1, operation 0; ");
+  EXPECT_EQ(last_text_, "0 1 2 3");
+  events_.clear();
+  StartBarrier();
+  session_.Tick(now_);
+  EXPECT_EQ(events_, "");  // no news within a tick
+  now_ += kSecond / 4;
+  Activity activity;
+  activity.sequence = 1;
+  activity.type = FrameType::kBarrier;
+  activity.waiting_on = 3;
+  FrameHeader header;
+  uint8_t payload[kHeartbeatBytes];
+  EncodeHeartbeat(activity, &header, payload);
+  from_ = 1;
+  Hear(FrameType::kHeartbeat, 1, 1, {payload, payload + kHeartbeatBytes});
+  session_.Tick(now_);
+  const std::string waits = events_;
+  EXPECT_EQ(waits.substr(0, 5), "66: 1") << waits;
+  session_.Tick(now_);
+  EXPECT_EQ(events_, waits);  // once
+  from_ = 3;
+  streams_[3].owner->OnEnded(Cause::kExited, Status(), now_);
+  EXPECT_EQ(failure_.rank(), 3);
+  EXPECT_EQ(events_.substr(waits.size()), "4: 3 1, operation 1; ");
+  EXPECT_EQ(last_text_.substr(0, 6), "exited");
 }
 
 TEST_F(SessionTest, AGoodbyeAfterTheLastOperationIsNoLoss) {

@@ -59,6 +59,7 @@ class Worker final : public SimProcess, public Session::Owner {
   void OnFailed(const Status& status) override;
   void OnTold() override;
   void OnNotice(const std::string& line) override;
+  void OnEvent(const TrailEvent& event) override;
 
   void MakeSession(double start_seconds = kStartSeconds);
   void Later(int64_t delay, void (Worker::*what)());
@@ -76,6 +77,7 @@ class Worker final : public SimProcess, public Session::Owner {
   bool finished_ = false;
   bool leaving_ = false;
   bool told_ = false;
+  bool said_why_ = false;  // to the trail
   Status failure_;
   size_t started_ = 0;  // operations
   size_t completed_ = 0;
@@ -306,6 +308,8 @@ void Worker::CheckResult(size_t op) {
 }
 
 void Worker::OnFailed(const Status& status) {
+  if (!said_why_) job_->Violated("no event says why the ring ended");
+  said_why_ = false;
   job_->Trace(rank_, std::string("fails: ") + status.message());
   ++job_->report_.failures;
   failure_ = status;
@@ -328,6 +332,11 @@ void Worker::OnFailed(const Status& status) {
 
 void Worker::OnTold() { told_ = true; }
 void Worker::OnNotice(const std::string& line) { job_->Trace(rank_, line); }
+void Worker::OnEvent(const TrailEvent& event) {
+  const TrailKind kind = event.kind;
+  said_why_ |= kind == TrailKind::kLost || kind == TrailKind::kTold ||
+               kind == TrailKind::kAborted;
+}
 
 void Worker::Leave() {
   if (leaving_) return;

@@ -1,0 +1,211 @@
+#include "trail_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "../../core/base/byte_order.h"
+#include "../../core/base/crc32c.h"
+#include "../../core/base/text.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kHeaderBytes = 24;
+constexpr size_t kHeadBytes = 64;  // of a record, before its text
+constexpr size_t kMostText = kTrailLong - kHeadBytes;
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kMostWorkers = 32767;
+
+uint32_t ChecksumOf(const unsigned char* record, size_t bytes) {
+  return MaskCrc32c(Crc32c(record + 4, bytes - 4));
+}
+
+// Whoever reads meanwhile, or another thread that has come round, may see parts
+// of it, which the checksum tells.
+void Publish(const unsigned char* from, size_t bytes, unsigned char* to) {
+  for (size_t i = 0; i < bytes; i += 4) {
+    uint32_t word;
+    std::memcpy(&word, from + i, 4);
+    __atomic_store_n(reinterpret_cast<uint32_t*>(to + i), word,
+                     __ATOMIC_RELAXED);
+  }
+}
+
+// Little-endian, at once: StoreLittle goes byte by byte.
+template <typename T>
+void Put(T number, unsigned char* to) {
+  SwapToLittle(&number, sizeof(number), 1);
+  std::memcpy(to, &number, sizeof(number));
+}
+
+int16_t Short(int number) {
+  return static_cast<int16_t>(std::clamp(number, -1, 32767));
+}
+
+bool ParseRecord(const unsigned char* in, size_t most, TrailRecord* out) {
+  const size_t text = in[5];
+  if (kHeadBytes + text > most ||
+      LoadLittle<uint32_t>(in) != ChecksumOf(in, kHeadBytes + text)) {
+    return false;
+  }
+  TrailEvent& event = out->event;
+  event.kind = static_cast<TrailKind>(in[4]);
+  event.peer = static_cast<int16_t>(LoadLittle<uint16_t>(in + 6));
+  out->number = LoadLittle<uint64_t>(in + 8);
+  out->wall = static_cast<int64_t>(LoadLittle<uint64_t>(in + 16));
+  out->monotonic = static_cast<int64_t>(LoadLittle<uint64_t>(in + 24));
+  event.step = LoadLittle<uint64_t>(in + 32);
+  event.operation = LoadLittle<uint64_t>(in + 40);
+  event.nanos = static_cast<int64_t>(LoadLittle<uint64_t>(in + 48));
+  event.generation = LoadLittle<uint32_t>(in + 56);
+  event.other = static_cast<int16_t>(LoadLittle<uint16_t>(in + 60));
+  event.code = static_cast<int16_t>(LoadLittle<uint16_t>(in + 62));
+  out->text.assign(reinterpret_cast<const char*>(in) + kHeadBytes, text);
+  for (char& c : out->text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 32 || byte > 126) c = '?';
+  }
+  return true;
+}
+
+bool Empty(const unsigned char* in) {
+  return std::all_of(in, in + kHeadBytes, [](unsigned char b) { return !b; });
+}
+
+// Those of `count` places; returns the place behind the newest.
+size_t ParseRing(const std::string& bytes, size_t begin, size_t each,
+                 size_t count, TrailContent* out) {
+  uint64_t newest = 0;
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = begin + i * each;
+    if (at + each > bytes.size()) {
+      out->damaged += static_cast<int>(count - i);
+      break;
+    }
+    const auto* in = reinterpret_cast<const unsigned char*>(bytes.data()) + at;
+    TrailRecord record;
+    if (Empty(in)) continue;
+    if (!ParseRecord(in, each, &record)) {
+      ++out->damaged;
+      continue;
+    }
+    if (record.number >= newest) newest = record.number, next = i + 1;
+    out->records.push_back(std::move(record));
+  }
+  return next;
+}
+
+Status ParseHeader(const std::string& bytes, TrailContent* out) {
+  const auto* in = reinterpret_cast<const unsigned char*>(bytes.data());
+  if (!IsTrail(bytes)) return Corruption("is no trail of a worker");
+  if (bytes.size() < kTrailSteps ||
+      LoadLittle<uint32_t>(in + 8) !=
+          MaskCrc32c(Crc32c(in + 12, kHeaderBytes - 12))) {
+    return Corruption("the header of this trail is damaged, or cut off");
+  }
+  const uint32_t version = LoadLittle<uint32_t>(in + 12);
+  if (version != kVersion) {
+    return Error(Code::kUnimplemented,
+                 "is a trail of version %lu, and this ringlet reads %lu",
+                 static_cast<unsigned long>(version),
+                 static_cast<unsigned long>(kVersion));
+  }
+  const uint32_t worker = LoadLittle<uint32_t>(in + 16);
+  const uint32_t workers = LoadLittle<uint32_t>(in + 20);
+  if (workers == 0 || workers > kMostWorkers || worker >= workers) {
+    return Corruption("a trail of worker %lu of %lu",
+                      static_cast<unsigned long>(worker),
+                      static_cast<unsigned long>(workers));
+  }
+  out->worker = static_cast<int>(worker);
+  out->workers = static_cast<int>(workers);
+  return Status();
+}
+
+}  // namespace
+
+bool IsTrail(const std::string& head) { return StartsWith(head, kTrailMagic); }
+
+Status ParseTrail(const std::string& bytes, TrailContent* out) {
+  *out = TrailContent();
+  RINGLET_RETURN_IF_ERROR(ParseHeader(bytes, out));
+  ParseRing(bytes, kTrailSteps, kTrailShort, kTrailShorts, out);
+  ParseRing(bytes, kTrailRare, kTrailLong, kTrailLongs, out);
+  std::stable_sort(out->records.begin(), out->records.end(),
+                   [](const TrailRecord& a, const TrailRecord& b) {
+                     return a.number < b.number;
+                   });
+  return Status();
+}
+
+TrailRing::TrailRing(unsigned char* memory, int worker, int workers,
+                     Clock* clock)
+    : memory_(memory), clock_(clock) {
+  const std::string old(reinterpret_cast<char*>(memory), kTrailBytes);
+  TrailContent held;
+  if (ParseHeader(old, &held).ok() && held.worker == worker) {
+    const auto place = [&](size_t next, size_t count) {
+      return static_cast<uint32_t>(next % count);
+    };
+    short_ =
+        place(ParseRing(old, kTrailSteps, kTrailShort, kTrailShorts, &held),
+              kTrailShorts);
+    long_ = place(ParseRing(old, kTrailRare, kTrailLong, kTrailLongs, &held),
+                  kTrailLongs);
+    uint64_t newest = 0;
+    for (const TrailRecord& record : held.records) {
+      newest = std::max(newest, record.number);
+    }
+    // Whoever has written the greatest number there is has written nonsense.
+    if (newest < UINT64_MAX / 2) next_ = newest + 1;
+  } else {
+    std::memset(memory, 0, kTrailBytes);
+  }
+  unsigned char header[kHeaderBytes];
+  std::memcpy(header, kTrailMagic, 8);
+  StoreLittle<uint32_t>(kVersion, header + 12);
+  StoreLittle<uint32_t>(static_cast<uint32_t>(worker), header + 16);
+  StoreLittle<uint32_t>(static_cast<uint32_t>(workers), header + 20);
+  StoreLittle<uint32_t>(MaskCrc32c(Crc32c(header + 12, kHeaderBytes - 12)),
+                        header + 8);
+  Publish(header, kHeaderBytes, memory);
+}
+
+void TrailRing::Note(const TrailEvent& event) {
+  const bool frequent = static_cast<uint8_t>(event.kind) >= kFirstFrequent;
+  const size_t text =
+      frequent ? 0 : std::min(std::strlen(event.text), kMostText);
+  alignas(8) unsigned char record[kTrailLong];
+  record[4] = static_cast<uint8_t>(event.kind);
+  record[5] = static_cast<uint8_t>(text);
+  Put(static_cast<uint16_t>(Short(event.peer)), record + 6);
+  Put(next_.fetch_add(1, std::memory_order_relaxed), record + 8);
+  // Of a step one clock is read: each costs as much as all the rest.
+  const int64_t now = clock_->MonotonicNanos();
+  if (!frequent) ahead_ = clock_->WallNanos() - now;
+  Put(static_cast<uint64_t>(now + ahead_), record + 16);
+  Put(static_cast<uint64_t>(now), record + 24);
+  Put(event.step, record + 32);
+  Put(event.operation, record + 40);
+  Put(static_cast<uint64_t>(event.nanos), record + 48);
+  Put(event.generation, record + 56);
+  Put(static_cast<uint16_t>(Short(event.other)), record + 60);
+  Put(static_cast<uint16_t>(Short(event.code)), record + 62);
+  if (!frequent) {
+    std::memset(record + kHeadBytes, 0, kMostText);
+    std::memcpy(record + kHeadBytes, event.text, text);
+  }
+  Put(ChecksumOf(record, kHeadBytes + text), record);
+  if (frequent) {
+    const size_t place =
+        short_.fetch_add(1, std::memory_order_relaxed) % kTrailShorts;
+    Publish(record, kTrailShort, memory_ + kTrailSteps + place * kTrailShort);
+  } else {
+    const size_t place =
+        long_.fetch_add(1, std::memory_order_relaxed) % kTrailLongs;
+    Publish(record, kTrailLong, memory_ + kTrailRare + place * kTrailLong);
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,271 @@
+#include "io/events/trail.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/fake_clock.h"
+#include "../../support/temp_folder.h"
+#include "io/events/trail_file.h"
+#include "io/events/trail_report.h"
+
+namespace ringlet {
+namespace {
+
+class TrailTest : public testing::Test {
+ protected:
+  void Open(int worker = 2) {
+    trail_.reset();
+    const Status status =
+        Trail::Open(folder_.path(), worker, 3, "10.0.0.3:7000", &trail_);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  std::string PathOf(int worker = 2) const {
+    return folder_ / ("worker-" + std::to_string(worker) + ".trail");
+  }
+  TrailContent Read(int worker = 2) const {
+    TrailContent content;
+    const Status status = ParseTrail(ReadWhole(PathOf(worker)), &content);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return content;
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<Trail> trail_;
+};
+
+TEST_F(TrailTest, WhatIsNotedIsInTheFileAtOnce) {
+  NoteEvent(TrailKind::kStepBegan, 1);  // nobody keeps one
+  Open();
+  TrailEvent lost;
+  lost.kind = TrailKind::kLost;
+  lost.peer = 1;
+  lost.other = 0;
+  lost.step = 7;
+  lost.operation = 53;
+  lost.generation = 4;
+  lost.nanos = 20000000;
+  lost.text = "exited\x1b[31m";
+  NoteEvent(lost);
+  NoteEvent(TrailKind::kStepBegan, 8);
+  const TrailContent content = Read();
+  EXPECT_EQ(content.worker, 2);
+  EXPECT_EQ(content.workers, 3);
+  EXPECT_EQ(content.damaged, 0);
+  ASSERT_EQ(content.records.size(), 3u);
+  EXPECT_EQ(content.records[0].text, "10.0.0.3:7000");
+  const TrailRecord& record = content.records[1];
+  EXPECT_EQ(record.event.kind, TrailKind::kLost);
+  EXPECT_EQ(record.event.peer, 1);
+  EXPECT_EQ(record.event.other, 0);
+  EXPECT_EQ(record.event.step, 7u);
+  EXPECT_EQ(record.event.operation, 53u);
+  EXPECT_EQ(record.event.generation, 4u);
+  EXPECT_EQ(record.event.nanos, 20000000);
+  EXPECT_EQ(record.text, "exited?[31m");
+  EXPECT_EQ(content.records[2].event.step, 8u);
+}
+
+TEST_F(TrailTest, StepsDisplaceStepsAndNoLoss) {
+  Open();
+  for (uint64_t step = 1; step <= 3 * kTrailShorts + 5; ++step) {
+    NoteEvent(TrailKind::kStepBegan, step);
+  }
+  const TrailContent content = Read();
+  ASSERT_EQ(content.records.size(), 1 + kTrailShorts);
+  EXPECT_EQ(content.records[0].event.kind, TrailKind::kBegan);
+  EXPECT_EQ(content.records[1].event.step, 2 * kTrailShorts + 6);
+  EXPECT_EQ(content.records.back().event.step, 3 * kTrailShorts + 5);
+}
+
+TEST_F(TrailTest, AnotherProcessGoesOnBehind) {
+  for (int life = 0; life < 3; ++life) {
+    Open();
+    NoteEvent(TrailKind::kStepBegan, 100 + static_cast<uint64_t>(life));
+    trail_->Ends(life == 1 ? InvalidArgument("no room") : Status(),
+                 life == 1 ? 2 : 0);
+  }
+  trail_.reset();
+  const TrailContent content = Read();
+  ASSERT_EQ(content.records.size(), 9u);
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(content.records[i].number, i + 1);
+  }
+  EXPECT_EQ(content.records[5].text, "no room");
+  EXPECT_EQ(content.records[5].event.code, 2);
+}
+
+TEST_F(TrailTest, TheFileOfAnotherIsLeftAlone) {
+  Open();
+  std::unique_ptr<Trail> second;
+  const Status held = Trail::Open(folder_.path(), 2, 3, "", &second);
+  EXPECT_EQ(held.code(), Code::kUnavailable);
+  EXPECT_NE(std::string(held.message()).find("worker-2.trail"),
+            std::string::npos);
+  WriteWhole(PathOf(1), "a letter");
+  EXPECT_EQ(Trail::Open(folder_.path(), 1, 3, "", &second).code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(ReadWhole(PathOf(1)), "a letter");
+}
+
+TEST_F(TrailTest, ThreadsNoteAtOnce) {
+  Open();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (uint64_t i = 0; i < 100; ++i) {
+        NoteEvent(TrailKind::kStepBegan, 1000 * t + i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const TrailContent content = Read();
+  EXPECT_EQ(content.damaged, 0);
+  EXPECT_EQ(content.records.size(), 401u);
+}
+
+TEST_F(TrailTest, TornAndDamagedRecordsAreLeftOut) {
+  Open();
+  for (uint64_t step = 1; step <= 10; ++step) {
+    NoteEvent(TrailKind::kStepBegan, step);
+  }
+  trail_.reset();
+  const std::string whole = ReadWhole(PathOf());
+  TrailContent content;
+  // Half of the fourth record is that of a later one.
+  std::string torn = whole;
+  torn.replace(kTrailSteps + 3 * kTrailShort + 32, 32,
+               whole.substr(kTrailSteps + 5 * kTrailShort + 32, 32));
+  ASSERT_TRUE(ParseTrail(torn, &content).ok());
+  EXPECT_EQ(content.damaged, 1);
+  EXPECT_EQ(content.records.size(), 11u);
+  // Its text would reach beyond the file.
+  std::string beyond = whole;
+  beyond[kTrailRare + 5] = '\xff';
+  ASSERT_TRUE(ParseTrail(beyond, &content).ok());
+  EXPECT_EQ(content.damaged, 1);
+  for (size_t bytes = 0; bytes < whole.size(); bytes += 61) {
+    const Status status = ParseTrail(whole.substr(0, bytes), &content);
+    EXPECT_EQ(status.ok(), bytes >= kTrailSteps) << bytes;
+    EXPECT_FALSE(DescribeTrails({content}).empty());
+  }
+  // Any bytes behind a right header.
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    std::string wild = whole;
+    for (size_t k = 24; k < wild.size(); ++k) {
+      if (random() % 3 == 0) wild[k] = static_cast<char>(random());
+    }
+    ASSERT_TRUE(ParseTrail(wild, &content).ok());
+    EXPECT_FALSE(DescribeTrails({content, content}).empty());
+  }
+}
+
+// A file of nonsense is begun anew by who keeps a trail in it.
+TEST_F(TrailTest, ADamagedHeaderBeginsAnew) {
+  Open();
+  trail_.reset();
+  std::string bytes = ReadWhole(PathOf());
+  bytes[17] ^= 1;
+  WriteWhole(PathOf(), bytes);
+  Open();
+  EXPECT_EQ(Read().records.size(), 1u);
+  trail_.reset();
+  WriteWhole(PathOf(), bytes.substr(0, 10));
+  Open();
+  EXPECT_EQ(Read().records.size(), 1u);
+}
+
+// --- what they tell together -------------------------------------------------
+
+class TrailReportTest : public testing::Test {
+ protected:
+  TrailReportTest() {
+    for (int w = 0; w < 3; ++w) {
+      memory_.emplace_back(kTrailBytes, '\0');
+      rings_.push_back(std::make_unique<TrailRing>(
+          reinterpret_cast<unsigned char*>(memory_.back().data()), w, 3,
+          &clock_));
+      Note(w, TrailKind::kBegan, 0);
+    }
+  }
+  void Note(int worker, TrailKind kind, uint64_t step, int peer = -1,
+            int other = -1, const char* text = "", int code = 0) {
+    TrailEvent event;
+    event.kind = kind;
+    event.step = step;
+    event.peer = peer;
+    event.other = other;
+    event.text = text;
+    event.code = code;
+    event.generation = 1;
+    event.operation = 53;
+    event.nanos = 2000000000;
+    rings_[static_cast<size_t>(worker)]->Note(event);
+    clock_.Advance(0.001);
+  }
+  std::string Told() {
+    std::vector<TrailContent> trails(3);
+    for (size_t w = 0; w < 3; ++w) {
+      EXPECT_TRUE(ParseTrail(memory_[w], &trails[w]).ok());
+    }
+    return DescribeTrails(trails);
+  }
+
+  FakeClock clock_;
+  std::vector<std::string> memory_;
+  std::vector<std::unique_ptr<TrailRing>> rings_;
+};
+
+void ExpectHas(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "lacks: " << part;
+}
+
+TEST_F(TrailReportTest, OneIsLostAndTheOthersSayWhoWaited) {
+  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kStepBegan, 17);
+  Note(2, TrailKind::kLost, 17, 1, 1, "silent for 2.00 s");
+  Note(0, TrailKind::kTold, 17, 1, 2, "rank 1 was lost", 2);
+  Note(0, TrailKind::kEnded, 0, -1, -1, "rank 1 was lost", 75);
+  const std::string told = Told();
+  ExpectHas(told,
+            "in step 17 worker 1 was lost: silent for 2.00 s; worker 2 waited "
+            "for worker 1, for 2.00 s (operation 53); worker 0 waited for "
+            "worker 2, for 2.00 s (operation 53)\n");
+  ExpectHas(told, "ended with exit code 75 in step 17: rank 1 was lost\n");
+  ExpectHas(told, "its trail ends here, in step 17, computing: it was killed");
+}
+
+TEST_F(TrailReportTest, WhoGivesUpIsTheCause) {
+  Note(0, TrailKind::kTold, 3, 1, 1, "rank 1 failed: no room", 1);
+  Note(1, TrailKind::kAborted, 3, -1, -1, "no room");
+  ExpectHas(Told(),
+            "in step 3 worker 1 gave up: no room; worker 0 waited for "
+            "worker 1");
+}
+
+TEST_F(TrailReportTest, OneThatStoodStillSaysSo) {
+  Note(1, TrailKind::kLost, 3, 1, -1, "held up for 7.00 s");
+  ExpectHas(Told(), "in step 3 worker 1 was cut off: held up for 7.00 s\n");
+}
+
+TEST_F(TrailReportTest, AWaitThatGoesOnIsTold) {
+  Note(0, TrailKind::kStepBegan, 9);
+  Note(0, TrailKind::kBlocked, 9);
+  Note(0, TrailKind::kWaits, 9, 1, 2);
+  Note(1, TrailKind::kStepBegan, 9);
+  Note(1, TrailKind::kBlocked, 9);
+  Note(2, TrailKind::kStepEnded, 8);
+  const std::string told = Told();
+  ExpectHas(told, "in step 9, waiting for worker 1 since ");
+  ExpectHas(told, ", which waited in turn, at last for worker 2: it was");
+  ExpectHas(told, "in step 9, waiting for the others: it was");
+  ExpectHas(told, "after step 8: it was");
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,50 @@
+#include "trails.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "io/events/trail_report.h"
+#include "io/files/file_system.h"
+
+namespace ringlet {
+
+Status OpenTrail(const std::string& folder, const ClusterConfig& cluster,
+                 std::unique_ptr<Trail>* trail) {
+  if (folder.empty()) return Status();
+  const auto rank = static_cast<size_t>(cluster.rank);
+  const bool alone = rank >= cluster.addresses.size();
+  return Trail::Open(folder, cluster.rank, cluster.world_size,
+                     alone ? "" : ToString(cluster.addresses[rank]), trail)
+      .Annotate("--trail");
+}
+
+bool IsTrailFile(const std::string& path) {
+  std::unique_ptr<File> file;
+  char head[sizeof(kTrailMagic)] = {};
+  size_t got = 0;
+  return FileSystem::Posix()->Open(path, &file).ok() &&
+         file->ReadSome(0, head, sizeof(head) - 1, &got).ok() && IsTrail(head);
+}
+
+// What the trails of a job's workers tell together.
+Status InspectTrails(const std::vector<std::string>& paths, bool verbose) {
+  std::vector<TrailContent> trails;
+  for (const std::string& path : paths) {
+    std::string bytes;
+    RINGLET_RETURN_IF_ERROR(
+        ReadWholeFile(FileSystem::Posix(), path, kTrailBytes, &bytes));
+    TrailContent trail;
+    RINGLET_RETURN_IF_ERROR(
+        ParseTrail(bytes, &trail).Annotate("%s", path.c_str()));
+    trails.push_back(std::move(trail));
+  }
+  for (const TrailContent& trail : trails) {
+    if (!verbose) break;
+    std::printf("worker %d, events by number:\n%s", trail.worker,
+                ListTrail(trail).c_str());
+  }
+  std::printf("%s", DescribeTrails(trails).c_str());
+  return Status();
+}
+
+}  // namespace ringlet
