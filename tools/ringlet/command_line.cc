@@ -212,7 +212,8 @@ Status CommandLine::ParseAll(const std::vector<std::string>& line, size_t least,
                            arguments_shown_.c_str());
   }
   if (arguments_.size() < least) {
-    return InvalidArgument("%s is missing", arguments_shown_.c_str());
+    return InvalidArgument("%s is missing",
+                           WithoutSuffix(arguments_shown_, "...").c_str());
   }
   if (arguments_.size() > most) {
     return InvalidArgument(
