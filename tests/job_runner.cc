@@ -11,6 +11,8 @@
 //   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
 //   elastic=N         the job goes on with N workers or more, of 6 replicas
+//   drags=R           elastic, of 8 replicas, for which rank R takes four times
+//                     as long as the others
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
 // FOLDER/final.<rank>.safetensors.
@@ -22,6 +24,7 @@
 #include <cstring>
 
 #include "ringlet.h"
+#include "support/slow_layer.h"
 #include "support/temp_folder.h"
 #include "support/tiny_model.h"
 
@@ -145,7 +148,7 @@ int main(int argc, char** argv) {
   cluster.timeout_seconds = 1;
   bool backup = false;
   At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
-      save("", ""), rate("", "");
+      save("", ""), rate("", ""), drags("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
@@ -154,6 +157,12 @@ int main(int argc, char** argv) {
       cluster.min_workers = std::atoi(argv[i] + 8);
       cluster.replicas = 6;
       // A slow machine parts no job: its two parts would write the same logs.
+      cluster.timeout_seconds = 4;
+    }
+    if (At(argv[i], "drags").rank >= 0) {
+      drags = At(argv[i], "drags");
+      cluster.min_workers = 1;
+      cluster.replicas = 8;
       cluster.timeout_seconds = 4;
     }
     if (At(argv[i], "full").rank >= 0) full = At(argv[i], "full");
@@ -169,8 +178,11 @@ int main(int argc, char** argv) {
   const std::string rank = std::to_string(strategy.rank());
   WriteWhole(folder + "/pid." + rank, std::to_string(getpid()));
   const int own = strategy.rank();
-  auto model = large.rank >= 0
-                   ? LargeModel(strategy)
+  const auto slow_layer =
+      std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
+  auto model = large.rank >= 0 ? LargeModel(strategy)
+               : drags.rank >= 0
+                   ? SlowModel(slow_layer, strategy)
                    : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
   // What a program of its own might do, unseen by Compile.
   if (rate.rank == own) model->SetLearningRate(0.02f);
@@ -204,6 +216,10 @@ int main(int argc, char** argv) {
   const auto history =
       model->Fit(points.Shuffle(4).Repeat().Batch(13), options);
   if (!history.ok()) return ExitCode(history);
+  if (drags.rank >= 0) {
+    WriteWhole(folder + "/trained." + rank,
+               std::to_string(slow_layer->trained()));
+  }
   return ExitCode(
       SaveCheckpoint(folder + "/final." + rank + ".safetensors",
                      {model->weights_state(), model->optimizer_state()}));

@@ -10,7 +10,7 @@
 
 #include "../base/collective.h"
 #include "../base/message.h"
-#include "../model/replica_range.h"
+#include "../model/model_impl.h"
 #include "fit.h"
 
 namespace ringlet {
@@ -36,24 +36,14 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
 
 namespace {
 
-// The own replicas of this rank; and the most that a rank has.
-ReplicaRange OwnReplicas(const Model& model) {
-  const Collective& collective = *model.collective();
-  return ReplicasOf(collective.rank(), collective.size(), model.num_replicas());
-}
-size_t MostOwnReplicas(const Model& model) {
-  return static_cast<size_t>(
-      MostReplicas(model.collective()->size(), model.num_replicas()));
-}
-
 // `rows`, of the own replicas, each as long as `sums`, become the sums over all
 // replicas, added in their order: the same bits on all ranks.
-Status SumOverReplicas(const Model& model, std::vector<MetricState>* rows,
+Status SumOverReplicas(Collective* collective, const ReplicaShares& shares,
+                       std::vector<MetricState>* rows,
                        std::vector<MetricState>* sums) {
-  Collective* const collective = model.collective();
-  const int ranks = collective->size(), replicas = model.num_replicas();
+  const int ranks = collective->size();
   const size_t states = sums->size();
-  rows->resize(states * MostOwnReplicas(model));
+  rows->resize(states * static_cast<size_t>(shares.most()));
   std::vector<MetricState> all(rows->size() * static_cast<size_t>(ranks));
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
@@ -62,7 +52,7 @@ Status SumOverReplicas(const Model& model, std::vector<MetricState>* rows,
   sums->assign(states, MetricState());
   for (int r = 0; r < ranks; ++r) {
     const MetricState* row = &all[static_cast<size_t>(r) * rows->size()];
-    for (int k = 0; k < ReplicasOf(r, ranks, replicas).count; ++k) {
+    for (int k = 0; k < shares.of(r).count; ++k) {
       AddMetrics(row, sums);
       row += states;
     }
@@ -72,14 +62,15 @@ Status SumOverReplicas(const Model& model, std::vector<MetricState>* rows,
 
 }  // namespace
 
-Status RunEvaluation(Model* model, const Dataset& dataset,
-                     const Evaluation& evaluation, Logs* logs, int64_t* done) {
+Status RunEvaluation(Model* model, const ReplicaShares& shares,
+                     const Dataset& dataset, const Evaluation& evaluation,
+                     Logs* logs, int64_t* done) {
   std::unique_ptr<BatchLoader> loader;
   LoaderOptions loading;
   loading.background = evaluation.prefetch;
   loading.training = false;
   RINGLET_RETURN_IF_ERROR(model->OpenLoader(dataset, loading, &loader));
-  const int own = OwnReplicas(*model).count;
+  const int own = shares.of(model->collective()->rank()).count;
   std::vector<MetricState> sums(
       static_cast<size_t>(model->num_metric_states()));  // of the own
   std::vector<MetricState> rows(sums.size() * static_cast<size_t>(own));
@@ -110,15 +101,17 @@ Status RunEvaluation(Model* model, const Dataset& dataset,
            " steps of evaluation.",
            *done, steps);
   }
-  RINGLET_RETURN_IF_ERROR(SumOverReplicas(*model, &rows, &sums));
+  RINGLET_RETURN_IF_ERROR(
+      SumOverReplicas(model->collective(), shares, &rows, &sums));
   SetMetrics(*model, sums, logs);
   return Status();
 }
 
 namespace {
 
-Status EvaluateAll(Model* model, const Dataset& dataset,
-                   const EvaluateOptions& options, Logs* logs) {
+Status EvaluateAll(Model* model, const ReplicaShares& shares,
+                   const Dataset& dataset, const EvaluateOptions& options,
+                   Logs* logs) {
   RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
@@ -133,7 +126,7 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
   evaluation.progress = &progress;
   int64_t done = 0;
   RINGLET_RETURN_IF_ERROR(
-      RunEvaluation(model, dataset, evaluation, logs, &done));
+      RunEvaluation(model, shares, dataset, evaluation, logs, &done));
   progress.Finish(done, *logs);
   return Status();
 }
@@ -142,6 +135,7 @@ Status EvaluateAll(Model* model, const Dataset& dataset,
 // `stride` floats behind those of the one before, a rank's together.
 struct Predicted {
   const Model& model;
+  const ReplicaShares& shares;
   size_t stride;
   std::vector<float> all;
 };
@@ -153,10 +147,10 @@ void AppendOutputs(const Batch& batch, int64_t width, int64_t before,
                    const Predicted& predicted, std::vector<float>* outputs) {
   const int ranks = predicted.model.collective()->size();
   const int replicas = predicted.model.num_replicas();
-  const size_t most = MostOwnReplicas(predicted.model);
+  const auto most = static_cast<size_t>(predicted.shares.most());
   const int64_t piece = (batch.global_count + replicas - 1) / replicas;
   for (int r = 0; r < ranks; ++r) {
-    const ReplicaRange range = ReplicasOf(r, ranks, replicas);
+    const ReplicaRange range = predicted.shares.of(r);
     for (int k = 0; k < range.count; ++k) {
       const int64_t first =
           std::min(batch.global_count, piece * (range.first + k));
@@ -180,8 +174,8 @@ Status PredictBatch(Model* model, const Batch& batch, float* to) {
   return Status();
 }
 
-Status PredictAll(Model* model, const Dataset& data,
-                  std::vector<float>* outputs) {
+Status PredictAll(Model* model, const ReplicaShares& shares,
+                  const Dataset& data, std::vector<float>* outputs) {
   RINGLET_RETURN_IF_ERROR(model->status());
   RINGLET_RETURN_IF_ERROR(data.status());
   // Each example once, in order, whatever the policy.
@@ -205,8 +199,9 @@ Status PredictAll(Model* model, const Dataset& data,
   // replicas' together by nothing.
   const auto largest =
       static_cast<uint64_t>(dataset.LargestPart(model->num_replicas()) * width);
-  const uint64_t floats = largest * MostOwnReplicas(*model) *
-                          static_cast<uint64_t>(collective->size());
+  const auto most = static_cast<size_t>(shares.most());
+  const uint64_t floats =
+      largest * most * static_cast<uint64_t>(collective->size());
   constexpr uint64_t kMost = PTRDIFF_MAX / sizeof(float) / 4;
   if (largest > kMost || floats > kMost) {
     return ResourceExhausted(
@@ -215,12 +210,12 @@ Status PredictAll(Model* model, const Dataset& data,
         dataset.batch_size(), floats);
   }
   const auto stride = static_cast<size_t>(largest);
-  std::vector<float> mine(stride * MostOwnReplicas(*model));
-  Predicted predicted = {*model, stride, {}};
+  std::vector<float> mine(stride * most);
+  Predicted predicted = {*model, shares, stride, {}};
   predicted.all.resize(mine.size() * static_cast<size_t>(collective->size()));
   Batch batch;
   while (!batch.last) {
-    for (int k = 0; k < OwnReplicas(*model).count; ++k) {
+    for (int k = 0; k < shares.of(collective->rank()).count; ++k) {
       RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
       RINGLET_RETURN_IF_ERROR(
           PredictBatch(model, batch, &mine[stride * static_cast<size_t>(k)]));
@@ -248,7 +243,8 @@ Status PredictAll(Model* model, const Dataset& data,
 Result<Logs> Model::Evaluate(const Dataset& dataset,
                              const EvaluateOptions& options) {
   Logs logs;
-  const Status status = EvaluateAll(this, dataset, options, &logs);
+  const Status status =
+      EvaluateAll(this, impl_->config.shares, dataset, options, &logs);
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return logs;
@@ -260,7 +256,8 @@ Result<Logs> Model::Evaluate(const Dataset& dataset) {
 
 Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::vector<float> outputs;
-  const Status status = PredictAll(this, dataset, &outputs);
+  const Status status =
+      PredictAll(this, impl_->config.shares, dataset, &outputs);
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return outputs;

@@ -12,6 +12,7 @@
 #include "../base/status.h"
 #include "../data/dataset.h"
 #include "../model/model.h"
+#include "../model/replica_shares.h"
 #include "callback.h"
 #include "progress.h"
 
@@ -34,8 +35,10 @@ struct Evaluation {
 
 // The metrics over all ranks go to `logs`; `done` becomes the steps taken.
 // Where `step_ended` stops it there are no logs.
-Status RunEvaluation(Model* model, const Dataset& dataset,
-                     const Evaluation& evaluation, Logs* logs, int64_t* done);
+// `shares` are those that the model is trained by.
+Status RunEvaluation(Model* model, const ReplicaShares& shares,
+                     const Dataset& dataset, const Evaluation& evaluation,
+                     Logs* logs, int64_t* done);
 
 }  // namespace ringlet
 

@@ -27,6 +27,14 @@ void FitMessages::MeetAnew(const Status& status, bool lets_in, bool elastic) {
                    "state");
 }
 
+void FitMessages::Shares(const FitState& fit,
+                         const ReplicaShares& shares) const {
+  if (!shows(fit)) return;
+  Notice("note: from epoch %" PRId64 ", step %" PRId64
+         " on the workers compute %s replicas, by their speeds",
+         fit.epoch + 1, fit.step + 1, shares.ToString().c_str());
+}
+
 void FitMessages::WhereItGoesOn(const FitState& fit) const {
   if (!shows(fit)) return;
   const bool rejoined = fit.in_memory;

@@ -11,6 +11,7 @@
 #include "../data/batch_loader.h"
 #include "../data/dataset.h"
 #include "../model/model.h"
+#include "../model/replica_shares.h"
 #include "callback.h"
 #include "fit.h"
 
@@ -35,6 +36,8 @@ class FitMessages {
   // After a break, of the process or of the job.
   void WhereItGoesOn(const FitState& fit) const;
   void EpochBegins(const FitState& fit) const;
+  // The workers are given as many replicas as they are fast.
+  void Shares(const FitState& fit, const ReplicaShares& shares) const;
 
   // Once a fit: values that networks do not learn from, most often because of a
   // scale that was meant as a divisor.

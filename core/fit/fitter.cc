@@ -228,8 +228,9 @@ Status Fitter::Validate(Logs* logs) {
   };
   Logs test;
   int64_t done = 0;
-  RINGLET_RETURN_IF_ERROR(RunEvaluation(model_, options_.validation_data,
-                                        evaluation, &test, &done));
+  RINGLET_RETURN_IF_ERROR(RunEvaluation(model_, model_->impl_->config.shares,
+                                        options_.validation_data, evaluation,
+                                        &test, &done));
   if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
   for (const auto& entry : test.entries()) {
@@ -244,13 +245,7 @@ Status Fitter::Validate(Logs* logs) {
 Status Fitter::Steps(Progress* progress) {
   if (fit_.step >= fit_.steps_per_epoch) return Status();
   std::unique_ptr<BatchLoader> loader;
-  LoaderOptions loading;
-  loading.start = fit_.position;
-  loading.background = options_.prefetch;
-  loading.class_weight = options_.class_weight;
-  loading.round = RoundSteps();
-  loading.steps = plan_.StepsLeft(fit_.epoch, fit_.step);
-  RINGLET_RETURN_IF_ERROR(model_->OpenLoader(dataset_, loading, &loader));
+  RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
   Logs logs;
   requests_.BeginEpoch(*model_->collective(), fit_);
   while (fit_.step < fit_.steps_per_epoch) {
@@ -274,7 +269,42 @@ Status Fitter::Steps(Progress* progress) {
     if (!taken) return StepGivenUp();
     progress->Update(fit_.step, logs);
     RINGLET_RETURN_IF_ERROR(StepEnded());
+    bool moved = false;
+    RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
+    if (moved) RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
   }
+  return Status();
+}
+
+Status Fitter::OpenLoader(std::unique_ptr<BatchLoader>* loader) {
+  loader->reset();
+  LoaderOptions loading;
+  loading.start = fit_.position;
+  loading.background = options_.prefetch;
+  loading.class_weight = options_.class_weight;
+  loading.round = RoundSteps();
+  loading.steps = plan_.StepsLeft(fit_.epoch, fit_.step);
+  return model_->OpenLoader(dataset_, loading, loader);
+}
+
+Status Fitter::ShareBySpeed(bool* moved) {
+  constexpr int64_t kEvery = 32;  // steps
+  CompileConfig& config = model_->impl_->config;
+  Collective* const collective = config.collective;
+  if (!collective->elastic() || alone() || config.local() ||
+      config.replicas <= collective->size() ||
+      model_->iterations() % kEvery != 0) {
+    return Status();
+  }
+  const int64_t mine = model_->impl_->stepper.TakeReplicaNanos();
+  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  *moved = config.shares.Deal(all);
+  if (!*moved) return Status();
+  config.own = config.shares.of(collective->rank());
+  model_->impl_->TakeReplicas();
+  messages_.Shares(fit_, config.shares);
   return Status();
 }
 

@@ -48,6 +48,10 @@ class Fitter {
   Status StepEnded();
   Status Train(BatchLoader* loader, Batch* batch, bool* taken);
   int64_t RoundSteps() const;  // with local updates; else 1
+  Status OpenLoader(std::unique_ptr<BatchLoader>* loader);
+  // Where all ranks are between two steps: *moved says whether replicas have
+  // another worker now.
+  Status ShareBySpeed(bool* moved);
   Status StepGivenUp();
   Status MeetAnew();
   Status Validate(Logs* logs);

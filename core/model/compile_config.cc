@@ -49,7 +49,8 @@ Status CompileConfig::AgreeReplicas(int asked) {
     return arrivals.Refuse(collective, arrivals.last_comer(), wrong);
   }
   replicas = static_cast<int>(number);
-  own = ReplicasOf(collective->rank(), workers, replicas);
+  shares = ReplicaShares(workers, replicas);
+  own = shares.of(collective->rank());
   return Status();
 }
 

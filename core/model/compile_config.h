@@ -18,6 +18,7 @@
 #include "model.h"
 #include "optimizers.h"
 #include "replica_range.h"
+#include "replica_shares.h"
 
 namespace ringlet {
 
@@ -40,8 +41,8 @@ struct CompileConfig {
 
   // Takes the arguments of Compile as they are.
   void Set(const Optimizer& optimizer, const CompileOptions& options);
-  // Sets `replicas` and `own`: as this rank asks for, or where that is 0 as the
-  // others do, or as many as workers. Every rank calls it.
+  // Sets `replicas`, even `shares` and `own`: as this rank asks for, or where
+  // that is 0 as the others do, or as many as workers. Every rank calls it.
   Status AgreeReplicas(int asked);
   // `asked` by the outputs of the graph: each has its name and its own loss.
   Status SetOutputs(const std::vector<OutputLoss>& asked, const Graph& graph);
@@ -88,7 +89,8 @@ struct CompileConfig {
   SoloCollective solo;
   Collective* collective = &solo;  // never null
   int replicas = 1;                // of the job
-  ReplicaRange own;                // of these, this rank's
+  ReplicaShares shares;            // of these, each rank's
+  ReplicaRange own;                // and this one's
   Arrivals arrivals;
   int64_t number = 0;  // of this Compile with the collective, from 1
 };

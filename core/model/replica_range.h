@@ -19,17 +19,13 @@ struct ReplicaRange {
   int count = 1;
 };
 
-// Every worker computes at least one, and none two more than another.
+// An even deal: every worker computes at least one, and none two more than
+// another. See ReplicaShares.
 inline ReplicaRange ReplicasOf(int rank, int workers, int replicas) {
   const auto cut = [&](int64_t r) {
     return static_cast<int>(r * replicas / workers);
   };
   return {cut(rank), cut(rank + 1) - cut(rank)};
-}
-
-// The most that a worker computes.
-inline int MostReplicas(int workers, int replicas) {
-  return (replicas + workers - 1) / workers;
 }
 
 }  // namespace ringlet

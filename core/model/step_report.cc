@@ -15,8 +15,7 @@ void StepReport::Reset() {
   mine_.assign(config_.first_states.back(), MetricState());
   sums_ = mine_;
   notes_.assign(ranks, 0);
-  const auto rows = static_cast<size_t>(
-      MostReplicas(config_.collective->size(), config_.replicas));
+  const auto rows = static_cast<size_t>(config_.shares.most());
   sent_.assign(rows * state_bytes() + 1, 0);
   received_.assign(ranks * sent_.size(), 0);
 }
@@ -82,8 +81,7 @@ Status StepReport::Receive(GradientExchange* exchange) {
   sums_.assign(sums_.size(), MetricState());
   const auto ranks = static_cast<int>(notes_.size());
   for (int r = 0; r < ranks; ++r) {
-    const auto count =
-        static_cast<size_t>(ReplicasOf(r, ranks, config_.replicas).count);
+    const auto count = static_cast<size_t>(config_.shares.of(r).count);
     unsigned char* const rows =
         &received_[static_cast<size_t>(r) * sent_.size()];
     SwapToLittle(rows, sizeof(double), 2 * sums_.size() * count);

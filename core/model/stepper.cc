@@ -17,6 +17,7 @@
 #include <cinttypes>
 
 #include "../base/check.h"
+#include "../base/clock.h"
 #include "../base/ieee_arithmetic.h"
 #include "../base/message.h"
 #include "../base/trail.h"
@@ -28,6 +29,15 @@ void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
   exchange_ = std::move(exchange);
   passes_ = exchange_.get();
   have_ = Have();
+  TakeReplicaNanos();
+  warm_ = false;
+}
+
+int64_t Stepper::TakeReplicaNanos() {
+  const int64_t nanos =
+      computed_replicas_ == 0 ? 0 : computed_nanos_ / computed_replicas_;
+  computed_nanos_ = computed_replicas_ = 0;
+  return nanos;
 }
 
 Status Stepper::Reserve(int64_t batch, bool training) {
@@ -75,6 +85,8 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   batch_ = batch;
   loader_ = loader;
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
+  if (!warm_) TakeReplicaNanos();
+  warm_ = true;
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
   if (*taken) {
@@ -96,8 +108,17 @@ Status Stepper::TrainReplicas(bool again) {
   }
   for (replica_ = 0; replica_ < config_.own.count; ++replica_) {
     if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(TrainReplica(batch, again));
+    RINGLET_RETURN_IF_ERROR(TimeReplica(batch, again));
   }
+  return Status();
+}
+
+Status Stepper::TimeReplica(const Batch& batch, bool again) {
+  const int64_t begin = Clock::System()->MonotonicNanos();
+  RINGLET_RETURN_IF_ERROR(TrainReplica(batch, again));
+  if (batch.count == 0) return Status();
+  computed_nanos_ += Clock::System()->MonotonicNanos() - begin;
+  ++computed_replicas_;
   return Status();
 }
 
@@ -109,7 +130,9 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
     report_.Keep(replica_);
     if (replica_ + 1 == config_.own.count) {
+      const int64_t begin = Clock::System()->MonotonicNanos();
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+      computed_nanos_ -= Clock::System()->MonotonicNanos() - begin;
     }
   }
   const bool at_once =

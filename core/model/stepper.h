@@ -41,6 +41,11 @@ class Stepper final : private GradientSink, private WorkerSums {
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
   StepReport& report() { return report_; }
 
+  // What the passes of a replica took on the average since the last call, or
+  // since the replicas were dealt out; 0: not known. Neither waiting nor
+  // reading examples counts, nor the first step, which takes memory.
+  int64_t TakeReplicaNanos();
+
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
 
@@ -87,6 +92,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status TrainReplica(const Batch& batch, bool again);
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
   Status LocalStep(const Batch& batch);
+  Status TimeReplica(const Batch& batch, bool again);
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
@@ -133,6 +139,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   int replica_ = 0;                // of this rank's, the one that is computed
   Batch batch_;                    // of the first one
   BatchLoader* loader_ = nullptr;  // gives the others'
+  int64_t computed_nanos_ = 0, computed_replicas_ = 0;
+  bool warm_ = false;
   int64_t count_ = 0;  // examples
   bool trains_ = false;
   Have have_;

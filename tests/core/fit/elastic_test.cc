@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/slow_layer.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/fit.h"
 #include "core/fit/run_state.h"
@@ -134,6 +135,67 @@ TEST(ElasticTest, WorkersDieAndReturn) { ExpectOutlives(0); }
 TEST(ElasticTest, WorkersDieAndReturnInRounds) {
   ExpectOutlives(2);
   ExpectOutlives(4);
+}
+
+// Eight replicas on three workers, of which one is slow and one may die: what
+// is trained, evaluated and predicted has the bits of one worker alone.
+TEST(ElasticTest, SharesFollowTheSpeedsAndChangeNoNumber) {
+  struct Whole {
+    uint64_t digest = 0;
+    double loss = 0, val_loss = 0, evaluated = 0;
+    std::vector<float> predicted;
+    int trained = 0;
+  };
+  const auto train = [](Collective* collective, int millis) {
+    Whole out;
+    CompileOptions options = Exact(collective);
+    options.replicas = 8;
+    const auto slow = std::make_shared<SlowLayer>(millis);
+    const auto model = SlowModel(slow, options);
+    FitOptions fit = Quiet(3);
+    fit.steps_per_epoch = 50;
+    fit.validation_data = Points(61).Batch(16);
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
+    out.trained = slow->trained();
+    if (!history.ok()) return out;
+    out.digest = model->weights_digest();
+    out.loss = *history->logs.back().Find("loss");
+    out.val_loss = *history->logs.back().Find("val_loss");
+    EvaluateOptions quiet;
+    quiet.verbose = Verbose::kSilent;
+    const auto evaluated = model->Evaluate(Points(61).Batch(16), quiet);
+    if (evaluated.ok()) out.evaluated = *evaluated->Find("loss");
+    const auto predicted = model->Predict(Points(61).Batch(16));
+    if (predicted.ok()) out.predicted = predicted.value();
+    return out;
+  };
+  const Whole alone = train(nullptr, 0);
+  ASSERT_NE(alone.digest, 0u);
+  for (const int dies : {1 << 30, 300}) {
+    SCOPED_TRACE("call " + std::to_string(dies));
+    ElasticJob job;
+    Whole workers[3];
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, w == 2 ? dies : 1 << 30);
+        workers[w] = train(&collective, w == 1 ? 8 : 2);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int w : {0, 1, 2}) {
+      if (w == 2 && dies < 1000) continue;
+      SCOPED_TRACE("worker " + std::to_string(w));
+      EXPECT_EQ(workers[w].digest, alone.digest);
+      EXPECT_EQ(workers[w].loss, alone.loss);
+      EXPECT_EQ(workers[w].val_loss, alone.val_loss);
+      EXPECT_EQ(workers[w].evaluated, alone.evaluated);
+      EXPECT_TRUE(workers[w].predicted == alone.predicted);
+    }
+    EXPECT_LT(workers[1].trained * 10, workers[0].trained * 9);
+  }
 }
 
 // Worker 0, whose weights all begin with, dies in any call of its Compile and

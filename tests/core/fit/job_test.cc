@@ -337,6 +337,27 @@ TEST(ElasticJobTest, TheLastOfAllFinishesTheJob) {
             ReadWhole(undisturbed / "steps.csv"));
 }
 
+// Of eight replicas a worker that takes four times as long comes to have one,
+// and no bit differs from where all are as fast.
+TEST(ElasticJobTest, ASlowWorkerComputesFewerReplicas) {
+  constexpr int kSize = 3;
+  const auto train = [&](const TempFolder& folder, const char* option) {
+    Job job(folder, kSize, /*backup=*/false, option);
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  };
+  TempFolder even, dragged;
+  train(even, "drags=9");
+  train(dragged, "drags=1");
+  ExpectEndsLike(even, dragged, kSize);
+  const auto trained = [](const TempFolder& folder, int worker) {
+    const std::string name = "trained." + std::to_string(worker);
+    return std::atoi(ReadWhole(folder / name).c_str());
+  };
+  EXPECT_LT(trained(dragged, 1), 0.75 * trained(even, 1));
+  EXPECT_GT(trained(dragged, 0) + trained(dragged, 2),
+            trained(even, 0) + trained(even, 2));
+}
+
 TEST(ElasticJobTest, FewerThanMinWorkersEnd) {
   TempFolder folder;
   Job job(folder, 2, /*backup=*/false, "elastic=2");

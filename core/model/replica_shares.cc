@@ -1,0 +1,72 @@
+#include "replica_shares.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kMostNanos = int64_t{1} << 40;  // 18 minutes
+
+// Of a step.
+int64_t LongestOf(const std::vector<int>& counts,
+                  const std::vector<int64_t>& nanos) {
+  int64_t longest = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    longest = std::max(longest, counts[r] * nanos[r]);
+  }
+  return longest;
+}
+
+}  // namespace
+
+ReplicaShares::ReplicaShares(int workers, int replicas) {
+  for (int r = 0; r < workers; ++r) {
+    counts_.push_back(ReplicasOf(r, workers, replicas).count);
+  }
+}
+
+ReplicaRange ReplicaShares::of(int rank) const {
+  const auto own = counts_.begin() + rank;
+  return {std::accumulate(counts_.begin(), own, 0), *own};
+}
+
+int ReplicaShares::most() const {
+  return *std::max_element(counts_.begin(), counts_.end());
+}
+
+bool ReplicaShares::Deal(const std::vector<int64_t>& nanos) {
+  if (nanos.size() != counts_.size()) return false;
+  std::vector<int64_t> each;
+  for (const int64_t n : nanos) {
+    if (n <= 0) return false;
+    each.push_back(std::min(n, kMostNanos));
+  }
+  // One after another to whom it costs the least time: the shortest step.
+  std::vector<int> counts(counts_.size(), 1);
+  const int replicas = std::accumulate(counts_.begin(), counts_.end(), 0);
+  for (int left = replicas - static_cast<int>(counts.size()); left > 0;
+       --left) {
+    size_t best = 0;
+    for (size_t r = 1; r < counts.size(); ++r) {
+      if ((counts[r] + 1) * each[r] < (counts[best] + 1) * each[best]) best = r;
+    }
+    ++counts[best];
+  }
+  if (LongestOf(counts_, each) * 100 <= LongestOf(counts, each) * 105) {
+    return false;
+  }
+  counts_ = counts;
+  return true;
+}
+
+std::string ReplicaShares::ToString() const {
+  std::string out;
+  for (const int count : counts_) {
+    out += (out.empty() ? "" : ", ") + std::to_string(count);
+  }
+  return out;
+}
+
+}  // namespace ringlet

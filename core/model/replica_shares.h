@@ -1,0 +1,43 @@
+// ReplicaShares: how many replicas each worker computes.
+//
+// Internal to core/. Contiguous ranges in the order of the ranks, at least one
+// each. They begin even, and may follow the workers' speeds: a board that is
+// four times slower computes fewer. Who computes a replica changes no number
+// where sums are exact. Integers alone decide, so that all workers come to the
+// same shares from the same times, whatever their processors.
+
+#ifndef RINGLET_CORE_MODEL_REPLICA_SHARES_H_
+#define RINGLET_CORE_MODEL_REPLICA_SHARES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "replica_range.h"
+
+namespace ringlet {
+
+class ReplicaShares {
+ public:
+  ReplicaShares() : ReplicaShares(1, 1) {}
+  // 1 <= workers <= replicas.
+  ReplicaShares(int workers, int replicas);
+
+  ReplicaRange of(int rank) const;
+  int most() const;  // that a worker computes
+
+  // `nanos` a replica takes each worker; 0 where that is not known, and then
+  // nothing moves. Deals anew where a step, which takes as long as its last
+  // worker, gains more than 5 %; whether it does. Of equal deals the lower
+  // ranks have more.
+  bool Deal(const std::vector<int64_t>& nanos);
+
+  std::string ToString() const;  // "3, 4, 1"
+
+ private:
+  std::vector<int> counts_;  // by rank
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_REPLICA_SHARES_H_

@@ -1,0 +1,63 @@
+// A layer that takes a while, and counts the replicas that it trained.
+
+#ifndef RINGLET_TESTS_SUPPORT_SLOW_LAYER_H_
+#define RINGLET_TESTS_SUPPORT_SLOW_LAYER_H_
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/layers/custom_layer.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+
+class SlowLayer final : public CustomLayer {
+ public:
+  explicit SlowLayer(int millis) : millis_(millis) {}
+  const char* class_name() const override { return "Slow"; }
+  Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
+    plan->backward_reads_input = plan->backward_reads_output = false;
+    return Status();
+  }
+  Status Forward(const LayerCall& call) const override {
+    if (call.training) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(millis_));
+      ++trained_;
+    }
+    std::copy_n(call.x[0], call.batch * call.output->elements(), call.y);
+    return Status();
+  }
+  Status Backward(const LayerCall& call) const override {
+    if (call.dx[0] == nullptr) return Status();
+    std::copy_n(call.dy, call.batch * call.output->elements(), call.dx[0]);
+    return Status();
+  }
+  int trained() const { return trained_; }
+
+ private:
+  const int millis_;
+  mutable std::atomic<int> trained_{0};
+};
+
+// That of TinyModel, with one before its last.
+inline std::unique_ptr<Sequential> SlowModel(
+    std::shared_ptr<const SlowLayer> layer, const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(16, kRelu));
+  model->Add(Dropout(0.2f));
+  model->Add(BatchNormalization(0.9f));
+  model->Add(Custom(std::move(layer)));
+  model->Add(Dense(3));
+  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_SLOW_LAYER_H_
