@@ -296,7 +296,7 @@ Status Fitter::ShareBySpeed(bool* moved) {
       model_->iterations() % kEvery != 0) {
     return Status();
   }
-  const int64_t mine = model_->impl_->stepper.TakeReplicaNanos();
+  const int64_t mine = model_->impl_->stepper.AverageReplicaNanos();
   std::vector<int64_t> all(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));

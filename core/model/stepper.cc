@@ -29,15 +29,16 @@ void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
   exchange_ = std::move(exchange);
   passes_ = exchange_.get();
   have_ = Have();
-  TakeReplicaNanos();
   warm_ = false;
 }
 
-int64_t Stepper::TakeReplicaNanos() {
-  const int64_t nanos =
-      computed_replicas_ == 0 ? 0 : computed_nanos_ / computed_replicas_;
+int64_t Stepper::AverageReplicaNanos() {
+  if (computed_replicas_ > 0) {
+    const int64_t now = computed_nanos_ / computed_replicas_;
+    replica_nanos_ = replica_nanos_ == 0 ? now : (3 * replica_nanos_ + now) / 4;
+  }
   computed_nanos_ = computed_replicas_ = 0;
-  return nanos;
+  return replica_nanos_;
 }
 
 Status Stepper::Reserve(int64_t batch, bool training) {
@@ -85,7 +86,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   batch_ = batch;
   loader_ = loader;
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
-  if (!warm_) TakeReplicaNanos();
+  if (!warm_) computed_nanos_ = computed_replicas_ = 0;
   warm_ = true;
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();

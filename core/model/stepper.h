@@ -41,10 +41,11 @@ class Stepper final : private GradientSink, private WorkerSums {
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
   StepReport& report() { return report_; }
 
-  // What the passes of a replica took on the average since the last call, or
-  // since the replicas were dealt out; 0: not known. Neither waiting nor
-  // reading examples counts, nor the first step, which takes memory.
-  int64_t TakeReplicaNanos();
+  // What the passes of a replica take on the average: those since the last call
+  // count a quarter, what was before the rest. 0: not known. Neither waiting
+  // nor reading examples counts, nor the first step with an exchange, which
+  // takes memory.
+  int64_t AverageReplicaNanos();
 
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
@@ -139,7 +140,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   int replica_ = 0;                // of this rank's, the one that is computed
   Batch batch_;                    // of the first one
   BatchLoader* loader_ = nullptr;  // gives the others'
-  int64_t computed_nanos_ = 0, computed_replicas_ = 0;
+  int64_t computed_nanos_ = 0, computed_replicas_ = 0, replica_nanos_ = 0;
   bool warm_ = false;
   int64_t count_ = 0;  // examples
   bool trains_ = false;
