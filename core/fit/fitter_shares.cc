@@ -1,0 +1,68 @@
+// What a step, or a round of them, is made of: batches, and the replicas of this
+// worker; see fitter.cc.
+
+#include <algorithm>
+#include <vector>
+
+#include "../model/model_impl.h"
+#include "fitter.h"
+
+namespace ringlet {
+
+Status Fitter::OpenLoader(std::unique_ptr<BatchLoader>* loader) {
+  loader->reset();
+  LoaderOptions loading;
+  loading.start = fit_.position;
+  loading.background = options_.prefetch;
+  loading.class_weight = options_.class_weight;
+  loading.round = RoundSteps();
+  loading.steps = plan_.StepsLeft(fit_.epoch, fit_.step);
+  return model_->OpenLoader(dataset_, loading, loader);
+}
+
+Status Fitter::ShareBySpeed(bool* moved) {
+  constexpr int64_t kEvery = 32;  // steps
+  CompileConfig& config = model_->impl_->config;
+  Collective* const collective = config.collective;
+  if (!collective->elastic() || alone() || config.local() ||
+      config.replicas <= collective->size() ||
+      model_->iterations() % kEvery != 0) {
+    return Status();
+  }
+  const int64_t mine = model_->impl_->stepper.AverageReplicaNanos();
+  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  *moved = config.shares.Deal(all);
+  if (!*moved) return Status();
+  config.own = config.shares.of(collective->rank());
+  model_->impl_->TakeReplicas();
+  messages_.Shares(fit_, config.shares);
+  return Status();
+}
+
+int64_t Fitter::RoundSteps() const {
+  const CompileConfig& config = model_->impl_->config;
+  return config.local() ? config.options.local.steps : 1;
+}
+
+// One step, or a round of them: *batch becomes the last one.
+Status Fitter::Train(BatchLoader* loader, Batch* batch, bool* taken) {
+  Model::Impl& m = *model_->impl_;
+  RINGLET_RETURN_IF_ERROR(m.Usable());
+  if (m.config.local()) {
+    fit_.steps_taken =
+        std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));
+    const Batch first = *batch;
+    RINGLET_RETURN_IF_ERROR(
+        m.stepper.TrainRound(first, fit_.steps_taken, loader, batch, taken));
+  } else {
+    RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader, taken));
+  }
+  if (!*taken) return Status();
+  recovery_.StepTaken();
+  AddMetrics(fit_.step_metrics, &fit_.metrics);
+  return Status();
+}
+
+}  // namespace ringlet
