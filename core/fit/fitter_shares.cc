@@ -1,5 +1,5 @@
-// What a step, or a round of them, is made of: batches, and the replicas of this
-// worker; see fitter.cc.
+// What a step, or a round of them, is made of: batches, and the replicas of
+// this worker; see fitter.cc.
 
 #include <algorithm>
 #include <vector>
