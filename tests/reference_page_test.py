@@ -551,9 +551,14 @@ def check_data(shop, fields):
             shop.refused(put(1, "zzz"), form, "'zzz'")
 
 
+OF_LOCAL = ("local_steps", "outer", "delta")
+
+
 def check_part(shop, part, fields):
     def put(value=None, name=None, without=None):
         run = run_json()
+        if part == "strategy.outer" or name in OF_LOCAL:
+            run["strategy"] = {"mode": "local"}
         if part == "fit":
             run["fit"] = {"verbose": 0}
         at = run
@@ -577,8 +582,10 @@ def check_part(shop, part, fields):
         elif name == "verbose":  # it is what is printed, not what is trained
             shop.accepted(put("auto", name), what)
         else:
+            own = base if name not in OF_LOCAL else shop.trained(
+                put(field.default, name), what)
             check_field(shop, lambda value, name=name: put(value, name), name,
-                        field, base, what)
+                        field, own, what)
     shop.refused(put(1, "zzz"), part, "unknown field", "'zzz'")
 
 
@@ -615,7 +622,7 @@ def check_flags(text, folder):
             for flag in names_in(row[1]) if len(row) > 1 else []:
                 words = flag.split(", ")[-1].split()
                 value = {"N": "3", "FACTOR": "1", "NUMBER": "1",
-                         "SECONDS": "1", "BYTES": "64M", "RATE": "20M"}
+                         "SECONDS": "1", "BYTES": "64M", "RATE": "20M", "MS": "1"}
                 words[1:] = [value.get(word, "x") for word in words[1:]]
                 done = subprocess.run([PROGRAM, command, *words], text=True,
                                       cwd=folder, stderr=subprocess.PIPE)
@@ -644,7 +651,8 @@ def main():
     all_fields = {name for classes, _ in families.values()
                   for _, fields, _ in classes for name in fields}
     assert len(all_fields) > 70 and set(parts) == {
-        "compile", "data.train", "fit", "strategy", "strategy.communication"}
+        "compile", "data.train", "fit", "strategy", "strategy.communication",
+        "strategy.outer"}
     check_schema(parts)
     with tempfile.TemporaryDirectory() as folder:
         check_flags(flags, folder)

@@ -67,6 +67,7 @@ members (core/data/dataset.h) are tf.data's.""",
 For a job of several workers, which the environment names. In C++
 `StrategyOptions` (net/strategy/strategy.h).""",
     "strategy.communication": "In C++ `CommunicationOptions`.",
+    "strategy.outer": "Of mode local (slow_links.md). In C++ `LocalUpdates`.",
 }
 
 
