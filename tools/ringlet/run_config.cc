@@ -218,15 +218,11 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
     {"int8", LocalUpdates::Delta::kInt8},
     {"float32", LocalUpdates::Delta::kFloat32}};
 
-// Fields that only mode "local" has.
+// Fields that only mode "local" has; without it they may say their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
-  for (const char* name : {"local_steps", "outer", "delta"}) {
-    if (!is_local && fields->Has(name)) {
-      fields->Refuse(name, "say \"mode\": \"local\" too");
-    }
-  }
-  LocalUpdates read;
-  read.steps = 30;
+  LocalUpdates usual;
+  usual.steps = 30;
+  LocalUpdates read = usual;
   if (fields->Has("local_steps")) {
     fields->Int("local_steps", 1, 1000000, &read.steps);
   }
@@ -237,7 +233,22 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   fields->Fail(outer.Finish());
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
   fields->Fail(read.Check().Annotate("strategy"));
-  if (is_local) *local = read;
+  if (is_local) {
+    *local = read;
+    return;
+  }
+  const bool same_outer = read.learning_rate == usual.learning_rate &&
+                          read.momentum == usual.momentum &&
+                          read.nesterov == usual.nesterov;
+  const struct {
+    const char* name;
+    bool same;
+  } given[] = {{"local_steps", read.steps == usual.steps},
+               {"outer", same_outer},
+               {"delta", read.delta == usual.delta}};
+  for (const auto& field : given) {
+    if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
+  }
 }
 
 Status ReadStrategy(const Json& json, const std::string& folder,
