@@ -27,12 +27,12 @@ constexpr int kMostOf16Bits = 1023;  // 32 levels
 struct Packing {
   Packing(int n, int replicas) : lanes(n), bits(32 / n) {
     const auto most = static_cast<int32_t>((int64_t{1} << (bits - 1)) - 1);
-    limit =
-        lanes == 1 ? GridLimit(replicas) : static_cast<float>(most / replicas);
+    const int32_t levels = most / replicas;
+    limit = lanes == 1 ? GridLimit(replicas) : static_cast<float>(levels);
     // The limit itself need not be reached: the greatest number of a block may
     // be rounded to it.
     holds = lanes == 1 ? limit : limit + 1;
-    offset = lanes == 1 ? 0 : static_cast<uint32_t>(most / replicas);
+    offset = lanes == 1 ? 0 : static_cast<uint32_t>(levels);
     offset_of_all = offset * static_cast<uint32_t>(replicas);
   }
 

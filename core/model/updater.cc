@@ -190,6 +190,7 @@ std::vector<std::pair<std::string, float*>> Updater::Slots() const {
   const KeptSpans& kept = memory_.kept();
   if (config_.local()) return {{kOuterSlot, kept.outer_momentum}};
   std::vector<std::pair<std::string, float*>> slots;
+  slots.reserve(static_cast<size_t>(config_.optimizer.num_slots()));
   for (int s = 0; s < config_.optimizer.num_slots(); ++s) {
     slots.emplace_back(config_.optimizer.slot_name(s), kept.slots[s]);
   }

@@ -163,7 +163,7 @@ TrailRing::TrailRing(unsigned char* memory, int worker, int workers,
     std::memset(memory, 0, kTrailBytes);
   }
   unsigned char header[kHeaderBytes];
-  std::memcpy(header, kTrailMagic, 8);
+  std::copy_n(kTrailMagic, 8, header);
   StoreLittle<uint32_t>(kVersion, header + 12);
   StoreLittle<uint32_t>(static_cast<uint32_t>(worker), header + 16);
   StoreLittle<uint32_t>(static_cast<uint32_t>(workers), header + 20);
