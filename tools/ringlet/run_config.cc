@@ -226,11 +226,14 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   if (fields->Has("local_steps")) {
     fields->Int("local_steps", 1, 1000000, &read.steps);
   }
-  FieldReader outer(fields->Part("outer", "an object", "{}"), "strategy.outer");
-  outer.Float("learning_rate", kPositive, &read.learning_rate);
-  outer.Float("momentum", kShareBelow1, &read.momentum);
-  outer.Bool("nesterov", &read.nesterov);
-  fields->Fail(outer.Finish());
+  if (fields->Has("outer")) {
+    FieldReader outer(fields->Part("outer", "an object", "{}"),
+                      "strategy.outer");
+    outer.Float("learning_rate", kPositive, &read.learning_rate);
+    outer.Float("momentum", kShareBelow1, &read.momentum);
+    outer.Bool("nesterov", &read.nesterov);
+    fields->Fail(outer.Finish());
+  }
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
   fields->Fail(read.Check().Annotate("strategy"));
   if (is_local) {
