@@ -122,6 +122,23 @@ void ExpectNear(const std::vector<T>& a, const std::vector<T>& b, double by) {
   }
 }
 
+void ExpectSame(const Outcome& a, const Outcome& b) {
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.accuracies, b.accuracies);
+  EXPECT_EQ(a.validation, b.validation);
+  EXPECT_EQ(a.predictions, b.predictions);
+}
+
+// As `one` worker has computed it, whoever does, in however many threads.
+void ExpectSameOnMoreWorkers(Job job, const Outcome& one) {
+  for (int workers = 2; workers <= job.replicas; ++workers) {
+    SCOPED_TRACE(workers);
+    job.threads = 1 + workers % 3;
+    ExpectSame(TrainOn(workers, job), one);
+  }
+}
+
 std::vector<Job> Jobs() {
   std::vector<Job> jobs(11);
   jobs[1].batch = 15;
@@ -152,11 +169,7 @@ TEST(ReplicasTest, OneWorkerHasTheBitsOfAsManyAsReplicas) {
     SCOPED_TRACE(number++);
     const Outcome one = TrainOn(1, job), all = TrainOn(job.replicas, job);
     ASSERT_TRUE(one.status.ok()) << one.status.message();
-    EXPECT_EQ(one.weights, all.weights);
-    EXPECT_EQ(one.losses, all.losses);
-    EXPECT_EQ(one.accuracies, all.accuracies);
-    EXPECT_EQ(one.validation, all.validation);
-    EXPECT_EQ(one.predictions, all.predictions);
+    ExpectSame(one, all);
   }
 }
 
@@ -185,16 +198,7 @@ TEST(ReplicasTest, ExactSumsHaveTheSameBitsOnAnyNumberOfWorkers) {
     const Outcome one = TrainOn(1, job);
     ASSERT_TRUE(one.status.ok()) << one.status.message();
     ExpectNear(one.weights, floats.weights, 1e-3);
-    for (int workers = 2; workers <= job.replicas; ++workers) {
-      SCOPED_TRACE(workers);
-      job.threads = 1 + workers % 3;
-      const Outcome some = TrainOn(workers, job);
-      EXPECT_EQ(some.weights, one.weights);
-      EXPECT_EQ(some.losses, one.losses);
-      EXPECT_EQ(some.accuracies, one.accuracies);
-      EXPECT_EQ(some.validation, one.validation);
-      EXPECT_EQ(some.predictions, one.predictions);
-    }
+    ExpectSameOnMoreWorkers(job, one);
   }
 }
 
@@ -208,16 +212,7 @@ TEST(ReplicasTest, LocalUpdatesHaveTheSameBitsOnAnyNumberOfWorkers) {
     if (number % 3 == 0) job.local.delta = LocalUpdates::Delta::kFloat32;
     const Outcome one = TrainOn(1, job);
     ASSERT_TRUE(one.status.ok()) << one.status.message();
-    for (int workers = 2; workers <= job.replicas; ++workers) {
-      SCOPED_TRACE(workers);
-      job.threads = 1 + workers % 3;
-      const Outcome some = TrainOn(workers, job);
-      EXPECT_EQ(some.weights, one.weights);
-      EXPECT_EQ(some.losses, one.losses);
-      EXPECT_EQ(some.accuracies, one.accuracies);
-      EXPECT_EQ(some.validation, one.validation);
-      EXPECT_EQ(some.predictions, one.predictions);
-    }
+    ExpectSameOnMoreWorkers(job, one);
   }
 }
 
