@@ -36,8 +36,7 @@ struct LocalUpdates {
     // Of R replicas up to +-(127 / R) levels each, the scale being a power of
     // two by which a block's greatest number has at least half of the power of
     // two within 127 / R + 1; of more than 18 replicas with 16 bits, and of
-    // more
-    // than 1,023 with 32.
+    // more than 1,023 with 32.
     kInt8,
     kFloat32,  // 32 bits
   };
