@@ -88,21 +88,29 @@ void WritePlain(const std::string& from, const std::string& to) {
   WriteWhole(to, bytes);
 }
 
-// The largest numbers seen of a process, by its /proc folder.
-// A list of /proc may show one that was closed beside one opened since.
+// A list of /proc may show one that was closed beside one opened since; a
+// joined thread stays listed until the kernel has taken it apart.
 constexpr size_t kChanging = 4;
 
-struct Held {
-  size_t threads = 0;           // most
-  size_t descriptors = 0;       // most, with up to kChanging too many
-  std::map<size_t, int> looks;  // at each number of descriptors
-  // Seen most often.
-  size_t UsualDescriptors() const {
+// How often each number was seen.
+class Looks {
+ public:
+  void Add(size_t number) { ++looks_[number]; }
+  size_t most() const { return looks_.empty() ? 0 : looks_.rbegin()->first; }
+  size_t usual() const {
     const auto usual = std::max_element(
-        looks.begin(), looks.end(),
+        looks_.begin(), looks_.end(),
         [](const auto& a, const auto& b) { return a.second < b.second; });
-    return usual == looks.end() ? 0 : usual->first;
+    return usual == looks_.end() ? 0 : usual->first;
   }
+
+ private:
+  std::map<size_t, int> looks_;
+};
+
+// What was seen of a process, by its /proc folder.
+struct Held {
+  Looks threads, descriptors;
 };
 
 size_t Entries(const std::string& folder) {
@@ -206,11 +214,8 @@ class FootprintTest : public testing::Test {
     std::map<std::string, Held> held;
     const auto look = [&](pid_t process, const std::string& kind) {
       const std::string folder = "/proc/" + std::to_string(process);
-      Held& most = held[kind];
-      most.threads = std::max(most.threads, Entries(folder + "/task"));
-      const size_t descriptors = Entries(folder + "/fd");
-      most.descriptors = std::max(most.descriptors, descriptors);
-      ++most.looks[descriptors];
+      held[kind].threads.Add(Entries(folder + "/task"));
+      held[kind].descriptors.Add(Entries(folder + "/fd"));
     };
     for (int i = 0; i < seconds * 200 && waitpid(child_, nullptr, WNOHANG) == 0;
          ++i) {
@@ -380,11 +385,13 @@ TEST_F(FootprintTest, ThreadsAndDescriptorsAreThoseOfTheTable) {
   WriteRun(kSmall, "adam", 500);
   Start({"train", "run.json"}, [] { return true; });
   const Held alone = Watch(20)["alone"];
-  std::printf("alone: %zu threads, %zu descriptors\n", alone.threads,
-              alone.descriptors);
-  EXPECT_EQ(alone.threads, 2u);
+  std::printf("alone: %zu threads, %zu descriptors\n", alone.threads.usual(),
+              alone.descriptors.usual());
+  EXPECT_EQ(alone.threads.usual(), 2u);
+  // One reads an epoch's batches ahead; that of the epoch before may be listed.
+  EXPECT_LE(alone.threads.most(), 2u + 1);
   // Standard ones, the images of training and of validation.
-  EXPECT_EQ(alone.UsualDescriptors(), 5u);
+  EXPECT_EQ(alone.descriptors.usual(), 5u);
 }
 
 TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
@@ -396,17 +403,19 @@ TEST_F(FootprintTest, AJobsThreadsAndDescriptorsAreThoseOfTheTable) {
         [] { return true; });
   std::map<std::string, Held> held = Watch(20);
   for (const auto& [kind, most] : held) {
-    std::printf("%s: %zu threads, %zu descriptors, at most %zu\n", kind.c_str(),
-                most.threads, most.UsualDescriptors(), most.descriptors);
+    std::printf("%s: %zu threads, %zu descriptors, at most %zu and %zu\n",
+                kind.c_str(), most.threads.usual(), most.descriptors.usual(),
+                most.threads.most(), most.descriptors.most());
   }
-  EXPECT_EQ(held["launcher"].threads, 1u);
+  EXPECT_EQ(held["launcher"].threads.most(), 1u);
   // One of them is the job's key.
-  EXPECT_EQ(held["launcher"].UsualDescriptors(), 12u + 2 * 3);
-  EXPECT_LE(held["launcher"].descriptors, 12u + 2 * 3 + 4 + kChanging);
-  EXPECT_EQ(held["worker"].threads, 3u);
+  EXPECT_EQ(held["launcher"].descriptors.usual(), 12u + 2 * 3);
+  EXPECT_LE(held["launcher"].descriptors.most(), 12u + 2 * 3 + 4 + kChanging);
+  EXPECT_EQ(held["worker"].threads.usual(), 3u);
+  EXPECT_LE(held["worker"].threads.most(), 3u + 1);
   // 11 and one a worker, two files, two more to each peer while connecting.
-  EXPECT_EQ(held["worker"].UsualDescriptors(), 11u + 3 + 2);
-  EXPECT_LE(held["worker"].descriptors, 11u + 3 + 2 + 2 * 2 + kChanging);
+  EXPECT_EQ(held["worker"].descriptors.usual(), 11u + 3 + 2);
+  EXPECT_LE(held["worker"].descriptors.most(), 11u + 3 + 2 + 2 * 2 + kChanging);
 }
 
 }  // namespace
