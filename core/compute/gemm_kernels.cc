@@ -11,13 +11,13 @@
 
 #include <cstring>
 
+#include "lanes.h"
+
 #if defined(RINGLET_AVX512) && !defined(__clang__)
 // gcc 12's own header, of registers that it says are undefined.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#if defined(RINGLET_AVX512) || defined(RINGLET_AVX2)
-#include <immintrin.h>
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
@@ -27,27 +27,15 @@ namespace {
 #if defined(RINGLET_AVX512)
 #define RINGLET_MM(operation) _mm512_##operation
 #define RINGLET_GEMM_LOOPS kGemmLoopsAvx512
-constexpr int kBytes = 64;
 #elif defined(RINGLET_AVX2)
 #define RINGLET_MM(operation) _mm256_##operation
 #define RINGLET_GEMM_LOOPS kGemmLoopsAvx2
-constexpr int kBytes = 32;
 #else
 #define RINGLET_GEMM_LOOPS kGemmLoops
-constexpr int kBytes = 16;
 #endif
-constexpr int64_t kLanes = kBytes / sizeof(float);
 
-using Lanes = float __attribute__((vector_size(kBytes)));
-using Mask = int32_t __attribute__((vector_size(kBytes)));
 using Quad = float __attribute__((vector_size(16)));
 
-inline Lanes Load(const float* p) {
-  Lanes v;
-  std::memcpy(&v, p, sizeof(v));
-  return v;
-}
-inline void Store(Lanes v, float* p) { std::memcpy(p, &v, sizeof(v)); }
 inline Quad LoadQuad(const float* p) {
   Quad v;
   std::memcpy(&v, p, sizeof(v));
@@ -68,42 +56,6 @@ inline Lanes Fma(float x, Lanes v, Lanes sum) {
   return x * v + sum;
 #endif
 }
-
-// The first `count` lanes, 1 <= count <= kLanes, of what may end there.
-class Part {
- public:
-#if defined(RINGLET_AVX512)
-  explicit Part(int64_t count)
-      : mask_(static_cast<__mmask16>((1u << count) - 1)) {}
-  Lanes Load(const float* p) const { return _mm512_maskz_loadu_ps(mask_, p); }
-  void Store(Lanes v, float* p) const { _mm512_mask_storeu_ps(p, mask_, v); }
-
- private:
-  __mmask16 mask_;
-#elif defined(RINGLET_AVX2)
-  explicit Part(int64_t count)
-      : mask_(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
-                                 _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
-  Lanes Load(const float* p) const { return _mm256_maskload_ps(p, mask_); }
-  void Store(Lanes v, float* p) const { _mm256_maskstore_ps(p, mask_, v); }
-
- private:
-  __m256i mask_;
-#else
-  explicit Part(int64_t count) : count_(count) {}
-  Lanes Load(const float* p) const {
-    Lanes v = {};
-    for (int i = 0; i < count_; ++i) v[i] = p[i];
-    return v;
-  }
-  void Store(Lanes v, float* p) const {
-    for (int i = 0; i < count_; ++i) p[i] = v[i];
-  }
-
- private:
-  int64_t count_;
-#endif
-};
 
 class Whole {
  public:

@@ -24,7 +24,9 @@ inline __attribute__((always_inline)) void ForEachPixel(int64_t height,
                                                         int64_t width,
                                                         const PoolWindows& w,
                                                         const Body& body) {
+#pragma GCC unroll 2
   for (int64_t y = 0; y < height; ++y) {
+#pragma GCC unroll 2
     for (int64_t x = 0; x < width; ++x) {
       body(y * w.row_floats + x * w.channels);
     }
@@ -33,7 +35,7 @@ inline __attribute__((always_inline)) void ForEachPixel(int64_t height,
 
 inline __attribute__((always_inline)) void MaximaOf(int64_t height,
                                                     int64_t width,
-                                                    const PoolWindows& w,
+                                                    const PoolWindows w,
                                                     const float* x, float* y) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     const Part here(w.channels - c);
@@ -50,7 +52,7 @@ inline __attribute__((always_inline)) void MaximaOf(int64_t height,
 }
 
 inline __attribute__((always_inline)) void GradientOf(
-    int64_t height, int64_t width, const PoolWindows& w, const float* x,
+    int64_t height, int64_t width, const PoolWindows w, const float* x,
     const float* y, const float* dy, float* dx) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     const Part here(w.channels - c);
