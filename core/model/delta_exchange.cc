@@ -53,8 +53,6 @@ struct Packing {
       whole[i] = static_cast<int32_t>(lane - offset_of_all);
     }
   }
-  int64_t WordsOf(int64_t count) const { return (count + lanes - 1) / lanes; }
-
   int lanes, bits;
   float limit, holds;
   uint32_t offset, offset_of_all;
@@ -177,7 +175,7 @@ int64_t DeltaExchange::Pack() {
           (void)ToGrid(GridMode::kSet, from + begin, end - begin,
                        ScaleOf(b, begin), packing.limit, whole, &exponent);
           packing.Add(whole, end - begin, r == 0, words_ + words);
-          words += packing.WordsOf(end - begin);
+          words += WordsOf(end - begin, packing.lanes);
         });
   }
   return words;
@@ -202,7 +200,7 @@ void DeltaExchange::Unpack() {
                     const Packing& packing = PackingOf(begin);
                     int32_t whole[kGridBlock];
                     packing.Take(words, end - begin, whole);
-                    words += packing.WordsOf(end - begin);
+                    words += WordsOf(end - begin, packing.lanes);
                     if (exponents_[b] == kNotFinite) {
                       std::fill(contribution_ + begin, contribution_ + end,
                                 std::numeric_limits<float>::quiet_NaN());

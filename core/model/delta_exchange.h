@@ -28,8 +28,11 @@ struct DeltaSpans {
   float* earlier = nullptr;  // of this worker's replicas but one, as many each
 };
 
-// So many numbers go into a word.
+// So many numbers go into a word; the words of `count` numbers of a block.
 int LanesOf(LocalUpdates::Delta delta, int replicas);
+constexpr int64_t WordsOf(int64_t count, int lanes) {
+  return (count + lanes - 1) / lanes;
+}
 
 // `replicas` of the whole job; the last `changes` numbers of `layout` are of
 // state, and travel with 32 bits.

@@ -41,6 +41,8 @@ struct LocalUpdates {
     kFloat32,  // 32 bits
   };
 
+  static constexpr int64_t kUsualSteps = 30;
+
   bool on() const { return steps != 0; }
   Status Check() const;
 

@@ -13,8 +13,6 @@
 namespace ringlet {
 namespace {
 
-constexpr int64_t kUsualRound = 30;  // as in RUN.json
-
 int64_t AroundTheRing(int64_t bytes, int64_t workers) {
   return 2 * bytes / workers * (workers - 1);
 }
@@ -33,7 +31,7 @@ int64_t RoundBytes(const Model& model, const LocalUpdates& local,
     if (!v.trained() && !changes) continue;
     for (int64_t at = 0; at < v.size(); at += kGridBlock, ++blocks) {
       const int64_t n = std::min(kGridBlock, v.size() - at);
-      words += changes ? n : (n + lanes - 1) / lanes;
+      words += WordsOf(n, changes ? 1 : lanes);
     }
   }
   return AroundTheRing(4 * words, workers) + blocks * (workers - 1);
@@ -102,7 +100,8 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   }
   plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
                     SumBytes(changes, WireDtype::kFloat32, flags.workers);
-  plan.round_steps = strategy.local.on() ? strategy.local.steps : kUsualRound;
+  plan.round_steps =
+      strategy.local.on() ? strategy.local.steps : LocalUpdates::kUsualSteps;
   plan.round_bytes = RoundBytes(
       model, strategy.local,
       std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);

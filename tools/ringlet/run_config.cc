@@ -221,7 +221,7 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
 // Fields that only mode "local" has; without it they may say their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   LocalUpdates usual;
-  usual.steps = 30;
+  usual.steps = LocalUpdates::kUsualSteps;
   LocalUpdates read = usual;
   if (fields->Has("local_steps")) {
     fields->Int("local_steps", 1, 1000000, &read.steps);
