@@ -49,6 +49,13 @@ struct TrailContent {
   int damaged = 0;                   // records, one half written among them
 };
 
+// `to` - `from`; as near to it as there is a number, for a file may hold any.
+inline int64_t NanosBetween(int64_t from, int64_t to) {
+  int64_t out;
+  if (!__builtin_sub_overflow(to, from, &out)) return out;
+  return to < from ? INT64_MIN : INT64_MAX;
+}
+
 // Whether a file that begins so is one.
 bool IsTrail(const std::string& head);
 

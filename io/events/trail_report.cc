@@ -1,145 +1,22 @@
 // What must be known to change this: the trails are of several clocks, any of
 // them may lack events, and their bytes are believed in nothing but what is
-// printed of them. An incident is what ended one ring: all that the workers
-// noted of that generation's end within a minute.
+// printed of them.
 
 #include "trail_report.h"
 
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <ctime>
 #include <map>
+
+#include "trail_incidents.h"
+#include "trail_words.h"
 
 namespace ringlet {
 namespace {
 
 using Kind = TrailKind;
-constexpr int64_t kOneIncident = 60000000000;  // nanoseconds
-constexpr size_t kMostIncidents = 16, kMostLives = 4;
-
-std::string Worker(int worker) { return "worker " + std::to_string(worker); }
-
-// "2026-11-23 15:48:22.250", of UTC.
-std::string TimeText(int64_t wall) {
-  int64_t seconds = wall / 1000000000, nanos = wall % 1000000000;
-  if (nanos < 0) --seconds, nanos += 1000000000;
-  const auto time = static_cast<time_t>(seconds);
-  tm parts;
-  if (time != seconds || gmtime_r(&time, &parts) == nullptr) return "?";
-  char text[64], all[80];
-  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
-  std::snprintf(all, sizeof(all), "%s.%03d", text,
-                static_cast<int>(nanos / 1000000));
-  return all;
-}
-
-std::string SecondsText(int64_t nanos) {
-  char text[48];
-  const double seconds = static_cast<double>(nanos) / 1e9;
-  std::snprintf(text, sizeof(text), seconds < 10 ? "%.2f s" : "%.0f s",
-                seconds);
-  return text;
-}
-
-std::string StepText(uint64_t step) {
-  return step == 0 ? "before the first step"
-                   : "in step " + std::to_string(step);
-}
-
-// --- what ended a ring ------------------------------------------------------
-
-struct Told {
-  int worker;
-  const TrailRecord* record;
-};
-
-struct Incident {
-  uint32_t generation;
-  int64_t wall;
-  std::vector<Told> told;
-};
-
-bool EndsRing(Kind kind) {
-  return kind == Kind::kLost || kind == Kind::kTold || kind == Kind::kAborted;
-}
-
-std::vector<Incident> IncidentsOf(const std::vector<TrailContent>& trails) {
-  std::vector<Told> all;
-  for (const TrailContent& trail : trails) {
-    for (const TrailRecord& record : trail.records) {
-      if (EndsRing(record.event.kind)) all.push_back({trail.worker, &record});
-    }
-  }
-  std::stable_sort(all.begin(), all.end(), [](const Told& a, const Told& b) {
-    return a.record->wall < b.record->wall;
-  });
-  std::vector<Incident> out;
-  for (const Told& told : all) {
-    const TrailRecord& record = *told.record;
-    const auto same = [&](const Incident& incident) {
-      return incident.generation == record.event.generation &&
-             record.wall - incident.wall < kOneIncident;
-    };
-    auto at = std::find_if(out.begin(), out.end(), same);
-    if (at == out.end()) {
-      out.push_back({record.event.generation, record.wall, {}});
-      at = out.end() - 1;
-    }
-    at->told.push_back(told);
-  }
-  return out;
-}
-
-// The word that is nearest to the cause: of the worker that gave up, or else of
-// the first that saw another's loss.
-const Told& CauseOf(const Incident& incident) {
-  for (const Kind kind : {Kind::kAborted, Kind::kLost}) {
-    for (const Told& told : incident.told) {
-      if (told.record->event.kind == kind) return told;
-    }
-  }
-  return incident.told.front();
-}
-
-std::string WaitText(const Told& told) {
-  const TrailEvent& event = told.record->event;
-  const std::string who = Worker(told.worker);
-  if (event.kind == Kind::kAborted || event.peer == told.worker) return "";
-  if (event.other < 0) return who + " computed";
-  return who + " waited for " + Worker(event.other) + ", for " +
-         SecondsText(event.nanos) + " (operation " +
-         std::to_string(event.operation) + ")";
-}
-
-std::string IncidentText(const Incident& incident) {
-  const Told& cause = CauseOf(incident);
-  const TrailEvent& event = cause.record->event;
-  uint64_t step = 0;
-  std::string waits;
-  std::vector<int> heard;
-  for (const Told& told : incident.told) {
-    step = std::max(step, told.record->event.step);
-    if (std::count(heard.begin(), heard.end(), told.worker) > 0) continue;
-    heard.push_back(told.worker);
-    const std::string wait = WaitText(told);
-    if (!wait.empty()) waits += (waits.empty() ? "" : "; ") + wait;
-  }
-  std::string what;
-  if (event.kind == Kind::kTold) {
-    what = cause.record->text;
-  } else if (event.kind == Kind::kAborted) {
-    what = Worker(cause.worker) + " gave up: " + cause.record->text;
-  } else if (event.peer == cause.worker) {
-    what = Worker(cause.worker) + " was cut off: " + cause.record->text;
-  } else {
-    what = Worker(event.peer) + " was lost: " + cause.record->text;
-  }
-  return TimeText(incident.wall) + "  " + StepText(step) + " " + what +
-         (waits.empty() ? "" : "; " + waits) + "\n";
-}
-
-// --- how each ended ---------------------------------------------------------
+constexpr size_t kMostLives = 4;
 
 // One process of a worker.
 struct Life {
@@ -195,10 +72,10 @@ std::string DoingText(const Life& life, bool doing) {
   if (!doing) return out;
   if (waits != nullptr) {
     const TrailEvent& event = waits->event;
-    out += ", waiting for " + Worker(event.peer) + " since " +
-           TimeText(waits->wall - event.nanos);
+    out += ", waiting for " + WorkerName(event.peer) + " since " +
+           TimeText(NanosBetween(event.nanos, waits->wall));
     if (event.other >= 0 && event.other != event.peer) {
-      out += ", which waited in turn, at last for " + Worker(event.other);
+      out += ", which waited in turn, at last for " + WorkerName(event.other);
     }
   } else if (blocked) {
     out += ", waiting for the others";
@@ -234,11 +111,11 @@ std::string EndText(const Life& life) {
 }
 
 std::string WorkerText(const TrailContent& trail) {
-  std::string name = Worker(trail.worker);
+  std::string name = WorkerName(trail.worker);
   const std::vector<Life> lives = LivesOf(trail);
   for (const TrailRecord& record : trail.records) {
     if (record.event.kind != Kind::kBegan || record.text.empty()) continue;
-    name = Worker(trail.worker) + " (" + record.text + ")";
+    name = WorkerName(trail.worker) + " (" + record.text + ")";
   }
   std::string out;
   const size_t shown = std::min(lives.size(), kMostLives);
@@ -277,16 +154,7 @@ const char* KindName(Kind kind) {
 }  // namespace
 
 std::string DescribeTrails(const std::vector<TrailContent>& trails) {
-  std::string out;
-  const std::vector<Incident> incidents = IncidentsOf(trails);
-  const size_t shown = std::min(incidents.size(), kMostIncidents);
-  if (shown < incidents.size()) {
-    out += "the last " + std::to_string(shown) + " of " +
-           std::to_string(incidents.size()) + " rings that ended:\n";
-  }
-  for (size_t i = incidents.size() - shown; i < incidents.size(); ++i) {
-    out += IncidentText(incidents[i]);
-  }
+  std::string out = IncidentLines(trails);
   for (const TrailContent& trail : trails) out += WorkerText(trail);
   return out;
 }
@@ -300,8 +168,8 @@ std::string ListTrail(const TrailContent& trail) {
                   record.number, TimeText(record.wall).c_str(), event.step,
                   KindName(event.kind));
     out += line;
-    if (event.peer >= 0) out += "  " + Worker(event.peer);
-    if (event.other >= 0) out += ", " + Worker(event.other);
+    if (event.peer >= 0) out += "  " + WorkerName(event.peer);
+    if (event.other >= 0) out += ", " + WorkerName(event.other);
     if (event.operation != 0) {
       out += event.kind == Kind::kBegan ? "  process " : "  operation ";
       out += std::to_string(event.operation);

@@ -248,6 +248,47 @@ TEST_F(TrailReportTest, WhoGivesUpIsTheCause) {
             "worker 1");
 }
 
+// Each start counts its rings from 1.
+TEST_F(TrailReportTest, AStartAnewIsAnotherIncident) {
+  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kFormed, 0);
+  Note(2, TrailKind::kLost, 17, 1, 1, "exited");
+  Note(0, TrailKind::kTold, 17, 1, 2, "rank 1 was lost", 2);
+  clock_.Advance(5);
+  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kBegan, 0);
+  for (int w = 0; w < 3; ++w) Note(w, TrailKind::kFormed, 0);
+  // Of worker 1 there is nothing in the first.
+  Note(1, TrailKind::kLost, 5, 2, 2, "silent for 2.00 s");
+  Note(0, TrailKind::kTold, 5, 2, 2, "rank 2 was lost", 1);
+  const std::string told = Told();
+  ExpectHas(told,
+            "in step 17 worker 1 was lost: exited; worker 2 waited for worker "
+            "1, for 2.00 s (operation 53); worker 0 waited for worker 2, for "
+            "2.00 s (operation 53)\n");
+  ExpectHas(told,
+            "in step 5 worker 2 was lost: silent for 2.00 s; worker 1 waited "
+            "for worker 2, for 2.00 s (operation 53); worker 0 waited for "
+            "worker 2, for 2.00 s (operation 53)\n");
+}
+
+TEST_F(TrailReportTest, AnotherRingOfTheSameProcessIsAnotherIncident) {
+  Note(0, TrailKind::kFormed, 0);
+  Note(0, TrailKind::kLost, 8, 1, -1, "exited");
+  Note(0, TrailKind::kFormed, 8);
+  Note(0, TrailKind::kLost, 9, 2, -1, "silent");
+  const std::string told = Told();
+  ExpectHas(told, "in step 8 worker 1 was lost: exited; worker 0 computed\n");
+  ExpectHas(told, "in step 9 worker 2 was lost: silent; worker 0 computed\n");
+}
+
+TEST_F(TrailReportTest, ASplitNetworkIsToldFromBothSides) {
+  Note(1, TrailKind::kLost, 3, 0, -1, "silent for 2.00 s");
+  Note(0, TrailKind::kLost, 3, 1, -1, "silent for 2.01 s");
+  ExpectHas(Told(),
+            "in step 3 worker 1 says that worker 0 was lost: silent for 2.00 "
+            "s; worker 0 says that worker 1 was lost: silent for 2.01 s; "
+            "worker 1 computed; worker 0 computed\n");
+}
+
 TEST_F(TrailReportTest, OneThatStoodStillSaysSo) {
   Note(1, TrailKind::kLost, 3, 1, -1, "held up for 7.00 s");
   ExpectHas(Told(), "in step 3 worker 1 was cut off: held up for 7.00 s\n");
