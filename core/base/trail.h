@@ -14,7 +14,7 @@
 namespace ringlet {
 
 enum class TrailKind : uint8_t {
-  // Rare, with a text; no number of steps displaces them.
+  // Rare, with a text; no number of steps or backups displaces them.
   kBegan = 1,    // the process: its number; text: its address
   kFormed = 2,   // a ring of `code` workers; text: their numbers
   kJoined = 3,   // a connection with the peer, while a ring forms
@@ -23,10 +23,11 @@ enum class TrailKind : uint8_t {
   kAborted = 6,  // it gave up of its own accord, and told the others; text
   kLeft = 7,     // the peer said goodbye
   kVisited = 8,  // another worker waits to take part
-  kSaveBegan = 9,  // text: the file
-  kSaved = 10,     // code: 0, or a Status's; text: the file, or the error
-  kSignal = 11,    // code: which
-  kEnded = 12,     // code: the exit code; text: the error
+  // A backup, whose number is `operation`: as often as steps, unless it failed.
+  kSaveBegan = 9,
+  kSaved = 10,   // code: 0, or a Status's; text: the error
+  kSignal = 11,  // code: which
+  kEnded = 12,   // code: the exit code; text: the error
   // Of steps and waits.
   kStepBegan = 64,
   kStepEnded = 65,
@@ -37,7 +38,6 @@ enum class TrailKind : uint8_t {
   kBlocked = 70,  // the training thread waits for the operation
   kResumed = 71,
 };
-constexpr uint8_t kFirstFrequent = 64;
 
 // Workers are named by their numbers in the job's list; -1: none.
 struct TrailEvent {
@@ -53,6 +53,12 @@ struct TrailEvent {
   int64_t nanos = 0;
   const char* text = "";
 };
+
+inline bool IsRare(const TrailEvent& event) {
+  if (event.kind == TrailKind::kSaved) return event.code != 0;
+  return event.kind < TrailKind::kStepBegan &&
+         event.kind != TrailKind::kSaveBegan;
+}
 
 // May be called at any time by several threads at once, and by a signal's
 // handler: no lock, no memory, no system call.

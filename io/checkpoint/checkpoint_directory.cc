@@ -32,11 +32,12 @@ Status CheckName(const std::string& name) {
   return name.empty() ? InvalidArgument("checkpoint_name is empty") : Status();
 }
 
-void NoteSave(TrailKind kind, const std::string& path, const Status& status) {
+void NoteSave(TrailKind kind, int64_t number, const Status& status) {
   TrailEvent event;
   event.kind = kind;
+  event.operation = static_cast<uint64_t>(number);
   event.code = static_cast<int>(status.code());
-  event.text = status.ok() ? path.c_str() : status.message();
+  if (!status.ok()) event.text = status.message();
   NoteEvent(event);
 }
 
@@ -154,11 +155,11 @@ Status CheckpointDirectory::Save(const Saveables& state,
                            directory_.c_str(), number, latest_);
   }
   const std::string path = PathOf(number);
-  NoteSave(TrailKind::kSaveBegan, path, Status());
+  NoteSave(TrailKind::kSaveBegan, number, Status());
   bool replaced = false;
   const Status saved = SaveCheckpoint(
       path, state, metadata, {options_.weights, options_.files}, &replaced);
-  NoteSave(TrailKind::kSaved, path, saved);
+  NoteSave(TrailKind::kSaved, number, saved);
   if (replaced) Keep(number);
   RINGLET_RETURN_IF_ERROR(saved);
   latest_ = number;

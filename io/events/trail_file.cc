@@ -145,20 +145,7 @@ TrailRing::TrailRing(unsigned char* memory, int worker, int workers,
   const std::string old(reinterpret_cast<char*>(memory), kTrailBytes);
   TrailContent held;
   if (ParseHeader(old, &held).ok() && held.worker == worker) {
-    const auto place = [&](size_t next, size_t count) {
-      return static_cast<uint32_t>(next % count);
-    };
-    short_ =
-        place(ParseRing(old, kTrailSteps, kTrailShort, kTrailShorts, &held),
-              kTrailShorts);
-    long_ = place(ParseRing(old, kTrailRare, kTrailLong, kTrailLongs, &held),
-                  kTrailLongs);
-    uint64_t newest = 0;
-    for (const TrailRecord& record : held.records) {
-      newest = std::max(newest, record.number);
-    }
-    // Whoever has written the greatest number there is has written nonsense.
-    if (newest < UINT64_MAX / 2) next_ = newest + 1;
+    GoOnBehind(old);
   } else {
     std::memset(memory, 0, kTrailBytes);
   }
@@ -172,8 +159,41 @@ TrailRing::TrailRing(unsigned char* memory, int worker, int workers,
   Publish(header, kHeaderBytes, memory);
 }
 
+// The steps of a process are displaced by those of the next: where it was is
+// kept with what is rare.
+void TrailRing::GoOnBehind(const std::string& old) {
+  TrailContent held;
+  const auto place = [](size_t next, size_t count) {
+    return static_cast<uint32_t>(next % count);
+  };
+  short_ = place(ParseRing(old, kTrailSteps, kTrailShort, kTrailShorts, &held),
+                 kTrailShorts);
+  long_ = place(ParseRing(old, kTrailRare, kTrailLong, kTrailLongs, &held),
+                kTrailLongs);
+  uint64_t newest = 0, began = 0, stepped = 0;
+  for (const TrailRecord& record : held.records) {
+    if (record.number >= newest) {
+      newest = record.number;
+      before_.nanos = record.wall;
+    }
+    if (record.event.kind == TrailKind::kBegan) {
+      began = std::max(began, record.number);
+    }
+    const bool step = record.event.kind == TrailKind::kStepBegan ||
+                      record.event.kind == TrailKind::kStepEnded;
+    if (!step || record.number < stepped) continue;
+    stepped = record.number;
+    before_.step = record.event.step;
+    before_.code = static_cast<int>(record.event.kind);
+  }
+  if (stepped < began) before_.step = 0, before_.code = 0;
+  // Whoever has written the greatest number there is has written nonsense.
+  if (newest < UINT64_MAX / 2) next_ = newest + 1;
+}
+
 void TrailRing::Note(const TrailEvent& event) {
-  const bool frequent = static_cast<uint8_t>(event.kind) >= kFirstFrequent;
+  const TrailEvent& where = event.kind == TrailKind::kBegan ? before_ : event;
+  const bool frequent = !IsRare(event);
   const size_t text =
       frequent ? 0 : std::min(std::strlen(event.text), kMostText);
   alignas(8) unsigned char record[kTrailLong];
@@ -186,12 +206,12 @@ void TrailRing::Note(const TrailEvent& event) {
   if (!frequent) ahead_ = clock_->WallNanos() - now;
   Put(static_cast<uint64_t>(now + ahead_), record + 16);
   Put(static_cast<uint64_t>(now), record + 24);
-  Put(event.step, record + 32);
+  Put(where.step, record + 32);
   Put(event.operation, record + 40);
-  Put(static_cast<uint64_t>(event.nanos), record + 48);
+  Put(static_cast<uint64_t>(where.nanos), record + 48);
   Put(event.generation, record + 56);
   Put(static_cast<uint16_t>(Short(event.other)), record + 60);
-  Put(static_cast<uint16_t>(Short(event.code)), record + 62);
+  Put(static_cast<uint16_t>(Short(where.code)), record + 62);
   if (!frequent) {
     std::memset(record + kHeadBytes, 0, kMostText);
     std::memcpy(record + kHeadBytes, event.text, text);

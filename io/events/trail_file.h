@@ -7,12 +7,14 @@
 //   12    4     version, 1
 //   16    4     the worker's number
 //   20    4     how many workers the job's list has
-//   4096  64 n  records of steps and waits
+//   4096  64 n  records of steps, waits and backups
 //   32768 256 m records of rare events, with a text
 //
 // A record: checksum 4, kind 1, bytes of text 1, peer 2, number 8, wall clock
 // 8, monotonic clock 8, step 8, operation 8, nanoseconds 8, generation 4, other
-// 2, code 2; then the text.
+// 2, code 2; then the text. Of kBegan step, nanoseconds and code are of the
+// process before: its last step, when it last noted something (the wall clock),
+// and a kStepBegan or kStepEnded, whichever was its last; 0: there is none.
 
 #ifndef RINGLET_IO_EVENTS_TRAIL_FILE_H_
 #define RINGLET_IO_EVENTS_TRAIL_FILE_H_
@@ -73,12 +75,15 @@ class TrailRing final : public TrailSink {
   void Note(const TrailEvent& event) override;
 
  private:
+  void GoOnBehind(const std::string& old);
+
   unsigned char* const memory_;
   Clock* const clock_;
   std::atomic<int64_t> ahead_{0};   // the wall clock, at the last rare event
   std::atomic<uint64_t> next_{1};   // number
   std::atomic<uint32_t> short_{0};  // places that were taken
   std::atomic<uint32_t> long_{0};
+  TrailEvent before_;  // what kBegan says of the process before
 };
 
 }  // namespace ringlet

@@ -21,21 +21,46 @@ constexpr size_t kMostLives = 4;
 // One process of a worker.
 struct Life {
   std::vector<const TrailRecord*> records;
+  const TrailRecord* next = nullptr;  // what began the process after it
+  bool whole = true;                  // no number is missing
 };
 
 std::vector<Life> LivesOf(const TrailContent& trail) {
   std::vector<Life> out;
   for (const TrailRecord& record : trail.records) {
-    if (out.empty() || record.event.kind == Kind::kBegan) out.emplace_back();
+    const bool began = record.event.kind == Kind::kBegan;
+    if (!out.empty()) {
+      Life& last = out.back();
+      if (record.number - last.records.back()->number > 1) last.whole = false;
+      if (began) last.next = &record;
+    }
+    if (out.empty() || began) {
+      out.emplace_back();
+      out.back().whole = began;
+    }
     out.back().records.push_back(&record);
   }
   return out;
 }
 
+// Of a process of whose steps none is left; the next one knows where it was.
+std::string WhereText(const Life& life) {
+  const TrailEvent* const next =
+      life.next == nullptr ? nullptr : &life.next->event;
+  if (next != nullptr && next->code == static_cast<int>(Kind::kStepBegan)) {
+    return "in step " + std::to_string(next->step);
+  }
+  if (next != nullptr && next->code == static_cast<int>(Kind::kStepEnded)) {
+    return "after step " + std::to_string(next->step);
+  }
+  return life.whole ? "before its first step"
+                    : "its steps are no longer in the trail";
+}
+
 // Where it was; `doing`: and what it did when nothing more was noted.
 std::string DoingText(const Life& life, bool doing) {
   uint64_t step = 0;
-  bool in_step = false, blocked = false;
+  bool in_step = false, after = false, blocked = false;
   const TrailRecord* waits = nullptr;
   for (const TrailRecord* record : life.records) {
     const TrailEvent& event = record->event;
@@ -44,6 +69,7 @@ std::string DoingText(const Life& life, bool doing) {
       case Kind::kStepEnded:
         step = event.step;
         in_step = event.kind == Kind::kStepBegan;
+        after = !in_step;
         blocked = false;
         waits = nullptr;
         break;
@@ -66,9 +92,9 @@ std::string DoingText(const Life& life, bool doing) {
         break;
     }
   }
-  std::string out = in_step     ? "in step " + std::to_string(step)
-                    : step == 0 ? "before its first step"
-                                : "after step " + std::to_string(step);
+  std::string out = in_step ? "in step " + std::to_string(step)
+                    : after ? "after step " + std::to_string(step)
+                            : WhereText(life);
   if (!doing) return out;
   if (waits != nullptr) {
     const TrailEvent& event = waits->event;
@@ -92,7 +118,10 @@ std::string EndText(const Life& life) {
     if (record->event.kind == Kind::kSignal) signal = record;
     if (record->number >= last->number) last = record;
   }
-  std::string out = TimeText(last->wall) + "  ";
+  // What was newer may have been displaced.
+  const bool known = life.next != nullptr && life.next->event.nanos != 0;
+  std::string out =
+      TimeText(known ? life.next->event.nanos : last->wall) + "  ";
   if (last->event.kind == Kind::kEnded) {
     out += "ended with exit code " + std::to_string(last->event.code) + " " +
            DoingText(life, false);
@@ -110,6 +139,14 @@ std::string EndText(const Life& life) {
   return out;
 }
 
+// The oldest that no step displaced.
+const TrailRecord& FirstRare(const TrailContent& trail) {
+  for (const TrailRecord& record : trail.records) {
+    if (IsRare(record.event)) return record;
+  }
+  return trail.records.front();
+}
+
 std::string WorkerText(const TrailContent& trail) {
   std::string name = WorkerName(trail.worker);
   const std::vector<Life> lives = LivesOf(trail);
@@ -119,6 +156,14 @@ std::string WorkerText(const TrailContent& trail) {
   }
   std::string out;
   const size_t shown = std::min(lives.size(), kMostLives);
+  if (!trail.records.empty() && trail.records.front().number > 1) {
+    out += "what it noted before " + TimeText(FirstRare(trail).wall) +
+           " is no longer in the trail, but for steps and waits\n";
+  }
+  if (shown < lives.size()) {
+    out += "the last " + std::to_string(shown) + " of " +
+           std::to_string(lives.size()) + " processes:\n";
+  }
   for (size_t i = lives.size() - shown; i < lives.size(); ++i) {
     out += EndText(lives[i]) + "\n";
   }
@@ -171,11 +216,21 @@ std::string ListTrail(const TrailContent& trail) {
     if (event.peer >= 0) out += "  " + WorkerName(event.peer);
     if (event.other >= 0) out += ", " + WorkerName(event.other);
     if (event.operation != 0) {
-      out += event.kind == Kind::kBegan ? "  process " : "  operation ";
+      const bool backup =
+          event.kind == Kind::kSaveBegan || event.kind == Kind::kSaved;
+      out += event.kind == Kind::kBegan ? "  process "
+             : backup                   ? "  backup "
+                                        : "  operation ";
       out += std::to_string(event.operation);
     }
-    if (event.nanos != 0) out += "  " + SecondsText(event.nanos);
-    if (event.code != 0) out += "  code " + std::to_string(event.code);
+    if (event.kind == Kind::kBegan) {
+      if (event.nanos != 0) {
+        out += "  the one before it until " + TimeText(event.nanos);
+      }
+    } else {
+      if (event.nanos != 0) out += "  " + SecondsText(event.nanos);
+      if (event.code != 0) out += "  code " + std::to_string(event.code);
+    }
     if (event.generation != 0) {
       out += "  ring " + std::to_string(event.generation);
     }

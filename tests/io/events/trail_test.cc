@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "../../support/fake_clock.h"
 #include "../../support/temp_folder.h"
+#include "io/checkpoint/checkpoint_directory.h"
 #include "io/events/trail_file.h"
 #include "io/events/trail_report.h"
 
@@ -81,6 +83,30 @@ TEST_F(TrailTest, StepsDisplaceStepsAndNoLoss) {
   EXPECT_EQ(content.records[0].event.kind, TrailKind::kBegan);
   EXPECT_EQ(content.records[1].event.step, 2 * kTrailShorts + 6);
   EXPECT_EQ(content.records.back().event.step, 3 * kTrailShorts + 5);
+}
+
+TEST_F(TrailTest, BackupsDisplaceNoLoss) {
+  Open();
+  TrailEvent lost;
+  lost.kind = TrailKind::kLost;
+  NoteEvent(lost);
+  std::unique_ptr<CheckpointDirectory> backups;
+  ASSERT_TRUE(CheckpointDirectory::Open(folder_ / "backup", {}, &backups).ok());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(backups->Save(Saveables(), Metadata()).ok());
+  }
+  TrailContent content = Read();
+  EXPECT_EQ(content.records[0].event.kind, TrailKind::kBegan);
+  EXPECT_EQ(content.records[1].event.kind, TrailKind::kLost);
+  EXPECT_EQ(content.records.back().event.kind, TrailKind::kSaved);
+  EXPECT_EQ(content.records.back().event.operation, 100u);
+  EXPECT_EQ(content.records.size(), 202u);
+  // One that fails says why.
+  std::filesystem::remove_all(folder_ / "backup");
+  EXPECT_FALSE(backups->Save(Saveables(), Metadata()).ok());
+  content = Read();
+  EXPECT_NE(content.records.back().event.code, 0);
+  EXPECT_NE(content.records.back().text.find("backup"), std::string::npos);
 }
 
 TEST_F(TrailTest, AnotherProcessGoesOnBehind) {
@@ -306,6 +332,46 @@ TEST_F(TrailReportTest, AWaitThatGoesOnIsTold) {
   ExpectHas(told, ", which waited in turn, at last for worker 2: it was");
   ExpectHas(told, "in step 9, waiting for the others: it was");
   ExpectHas(told, "after step 8: it was");
+}
+
+// Later processes of this worker take the places of its steps.
+TEST_F(TrailReportTest, WhereAProcessWasOutlivesItsSteps) {
+  Note(0, TrailKind::kStepBegan, 1);
+  Note(0, TrailKind::kStepEnded, 1);
+  clock_.Advance(100);  // 22:15:00
+  Note(0, TrailKind::kStepBegan, 2);
+  for (int life = 0; life < 3; ++life) {
+    clock_.Advance(1000);
+    rings_[0] = std::make_unique<TrailRing>(
+        reinterpret_cast<unsigned char*>(memory_[0].data()), 0, 3, &clock_);
+    Note(0, TrailKind::kBegan, 0);
+    if (life == 1) continue;
+    for (uint64_t i = 1; i <= kTrailShorts; ++i) {
+      Note(0, TrailKind::kStepEnded, i);
+    }
+  }
+  const std::string told = Told();
+  ExpectHas(told, "2023-11-14 22:15:00.005  its trail ends here, in step 2: ");
+  ExpectHas(told, "its trail ends here, after step 448: ");
+  ExpectHas(told, "its trail ends here, before its first step: ");
+  EXPECT_EQ(told.find("no longer"), std::string::npos) << told;
+}
+
+// As one whose trail is of an older program, or of the newest process.
+TEST_F(TrailReportTest, StepsThatAreGoneAreNoneThatWereNot) {
+  Note(0, TrailKind::kStepBegan, 1);
+  for (size_t i = 0; i < kTrailShorts; ++i) Note(0, TrailKind::kQuiet, 1, 2);
+  ExpectHas(Told(), "its trail ends here, its steps are no longer in the");
+}
+
+TEST_F(TrailReportTest, WhatIsLeftOutIsTold) {
+  for (int i = 0; i < 10; ++i) Note(0, TrailKind::kBegan, 0);
+  ExpectHas(Told(), "the last 4 of 11 processes:\n");
+  EXPECT_EQ(Told().find("is no longer"), std::string::npos) << Told();
+  for (size_t i = 0; i < kTrailLongs; ++i) Note(0, TrailKind::kVisited, 0);
+  ExpectHas(Told(),
+            "what it noted before 2023-11-14 22:13:20.013 is no longer in the "
+            "trail, but for steps and waits\n");
 }
 
 }  // namespace
