@@ -484,7 +484,19 @@ TEST_P(TrailOfLostTest, SaysWhoWaitedForWhom) {
   const std::string events = inspect("--verbose");
   EXPECT_NE(events.find("ring formed"), std::string::npos);
   EXPECT_NE(events.find("  lost  worker 1"), std::string::npos);
-  EXPECT_EQ(Run({"inspect", "trail/worker-0.trail", "run.json"}), 2);
+  // One that is no trail, is empty or is cut off hides none of the others.
+  WriteWhole(folder_ / "empty.trail", "");
+  WriteWhole(folder_ / "torn.trail",
+             ReadWhole(folder_ / "trail/worker-1.trail").substr(0, 100));
+  EXPECT_EQ(Run({"inspect", "empty.trail", "torn.trail", "run.json",
+                 "trail/worker-0.trail"}),
+            1);
+  for (const char* file : {"empty.trail: ", "torn.trail: ", "run.json: "}) {
+    EXPECT_NE(err_.find(file), std::string::npos) << err_;
+  }
+  EXPECT_NE(err_.find("is no trail of a worker; left out\n"), std::string::npos)
+      << err_;
+  EXPECT_NE(out_.find("\nworker 0 (127"), std::string::npos) << out_;
   EXPECT_EQ(Run({"inspect", "--json", "trail/worker-0.trail"}), 2);
 }
 

@@ -195,18 +195,16 @@ int InspectCommand(const std::vector<std::string>& line) {
       "a\n"
       "job together, it says who waited for whom, who was lost, and how each\n"
       "ended. Of any other file it says what it is.\n",
-      "\nExit code: 1 where the file is damaged.\n");
+      "\nExit code: 1 where a file is damaged.\n");
   flags.Switch("--json", &json, "all of it as JSON; not of trails");
   flags.Switch("--verbose", &verbose, "of trails: each event");
   int code = 0;
   if (!flags.Parse(line, 1, SIZE_MAX, &code)) return code;
   const std::vector<std::string>& files = flags.arguments();
-  const auto trails = static_cast<size_t>(
-      std::count_if(files.begin(), files.end(), IsTrailFile));
-  if (trails == files.size() && !json) {
-    return InputExitCode(InspectTrails(files, verbose));
-  }
-  if (files.size() > 1 || trails > 0 || verbose) {
+  // One is enough: what is empty or damaged beside it hides no other.
+  const bool trails = std::any_of(files.begin(), files.end(), IsTrailFile);
+  if (trails && !json) return InspectTrails(files, verbose);
+  if (files.size() > 1 || trails || verbose) {
     return flags.UsageError(
         InvalidArgument("several files, and --verbose, are for trails of "
                         "workers; others one by one, and --json is for those"));

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "command_line.h"
+#include "core/base/message.h"
 #include "io/events/trail_report.h"
 #include "io/files/file_system.h"
 
@@ -26,17 +28,31 @@ bool IsTrailFile(const std::string& path) {
          file->ReadSome(0, head, sizeof(head) - 1, &got).ok() && IsTrail(head);
 }
 
-// What the trails of a job's workers tell together.
-Status InspectTrails(const std::vector<std::string>& paths, bool verbose) {
+namespace {
+
+Status ReadTrail(const std::string& path, TrailContent* trail) {
+  std::string bytes;
+  RINGLET_RETURN_IF_ERROR(
+      ReadWholeFile(FileSystem::Posix(), path, kTrailBytes, &bytes));
+  return ParseTrail(bytes, trail).Annotate("%s", path.c_str());
+}
+
+}  // namespace
+
+int InspectTrails(const std::vector<std::string>& paths, bool verbose) {
   std::vector<TrailContent> trails;
+  int code = 0;
   for (const std::string& path : paths) {
-    std::string bytes;
-    RINGLET_RETURN_IF_ERROR(
-        ReadWholeFile(FileSystem::Posix(), path, kTrailBytes, &bytes));
     TrailContent trail;
-    RINGLET_RETURN_IF_ERROR(
-        ParseTrail(bytes, &trail).Annotate("%s", path.c_str()));
-    trails.push_back(std::move(trail));
+    const Status status = ReadTrail(path, &trail);
+    if (status.ok()) {
+      trails.push_back(std::move(trail));
+    } else if (paths.size() == 1) {
+      return InputExitCode(status);
+    } else {
+      Notice("%s; left out", status.message());
+      code = 1;
+    }
   }
   for (const TrailContent& trail : trails) {
     if (!verbose) break;
@@ -44,7 +60,7 @@ Status InspectTrails(const std::vector<std::string>& paths, bool verbose) {
                 ListTrail(trail).c_str());
   }
   std::printf("%s", DescribeTrails(trails).c_str());
-  return Status();
+  return code;
 }
 
 }  // namespace ringlet

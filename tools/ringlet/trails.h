@@ -20,8 +20,9 @@ Status OpenTrail(const std::string& folder, const ClusterConfig& cluster,
                  std::unique_ptr<Trail>* trail);
 
 bool IsTrailFile(const std::string& path);
-// Prints what they tell together; `verbose`: each event before.
-Status InspectTrails(const std::vector<std::string>& paths, bool verbose);
+// Prints what they tell together; `verbose`: each event before. The exit code:
+// where one of several is no trail, or damaged, it is named and left out.
+int InspectTrails(const std::vector<std::string>& paths, bool verbose);
 
 }  // namespace ringlet
 
