@@ -22,9 +22,12 @@ class Trail {
   // destroyed: one in a process. The folder is made where it is missing; what
   // the file holds of an earlier process of that worker stays until newer
   // events need the place. `address` is for messages. Make it before, and
-  // destroy it after, all that computes and talks to other workers.
-  //   kInvalidArgument  there is another file of that name
+  // destroy it after, all that computes and talks to other workers. One that
+  // `out` holds is destroyed before.
+  //   kInvalidArgument  there is another file of that name, one of another
+  //                     user, or a trail of another version
   //   kUnavailable      another process keeps its trail there
+  //   kAlreadyExists    this process keeps another trail
   static Status Open(const std::string& folder, int worker, int workers,
                      const std::string& address, std::unique_ptr<Trail>* out,
                      Clock* clock = Clock::System());

@@ -1,7 +1,13 @@
 #include "io/events/trail.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -12,6 +18,8 @@
 
 #include "../../support/fake_clock.h"
 #include "../../support/temp_folder.h"
+#include "core/base/byte_order.h"
+#include "core/base/crc32c.h"
 #include "io/checkpoint/checkpoint_directory.h"
 #include "io/events/trail_file.h"
 #include "io/events/trail_report.h"
@@ -29,6 +37,13 @@ class TrailTest : public testing::Test {
   }
   std::string PathOf(int worker = 2) const {
     return folder_ / ("worker-" + std::to_string(worker) + ".trail");
+  }
+  void ExpectRefused(int worker, Code code, const std::string& why) {
+    std::unique_ptr<Trail> refused;
+    const Status status = Trail::Open(folder_.path(), worker, 3, "", &refused);
+    EXPECT_EQ(status.code(), code);
+    EXPECT_NE(std::string(status.message()).find(why), std::string::npos)
+        << status.message();
   }
   TrailContent Read(int worker = 2) const {
     TrailContent content;
@@ -128,15 +143,90 @@ TEST_F(TrailTest, AnotherProcessGoesOnBehind) {
 
 TEST_F(TrailTest, TheFileOfAnotherIsLeftAlone) {
   Open();
-  std::unique_ptr<Trail> second;
-  const Status held = Trail::Open(folder_.path(), 2, 3, "", &second);
-  EXPECT_EQ(held.code(), Code::kUnavailable);
-  EXPECT_NE(std::string(held.message()).find("worker-2.trail"),
-            std::string::npos);
-  WriteWhole(PathOf(1), "a letter");
-  EXPECT_EQ(Trail::Open(folder_.path(), 1, 3, "", &second).code(),
-            Code::kInvalidArgument);
-  EXPECT_EQ(ReadWhole(PathOf(1)), "a letter");
+  trail_.reset();
+  const int other = open(PathOf().c_str(), O_RDWR);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  ExpectRefused(2, Code::kUnavailable, "worker-2.trail: another process");
+  close(other);
+  const std::string bytes = ReadWhole(PathOf());
+  for (const std::string& letter :
+       {std::string("a letter"), bytes.substr(1),
+        std::string(kTrailBytes, '\0') + "a letter"}) {
+    WriteWhole(PathOf(1), letter);
+    ExpectRefused(1, Code::kInvalidArgument, "worker-1.trail: is there, and");
+    EXPECT_EQ(ReadWhole(PathOf(1)), letter);
+  }
+}
+
+TEST_F(TrailTest, ATrailOfAnotherVersionIsLeftAlone) {
+  Open();
+  trail_.reset();
+  std::string bytes = ReadWhole(PathOf());
+  bytes[12] = 2;
+  auto* const header = reinterpret_cast<unsigned char*>(&bytes[0]);
+  StoreLittle<uint32_t>(MaskCrc32c(Crc32c(header + 12, 12)), header + 8);
+  WriteWhole(PathOf(), bytes);
+  ExpectRefused(2, Code::kInvalidArgument,
+                "is a trail of version 2, and this ringlet reads 1; give "
+                "another folder, or remove the file");
+  EXPECT_EQ(ReadWhole(PathOf()), bytes);
+}
+
+TEST_F(TrailTest, NoOtherUserWritesIt) {
+  const mode_t before = umask(0);
+  Open();
+  trail_.reset();
+  umask(before);
+  struct stat info;
+  ASSERT_EQ(stat(PathOf().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0644u);
+  ASSERT_EQ(chmod(PathOf().c_str(), 0666), 0);
+  Open();
+  trail_.reset();
+  ASSERT_EQ(stat(PathOf().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0644u);
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make another's file";
+  ASSERT_EQ(chown(PathOf().c_str(), 65534, 65534), 0);
+  ExpectRefused(2, Code::kInvalidArgument, "belongs to user 65534, and");
+}
+
+// A process that was killed at once, and a disk that was full.
+TEST_F(TrailTest, AFileThatWasNeverWrittenIsNew) {
+  for (const size_t bytes : {size_t{0}, size_t{4096}, kTrailBytes}) {
+    WriteWhole(PathOf(), std::string(bytes, '\0'));
+    Open();
+    EXPECT_EQ(Read().records.size(), 1u) << bytes;
+    trail_.reset();
+  }
+  std::filesystem::remove(PathOf());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit low = before;
+  low.rlim_cur = 5000;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  ExpectRefused(2, Code::kIo, "worker-2.trail: writing");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(ReadWhole(PathOf()), "");
+  Open();
+  EXPECT_EQ(Read().records.size(), 1u);
+}
+
+TEST_F(TrailTest, AProcessKeepsOne) {
+  Open();
+  ExpectRefused(1, Code::kAlreadyExists, "this process keeps a trail already");
+  EXPECT_EQ(Read().records.size(), 1u);
+  // In place of the former, which ends in its own file, before.
+  ASSERT_TRUE(Trail::Open(folder_ / "other", 2, 3, "", &trail_).ok());
+  EXPECT_EQ(Read().records.back().event.kind, TrailKind::kEnded);
+  NoteEvent(TrailKind::kStepBegan, 5);
+  TrailContent content;
+  ASSERT_TRUE(
+      ParseTrail(ReadWhole(folder_ / "other/worker-2.trail"), &content).ok());
+  ASSERT_EQ(content.records.size(), 2u);
+  EXPECT_EQ(content.records[0].event.kind, TrailKind::kBegan);
+  EXPECT_EQ(content.records[1].event.step, 5u);
 }
 
 TEST_F(TrailTest, ThreadsNoteAtOnce) {
