@@ -15,6 +15,10 @@ constexpr size_t kHeadBytes = 64;  // of a record, before its text
 constexpr size_t kMostText = kTrailLong - kHeadBytes;
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMostWorkers = 32767;
+// Of so many short records the wall clock is read once; the places for them
+// hold several such.
+constexpr uint32_t kClockReads = 64;
+static_assert(kTrailShorts >= 2 * kClockReads);
 
 uint32_t ChecksumOf(const unsigned char* record, size_t bytes) {
   return MaskCrc32c(Crc32c(record + 4, bytes - 4));
@@ -96,6 +100,18 @@ size_t ParseRing(const std::string& bytes, size_t begin, size_t each,
   return next;
 }
 
+// A board without a clock of its own learns the time after its start: all that
+// a process noted is told by the wall clock of its newest record.
+void UseNewestClock(std::vector<TrailRecord>* records) {
+  bool last = true;
+  int64_t behind = 0;  // the wall clock less than the monotonic one
+  for (auto record = records->rbegin(); record != records->rend(); ++record) {
+    if (last) behind = NanosBetween(record->wall, record->monotonic);
+    record->wall = NanosBetween(behind, record->monotonic);
+    last = record->event.kind == TrailKind::kBegan;
+  }
+}
+
 Status ParseHeader(const std::string& bytes, TrailContent* out) {
   const auto* in = reinterpret_cast<const unsigned char*>(bytes.data());
   if (!IsTrail(bytes)) return Corruption("is no trail of a worker");
@@ -136,6 +152,7 @@ Status ParseTrail(const std::string& bytes, TrailContent* out) {
                    [](const TrailRecord& a, const TrailRecord& b) {
                      return a.number < b.number;
                    });
+  UseNewestClock(&out->records);
   return Status();
 }
 
@@ -201,9 +218,13 @@ void TrailRing::Note(const TrailEvent& event) {
   record[5] = static_cast<uint8_t>(text);
   Put(static_cast<uint16_t>(Short(event.peer)), record + 6);
   Put(next_.fetch_add(1, std::memory_order_relaxed), record + 8);
-  // Of a step one clock is read: each costs as much as all the rest.
+  const uint32_t taken =
+      (frequent ? short_ : long_).fetch_add(1, std::memory_order_relaxed);
+  // Of most steps one clock is read: each costs as much as all the rest.
   const int64_t now = clock_->MonotonicNanos();
-  if (!frequent) ahead_ = clock_->WallNanos() - now;
+  if (!frequent || taken % kClockReads == 0) {
+    ahead_ = clock_->WallNanos() - now;
+  }
   Put(static_cast<uint64_t>(now + ahead_), record + 16);
   Put(static_cast<uint64_t>(now), record + 24);
   Put(where.step, record + 32);
@@ -218,13 +239,11 @@ void TrailRing::Note(const TrailEvent& event) {
   }
   Put(ChecksumOf(record, kHeadBytes + text), record);
   if (frequent) {
-    const size_t place =
-        short_.fetch_add(1, std::memory_order_relaxed) % kTrailShorts;
-    Publish(record, kTrailShort, memory_ + kTrailSteps + place * kTrailShort);
+    Publish(record, kTrailShort,
+            memory_ + kTrailSteps + taken % kTrailShorts * kTrailShort);
   } else {
-    const size_t place =
-        long_.fetch_add(1, std::memory_order_relaxed) % kTrailLongs;
-    Publish(record, kTrailLong, memory_ + kTrailRare + place * kTrailLong);
+    Publish(record, kTrailLong,
+            memory_ + kTrailRare + taken % kTrailLongs * kTrailLong);
   }
 }
 

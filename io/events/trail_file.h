@@ -42,7 +42,9 @@ struct TrailRecord {
   TrailEvent event;     // its text is below
   std::string text;     // no control bytes
   uint64_t number = 0;  // of the worker's events, also of its earlier processes
-  int64_t wall = 0, monotonic = 0;  // nanoseconds
+  // Nanoseconds. ParseTrail tells the first by the monotonic clock and what the
+  // process knew last of the wall clock.
+  int64_t wall = 0, monotonic = 0;
 };
 
 struct TrailContent {
@@ -79,7 +81,7 @@ class TrailRing final : public TrailSink {
 
   unsigned char* const memory_;
   Clock* const clock_;
-  std::atomic<int64_t> ahead_{0};   // the wall clock, at the last rare event
+  std::atomic<int64_t> ahead_{0};   // the wall clock, when it was read last
   std::atomic<uint64_t> next_{1};   // number
   std::atomic<uint32_t> short_{0};  // places that were taken
   std::atomic<uint32_t> long_{0};

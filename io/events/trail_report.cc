@@ -16,7 +16,7 @@ namespace ringlet {
 namespace {
 
 using Kind = TrailKind;
-constexpr size_t kMostLives = 4;
+constexpr size_t kMostLives = 4, kMostMissing = 8;
 
 // One process of a worker.
 struct Life {
@@ -180,6 +180,41 @@ std::string WorkerText(const TrailContent& trail) {
   return name + ":\n" + indented;
 }
 
+// What does not fit together: a folder may hold trails of an earlier, larger
+// job, and each board's are on its own.
+std::string JobText(const std::vector<TrailContent>& trails) {
+  const TrailContent* newest = nullptr;
+  for (const TrailContent& trail : trails) {
+    if (trail.records.empty()) continue;
+    if (newest == nullptr ||
+        trail.records.back().wall > newest->records.back().wall) {
+      newest = &trail;
+    }
+  }
+  if (newest == nullptr) return "";
+  std::string out, missing;
+  std::vector<bool> has(static_cast<size_t>(newest->workers));
+  for (const TrailContent& trail : trails) {
+    const auto worker = static_cast<size_t>(trail.worker);
+    if (worker < has.size()) has[worker] = true;
+    if (trail.workers == newest->workers) continue;
+    out += WorkerName(trail.worker) + "'s trail is of a job of " +
+           std::to_string(trail.workers) + " workers, and the newest, " +
+           WorkerName(newest->worker) + "'s, of " +
+           std::to_string(newest->workers) + "\n";
+  }
+  size_t lacks = 0;
+  for (size_t w = 0; w < has.size(); ++w) {
+    if (has[w] || ++lacks > kMostMissing) continue;
+    missing += (lacks > 1 ? ", " : "") + WorkerName(static_cast<int>(w));
+  }
+  if (lacks == 0) return out;
+  if (lacks > kMostMissing) {
+    missing += " and " + std::to_string(lacks - kMostMissing) + " more";
+  }
+  return out + "there is no trail of " + missing + "\n";
+}
+
 const char* KindName(Kind kind) {
   static const std::map<Kind, const char*> kNames = {
       {Kind::kBegan, "began"},         {Kind::kFormed, "ring formed"},
@@ -199,7 +234,7 @@ const char* KindName(Kind kind) {
 }  // namespace
 
 std::string DescribeTrails(const std::vector<TrailContent>& trails) {
-  std::string out = IncidentLines(trails);
+  std::string out = IncidentLines(trails) + JobText(trails);
   for (const TrailContent& trail : trails) out += WorkerText(trail);
   return out;
 }

@@ -454,6 +454,67 @@ TEST_F(TrailReportTest, StepsThatAreGoneAreNoneThatWereNot) {
   ExpectHas(Told(), "its trail ends here, its steps are no longer in the");
 }
 
+// As on a board that has no battery, and asks a server for the time.
+TEST_F(TrailReportTest, AClockThatIsSetLaterTellsTheTimesBefore) {
+  const int64_t right = clock_.wall + 10 * 1000000;
+  clock_.wall = 1000000000;
+  Note(0, TrailKind::kLost, 1, 1, -1, "exited");
+  clock_.Advance(0.009);
+  clock_.wall = right;
+  for (uint64_t i = 1; i <= 64; ++i) Note(0, TrailKind::kStepBegan, i);
+  const std::string told = Told();
+  ExpectHas(told, "2023-11-14 22:13:20.003  in step 1 worker 1 was lost");
+  ExpectHas(told, "2023-11-14 22:13:20.076  its trail ends here, in step 64");
+}
+
+TEST_F(TrailReportTest, TrailsOfAnotherJobAndNoneAreNamed) {
+  EXPECT_EQ(Told().find("no trail of"), std::string::npos) << Told();
+  EXPECT_EQ(Told().find("of a job of"), std::string::npos) << Told();
+  std::string older(kTrailBytes, '\0'), newer = older;
+  TrailRing(reinterpret_cast<unsigned char*>(&older[0]), 4, 5, &clock_);
+  clock_.Advance(5);
+  TrailRing ring(reinterpret_cast<unsigned char*>(&newer[0]), 3, 20, &clock_);
+  TrailEvent began;
+  ring.Note(began);
+  std::vector<TrailContent> trails(3);
+  ASSERT_TRUE(ParseTrail(memory_[1], &trails[0]).ok());
+  ASSERT_TRUE(ParseTrail(older, &trails[1]).ok());
+  ASSERT_TRUE(ParseTrail(newer, &trails[2]).ok());
+  const std::string told = DescribeTrails(trails);
+  ExpectHas(told,
+            "worker 4's trail is of a job of 5 workers, and the newest, worker "
+            "3's, of 20\n");
+  ExpectHas(told,
+            "there is no trail of worker 0, worker 2, worker 5, worker 6, "
+            "worker 7, worker 8, worker 9, worker 10 and 9 more\n");
+}
+
+// A file may hold any numbers; the sanitizers see what overflows.
+TEST_F(TrailReportTest, TimesAndWorkersBeyondAllBounds) {
+  for (const int64_t time : {INT64_MIN, INT64_MAX, int64_t{0}, INT64_MIN}) {
+    for (const TrailKind kind :
+         {TrailKind::kLost, TrailKind::kWaits, TrailKind::kBegan}) {
+      clock_.monotonic = time / 2;
+      clock_.wall = time == INT64_MAX ? INT64_MAX / 2 : 0;
+      TrailEvent event;
+      event.kind = kind;
+      event.nanos = time;
+      rings_[0]->Note(event);
+      rings_[1]->Note(event);
+    }
+  }
+  std::vector<TrailContent> trails(2);
+  for (size_t w = 0; w < 2; ++w) {
+    ASSERT_TRUE(ParseTrail(memory_[w], &trails[w]).ok());
+    for (TrailRecord& record : trails[w].records) {
+      if (record.number % 2 == w) record.wall = record.event.nanos;
+    }
+  }
+  const std::string told = DescribeTrails(trails);
+  ExpectHas(told, "an unknown worker was lost");
+  EXPECT_EQ(told.find("worker -1"), std::string::npos) << told;
+}
+
 TEST_F(TrailReportTest, WhatIsLeftOutIsTold) {
   for (int i = 0; i < 10; ++i) Note(0, TrailKind::kBegan, 0);
   ExpectHas(Told(), "the last 4 of 11 processes:\n");
