@@ -74,12 +74,17 @@ void Stepper::WarnOfNothingToTrain() const {
       graph_.name().c_str());
 }
 
+uint64_t Stepper::BeginStep() {
+  const auto step = static_cast<uint64_t>(updater_.iterations()) + 1;
+  NoteEvent(TrailKind::kStepBegan, step);
+  config_.collective->SetStep(step);
+  return step;
+}
+
 Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const IeeeArithmetic ieee;
   WarnOfNothingToTrain();
-  const uint64_t step = static_cast<uint64_t>(updater_.iterations()) + 1;
-  NoteEvent(TrailKind::kStepBegan, step);
-  config_.collective->SetStep(step);
+  const uint64_t step = BeginStep();
   RINGLET_RETURN_IF_ERROR(
       Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
   Drop();
@@ -144,7 +149,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
 
 Status Stepper::GiveUp(unsigned char note) {
   RINGLET_CHECK(note != 0 && exchange_->sums());
-  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
+  BeginStep();
   Drop();
   replica_ = 0;
   // The others sum theirs, and what their layers ask for.

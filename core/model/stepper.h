@@ -89,6 +89,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   };
 
   void WarnOfNothingToTrain() const;
+  // Tells the others, and the trail; returns its number.
+  uint64_t BeginStep();
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);

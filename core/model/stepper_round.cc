@@ -4,6 +4,7 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
+#include "../base/trail.h"
 #include "stepper.h"
 
 namespace ringlet {
@@ -13,7 +14,6 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   const IeeeArithmetic ieee;
   RINGLET_CHECK(config_.local() && steps > 0);
   WarnOfNothingToTrain();
-  config_.collective->SetStep(static_cast<uint64_t>(updater_.iterations()) + 1);
   RINGLET_RETURN_IF_ERROR(
       Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
   Drop();
@@ -26,6 +26,10 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
     bool again = false;
     status = exchange_->Finish(&again);
     *taken = status.ok();
+  }
+  if (status.ok()) {
+    NoteEvent(TrailKind::kStepEnded,
+              static_cast<uint64_t>(updater_.iterations()));
   }
   Drop();
   if (*taken) {
@@ -45,6 +49,7 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
     report_.Clear(k);
     int64_t examples = 0, of_all = 0;
     for (int64_t s = 0; s < steps; ++s) {
+      BeginStep();
       if (k + s > 0) RINGLET_RETURN_IF_ERROR(loader->Next(batch));
       passes_ = alone_.get();
       const Status trained = LocalStep(*batch);

@@ -161,6 +161,10 @@ class Ring final : public RingCollective, private RingNode::Owner {
   }
   void OnTold() override { Set(&told_); }
   void OnClosed() override { Set(&closed_); }
+  uint64_t Step() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return step_;
+  }
   void OnEvent(const TrailEvent& event) override { NoteEvent(event); }
   void OnNotice(const std::string& line) override {
     Tell([&] {

@@ -267,6 +267,7 @@ void RingNode::TickEvery(int64_t nanos) {
       [](uv_timer_t* timer) {
         RingNode* const node = static_cast<RingNode*>(timer->data);
         node->AdmitMore();
+        node->SetStep(node->owner_->Step());
         node->session_.Tick(Now());
       },
       ms, ms);

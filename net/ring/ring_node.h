@@ -28,6 +28,8 @@ class RingNode final : private Transport, private UvListener::Owner {
    public:
     // After Leave: all handles are closed.
     virtual void OnClosed() = 0;
+    // The step that the training thread is in.
+    virtual uint64_t Step() = 0;
 
    protected:
     ~Owner() = default;

@@ -203,6 +203,10 @@ Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
     return why;
   }
   told_by_other_ = true;
+  AbortNotice notice;
+  notice.rank = peer;
+  notice.text = why.message();
+  NoteTold(peer, notice);
   Fail(why);
   return Status();
 }

@@ -55,6 +55,7 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
   void OnNotice(const std::string&) override {}
   void OnTold() override { Tell(&told_); }
   void OnClosed() override { Tell(&closed_); }
+  uint64_t Step() override { return 0; }
   void Tell(bool* what) {
     {
       std::lock_guard<std::mutex> lock(mutex_);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -322,8 +323,8 @@ Status Train(const std::string& path, const TrainFlags& flags,
   ClusterConfig cluster;
   RINGLET_RETURN_IF_ERROR(
       ClusterFromEnvironment(Environment::Process(), &cluster));
-  Status prepared = Prepare(path, flags, cluster, &run);
-  if (prepared.ok()) prepared = OpenTrail(flags.trail, cluster, trail);
+  Status prepared = OpenTrail(flags.trail, cluster, trail);
+  if (prepared.ok()) prepared = Prepare(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
   // What the others call the job is not known then, and to tell them without a
   // key, where they may have one, would tell everybody.
@@ -391,6 +392,9 @@ int TrainCommand(const std::vector<std::string>& line) {
   }
   const Status trained = Train(flags.arguments()[0], values, &trail, &strategy);
   code = InputExitCode(trained);
+  // Which the program says once this has returned.
+  const bool heard = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (code == 0 && !heard) code = 1;
   if (trail != nullptr) trail->Ends(trained, code);
   return code;
 }
