@@ -36,6 +36,16 @@ Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
 
 namespace {
 
+// A Fit that ended while the workers met anew leaves nothing dealt out.
+Status CheckDealt(const Model& model, const ReplicaShares& shares) {
+  if (shares.workers() == model.collective()->size()) return Status();
+  return PeerLost(
+      -1,
+      "model '%s': the workers lost each other, and have not agreed since on "
+      "who computes what; make the model anew",
+      model.name().c_str());
+}
+
 // `rows`, of the own replicas, each as long as `sums`, become the sums over all
 // replicas, added in their order: the same bits on all ranks.
 Status SumOverReplicas(Collective* collective, const ReplicaShares& shares,
@@ -113,6 +123,7 @@ Status EvaluateAll(Model* model, const ReplicaShares& shares,
                    const Dataset& dataset, const EvaluateOptions& options,
                    Logs* logs) {
   RINGLET_RETURN_IF_ERROR(model->status());
+  RINGLET_RETURN_IF_ERROR(CheckDealt(*model, shares));
   RINGLET_RETURN_IF_ERROR(dataset.status());
   RINGLET_RETURN_IF_ERROR(CheckEndless(dataset, options.steps, "steps"));
   const Collective& collective = *model->collective();
@@ -177,6 +188,7 @@ Status PredictBatch(Model* model, const Batch& batch, float* to) {
 Status PredictAll(Model* model, const ReplicaShares& shares,
                   const Dataset& data, std::vector<float>* outputs) {
   RINGLET_RETURN_IF_ERROR(model->status());
+  RINGLET_RETURN_IF_ERROR(CheckDealt(*model, shares));
   RINGLET_RETURN_IF_ERROR(data.status());
   // Each example once, in order, whatever the policy.
   const Dataset dataset = data.AutoShard(AutoShardPolicy::kData);

@@ -9,6 +9,7 @@
 #include <cinttypes>
 #include <vector>
 
+#include "../base/clock.h"
 #include "../base/guarded.h"
 #include "../base/message.h"
 #include "../model/model_impl.h"
@@ -119,7 +120,7 @@ Status Fitter::SetUp() {
   const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
-  lines_.Begin(fit_, dataset_);
+  lines_.Begin(fit_, model_->impl_->config.own, dataset_);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSetup));
   if (fit_.takes_signals) {
     signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
@@ -245,10 +246,14 @@ Status Fitter::Validate(Logs* logs) {
 Status Fitter::Steps(Progress* progress) {
   if (fit_.step >= fit_.steps_per_epoch) return Status();
   std::unique_ptr<BatchLoader> loader;
-  RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
   Logs logs;
   requests_.BeginEpoch(*model_->collective(), fit_);
   while (fit_.step < fit_.steps_per_epoch) {
+    bool moved = false;
+    RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
+    if (moved || loader == nullptr) {
+      RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
+    }
     // Alone; several ranks agree in the next step.
     if (alone() && fit_.stop_training) return Status();
     if (requests_.meets_anew()) return MeetAnew();
@@ -269,9 +274,6 @@ Status Fitter::Steps(Progress* progress) {
     if (!taken) return StepGivenUp();
     progress->Update(fit_.step, logs);
     RINGLET_RETURN_IF_ERROR(StepEnded());
-    bool moved = false;
-    RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
-    if (moved) RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
   }
   return Status();
 }
@@ -283,7 +285,9 @@ Status Fitter::AtStep(const Status& status) const {
 
 Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
   Batch batch;
+  const int64_t begin = Clock::System()->MonotonicNanos();
   RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+  model_->impl_->stepper.AddReading(Clock::System()->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
   RINGLET_RETURN_IF_ERROR(AtStep(Train(loader, &batch, taken)));

@@ -25,7 +25,7 @@ Status Fitter::ShareBySpeed(bool* moved) {
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
   if (!collective->elastic() || alone() || config.local() ||
-      config.replicas <= collective->size() ||
+      config.replicas <= collective->size() || model_->iterations() == 0 ||
       model_->iterations() % kEvery != 0) {
     return Status();
   }

@@ -1,10 +1,10 @@
 #include "worker_lines.h"
 
+#include <algorithm>
 #include <cinttypes>
 
 #include "../base/message.h"
 #include "../model/model.h"
-#include "../model/replica_range.h"
 
 namespace ringlet {
 
@@ -21,18 +21,22 @@ std::string WorkerLines::Self() const {
          (address.empty() ? "" : " at " + address);
 }
 
-void WorkerLines::Begin(const FitState& fit, const Dataset& dataset) {
+void WorkerLines::Begin(const FitState& fit, const ReplicaRange& own,
+                        const Dataset& dataset) {
   if (silent_ || begun_ || fit.chief) return;
   begun_ = true;
-  const int workers = collective_.size();
   const int replicas = fit.model->num_replicas();
-  const int64_t own = ReplicasOf(collective_.rank(), workers, replicas).count;
+  // Of a full batch: the last replicas may have fewer examples, or none.
+  const int64_t part = dataset.LargestPart(replicas);
+  const auto end = [&](int replica) {
+    return std::min(part * replica, dataset.batch_size());
+  };
   const std::string chief = collective_.address(0);
   PrintTo(out_,
           "%s: trains %" PRId64 " of %" PRId64
           " examples a step, %d replicas in step, epochs %" PRId64
           " to %" PRId64 "; the chief%s%s shows the progress",
-          Self().c_str(), own * dataset.LargestPart(replicas),
+          Self().c_str(), end(own.first + own.count) - end(own.first),
           dataset.batch_size(), replicas, fit.epoch + 1, fit.epochs,
           chief.empty() ? "" : " at ", chief.c_str());
 }

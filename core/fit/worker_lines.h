@@ -14,6 +14,7 @@
 #include "../base/collective.h"
 #include "../base/status.h"
 #include "../data/dataset.h"
+#include "../model/replica_range.h"
 #include "callback.h"
 #include "progress.h"
 
@@ -25,7 +26,9 @@ class WorkerLines {
 
   // Once, whoever is lost meanwhile; of an elastic job where this worker is not
   // the chief, or is not any more.
-  void Begin(const FitState& fit, const Dataset& dataset);
+  // `own`: the replicas that it computes.
+  void Begin(const FitState& fit, const ReplicaRange& own,
+             const Dataset& dataset);
   // `epochs` have been completed; `steps` of the model.
   void End(const Status& status, int64_t epochs, int64_t steps);
 

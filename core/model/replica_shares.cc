@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numeric>
 
+#include "../base/check.h"
+
 namespace ringlet {
 namespace {
 
@@ -28,6 +30,7 @@ ReplicaShares::ReplicaShares(int workers, int replicas) {
 }
 
 ReplicaRange ReplicaShares::of(int rank) const {
+  RINGLET_CHECK(rank >= 0 && rank < workers());
   const auto own = counts_.begin() + rank;
   return {std::accumulate(counts_.begin(), own, 0), *own};
 }
@@ -46,11 +49,15 @@ bool ReplicaShares::Deal(const std::vector<int64_t>& nanos) {
   // One after another to whom it costs the least time: the shortest step.
   std::vector<int> counts(counts_.size(), 1);
   const int replicas = std::accumulate(counts_.begin(), counts_.end(), 0);
-  for (int left = replicas - static_cast<int>(counts.size()); left > 0;
-       --left) {
-    size_t best = 0;
-    for (size_t r = 1; r < counts.size(); ++r) {
-      if ((counts[r] + 1) * each[r] < (counts[best] + 1) * each[best]) best = r;
+  const int most = 4 * ((replicas + workers() - 1) / workers());
+  for (int left = replicas - workers(); left > 0; --left) {
+    size_t best = counts.size();
+    for (size_t r = 0; r < counts.size(); ++r) {
+      if (counts[r] == most) continue;
+      if (best == counts.size() ||
+          (counts[r] + 1) * each[r] < (counts[best] + 1) * each[best]) {
+        best = r;
+      }
     }
     ++counts[best];
   }

@@ -23,13 +23,15 @@ class ReplicaShares {
   // 1 <= workers <= replicas.
   ReplicaShares(int workers, int replicas);
 
+  int workers() const { return static_cast<int>(counts_.size()); }
   ReplicaRange of(int rank) const;
   int most() const;  // that a worker computes
 
   // `nanos` a replica takes each worker; 0 where that is not known, and then
   // nothing moves. Deals anew where a step, which takes as long as its last
   // worker, gains more than 5 %; whether it does. Of equal deals the lower
-  // ranks have more.
+  // ranks have more. Nobody gets more than four times an even share: what the
+  // ranks gather has a row for each replica of the largest one.
   bool Deal(const std::vector<int64_t>& nanos);
 
   std::string ToString() const;  // "3, 4, 1"

@@ -113,17 +113,19 @@ Status Stepper::TrainReplicas(bool again) {
     RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   }
   for (replica_ = 0; replica_ < config_.own.count; ++replica_) {
-    if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
-    RINGLET_RETURN_IF_ERROR(TimeReplica(batch, again));
+    RINGLET_RETURN_IF_ERROR(TimeReplica(again, &batch));
   }
   return Status();
 }
 
-Status Stepper::TimeReplica(const Batch& batch, bool again) {
+// Reads the examples of all replicas but the first.
+Status Stepper::TimeReplica(bool again, Batch* batch) {
   const int64_t begin = Clock::System()->MonotonicNanos();
-  RINGLET_RETURN_IF_ERROR(TrainReplica(batch, again));
-  if (batch.count == 0) return Status();
-  computed_nanos_ += Clock::System()->MonotonicNanos() - begin;
+  if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(batch));
+  waited_nanos_ = 0;
+  RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, again));
+  if (batch->count == 0) return Status();
+  computed_nanos_ += Clock::System()->MonotonicNanos() - begin - waited_nanos_;
   ++computed_replicas_;
   return Status();
 }
@@ -138,7 +140,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
     if (replica_ + 1 == config_.own.count) {
       const int64_t begin = Clock::System()->MonotonicNanos();
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
-      computed_nanos_ -= Clock::System()->MonotonicNanos() - begin;
+      waited_nanos_ = Clock::System()->MonotonicNanos() - begin;
     }
   }
   const bool at_once =

@@ -41,10 +41,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   void SetExchange(std::unique_ptr<GradientExchange> exchange);
   StepReport& report() { return report_; }
 
-  // What the passes of a replica take on the average: those since the last call
-  // count a quarter, what was before the rest. 0: not known. Neither waiting
-  // nor reading examples counts, nor the first step with an exchange, which
-  // takes memory.
+  // What a replica takes on the average, its examples and its passes: those
+  // since the last call count a quarter, what was before the rest. 0: not
+  // known. Waiting for other ranks does not count, nor do replicas without
+  // examples and the first step with an exchange, which takes memory.
   int64_t AverageReplicaNanos();
 
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
@@ -65,6 +65,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   // but those that the other ranks' wait for. Only with several ranks.
   Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
+  // What the next step's first examples took.
+  void AddReading(int64_t nanos) { computed_nanos_ += nanos; }
 
   // The pieces; see Model. `for_loss`: the output is left as the loss takes it.
   Status Forward(const float* x, int64_t examples, bool training,
@@ -95,7 +97,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status TrainReplica(const Batch& batch, bool again);
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
   Status LocalStep(const Batch& batch);
-  Status TimeReplica(const Batch& batch, bool again);
+  Status TimeReplica(bool again, Batch* batch);
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);
@@ -143,6 +145,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Batch batch_;                    // of the first one
   BatchLoader* loader_ = nullptr;  // gives the others'
   int64_t computed_nanos_ = 0, computed_replicas_ = 0, replica_nanos_ = 0;
+  int64_t waited_nanos_ = 0;  // for other ranks, by the replica under way
   bool warm_ = false;
   int64_t count_ = 0;  // examples
   bool trains_ = false;

@@ -49,6 +49,17 @@ TEST(ReplicaSharesTest, WhatIsNotKnownMovesNothing) {
   EXPECT_EQ(shares.ToString(), "1, 7");
 }
 
+// What the others gather has a row for each replica of the largest share.
+TEST(ReplicaSharesTest, NobodyGetsMoreThanFourTimesAnEvenShare) {
+  std::vector<int64_t> nanos(16, 1000 * kMs);
+  nanos[3] = 1;
+  ReplicaShares shares(16, 128);
+  EXPECT_TRUE(shares.Deal(nanos));
+  EXPECT_EQ(shares.most(), 32);
+  EXPECT_EQ(shares.of(3).count, 32);
+  EXPECT_EQ(shares.of(15).first + shares.of(15).count, 128);
+}
+
 // The longest of a step by any deal there is.
 int64_t ShortestStep(const std::vector<int64_t>& nanos, int replicas) {
   int64_t best = INT64_MAX;

@@ -1,0 +1,190 @@
+// Shares by speed (docs/membership.md), of what workers measure.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/slow_layer.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/fit.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kNever = 1 << 30;
+
+// `work` of two workers at once, each with what makes it one of the job;
+// worker 0 dies in its operation `dies`.
+void TwoWorkers(int dies,
+                const std::function<void(int, ElasticCollective*)>& work) {
+  ElasticJob job;
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, w == 0 ? dies : kNever);
+      work(w, &collective);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+CompileOptions Exact(Collective* collective, int replicas) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = replicas;
+  return options;
+}
+
+// Replicas that each worker trained in 96 steps of eight; `millis` for each.
+std::vector<int> Trained(const std::vector<int>& millis,
+                         const std::vector<Dataset>& data) {
+  std::vector<int> trained(2);
+  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+    const auto at = static_cast<size_t>(w);
+    const auto slow = std::make_shared<SlowLayer>(millis[at]);
+    const auto model = SlowModel(slow, Exact(collective, 8));
+    FitOptions fit = Quiet(1);
+    fit.steps_per_epoch = 96;
+    const Result<History> history = model->Fit(data[at], fit);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+    trained[at] = slow->trained();
+  });
+  return trained;
+}
+
+// The last of a short batch's replicas have no examples.
+TEST(SharesTest, ReplicasWithoutExamplesAreNotMeasured) {
+  for (const int64_t batch : {10, 16}) {
+    SCOPED_TRACE(batch);
+    const Dataset data = Points(203).Shuffle(3).Repeat().Batch(batch);
+    EXPECT_LT(Trained({8, 2}, {data, data})[0], 32 * 4 + 64 * 3);
+  }
+}
+
+class SlowSource final : public Source {
+ public:
+  SlowSource(std::shared_ptr<const Source> of, int millis)
+      : of_(std::const_pointer_cast<Source>(of)), millis_(millis) {}
+  ExampleSpec x() const override { return of_->x(); }
+  ExampleSpec y() const override { return of_->y(); }
+  int64_t size() const override { return of_->size(); }
+  std::string name() const override { return of_->name(); }
+  Status Read(const int64_t* indices, int count, void* x, void* y) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(millis_));
+    return of_->Read(indices, count, x, y);
+  }
+
+ private:
+  const std::shared_ptr<Source> of_;
+  const int millis_;
+};
+
+TEST(SharesTest, AWorkerThatReadsSlowlyIsSlow) {
+  const Dataset quick = Points(203);
+  const Dataset slow(std::make_shared<SlowSource>(quick.source(), 8));
+  const auto batches = [](const Dataset& data) {
+    return data.Shuffle(3).Repeat().Batch(40);
+  };
+  EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)})[0], 96 * 4);
+}
+
+// Reform met in a larger view, and lost it again.
+class Grows final : public Collective {
+ public:
+  explicit Grows(Collective* in) : in_(in) {}
+  int rank() const override { return grown_ ? 2 : in_->rank(); }
+  int size() const override { return grown_ ? 3 : in_->size(); }
+  size_t bucket_bytes() const override { return 256; }
+  Status StartAllReduce(float*, size_t, Ticket*) override { return Lost(); }
+  Status StartAllReduceInts(int32_t* data, size_t count,
+                            Ticket* ticket) override {
+    return grown_ ? Lost() : in_->StartAllReduceInts(data, count, ticket);
+  }
+  Status Wait(Ticket ticket) override {
+    return grown_ ? Lost() : in_->Wait(ticket);
+  }
+  Status Broadcast(void* data, size_t bytes, int root) override {
+    return grown_ ? Lost() : in_->Broadcast(data, bytes, root);
+  }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    return grown_ ? Lost() : in_->AllGather(in, bytes, out);
+  }
+  Status Barrier() override { return grown_ ? Lost() : in_->Barrier(); }
+  void Abort(const Status& why) override {
+    if (!grown_) in_->Abort(why);
+  }
+  Status Reform() override {
+    grown_ = true;
+    return Lost();
+  }
+  bool elastic() const override { return true; }
+
+ private:
+  static Status Lost() {
+    return Error(Code::kDeadlineExceeded, "only 1 of 2 workers came");
+  }
+
+  Collective* const in_;
+  bool grown_ = false;
+};
+
+TEST(SharesTest, NothingIsDealtOutAfterAMeetingThatFailed) {
+  TwoWorkers(/*dies=*/100, [&](int w, ElasticCollective* elastic) {
+    Grows grows(elastic);
+    Collective* const collective =
+        w == 0 ? static_cast<Collective*>(elastic) : &grows;
+    const auto model = TinyModel(Adam(0.01f), 0.2f, Exact(collective, 5));
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Batch(40), Quiet(30));
+    EXPECT_FALSE(history.ok());
+    if (w == 0) return;
+    const Dataset data = Points(61).Batch(16);
+    EXPECT_EQ(model->Evaluate(data).status().code(),
+              Code::kPeerLost);
+    EXPECT_EQ(model->Predict(data).status().code(), Code::kPeerLost);
+  });
+}
+
+TEST(SharesTest, TheLineOfASecondFitIsOfTheSharesThereAre) {
+  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+    const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
+    const auto model = SlowModel(slow, Exact(collective, 8));
+    for (int f = 0; f < 2; ++f) {
+      FitOptions fit = Quiet(1);
+      // They are dealt out after 32 steps, and after 64.
+      const int steps = f == 0 ? 33 : 20;
+      fit.steps_per_epoch = steps;
+      fit.verbose = Verbose::kLine;
+      char* text = nullptr;
+      size_t bytes = 0;
+      fit.out = open_memstream(&text, &bytes);
+      const int before = slow->trained();
+      const Result<History> history =
+          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+      std::fclose(fit.out);
+      const std::string said(text, bytes);
+      std::free(text);
+      if (w == 0) continue;
+      const int each = (slow->trained() - before) / steps;  // of 5 examples
+      EXPECT_NE(said.find(f == 0 ? "trains 20 of 40"
+                                 : "trains " + std::to_string(5 * each) +
+                                       " of 40"),
+                std::string::npos)
+          << said;
+      EXPECT_LE(each, f == 0 ? 4 : 3);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ringlet
