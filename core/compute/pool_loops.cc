@@ -18,31 +18,36 @@ namespace {
 #define RINGLET_POOL_LOOPS kPoolLoops
 #endif
 
-// body(offset) for the pixels of a window of this size.
-template <typename Body>
-inline __attribute__((always_inline)) void ForEachPixel(int64_t height,
-                                                        int64_t width,
-                                                        const PoolWindows& w,
+// body(offset) for the pixels of a window: of kSide rows and columns, and
+// unrolled then, where that is not 0.
+template <int kSide, typename Body>
+inline __attribute__((always_inline)) void ForEachPixel(const PoolWindows& w,
                                                         const Body& body) {
+  if constexpr (kSide > 0) {
 #pragma GCC unroll 2
-  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t y = 0; y < kSide; ++y) {
 #pragma GCC unroll 2
-    for (int64_t x = 0; x < width; ++x) {
-      body(y * w.row_floats + x * w.channels);
+      for (int64_t x = 0; x < kSide; ++x) {
+        body(y * w.row_floats + x * w.channels);
+      }
+    }
+  } else {
+    for (int64_t y = 0; y < w.height; ++y) {
+      for (int64_t x = 0; x < w.width; ++x) {
+        body(y * w.row_floats + x * w.channels);
+      }
     }
   }
 }
 
-inline __attribute__((always_inline)) void MaximaOf(int64_t height,
-                                                    int64_t width,
-                                                    const PoolWindows w,
-                                                    const float* x, float* y) {
+template <int kSide>
+void MaximaOf(const PoolWindows w, const float* x, float* y) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     const Part here(w.channels - c);
     for (int64_t p = 0; p < w.positions; ++p) {
       const float* const from = x + p * w.step + c;
       Lanes most = here.Load(from);
-      ForEachPixel(height, width, w, [&](int64_t at) {
+      ForEachPixel<kSide>(w, [&](int64_t at) {
         const Lanes v = here.Load(from + at);
         most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
       });
@@ -51,16 +56,16 @@ inline __attribute__((always_inline)) void MaximaOf(int64_t height,
   }
 }
 
-inline __attribute__((always_inline)) void GradientOf(
-    int64_t height, int64_t width, const PoolWindows w, const float* x,
-    const float* y, const float* dy, float* dx) {
+template <int kSide>
+void GradientOf(const PoolWindows w, const float* x, const float* y,
+                const float* dy, float* dx) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     const Part here(w.channels - c);
     for (int64_t p = 0; p < w.positions; ++p) {
       const int64_t first = p * w.step + c;
       const Lanes most = here.Load(y + p * w.channels + c);
       Lanes rest = here.Load(dy + p * w.channels + c);
-      ForEachPixel(height, width, w, [&](int64_t at) {
+      ForEachPixel<kSide>(w, [&](int64_t at) {
         const Lanes v = here.Load(x + first + at);
         here.Store(v == most ? rest : Lanes{}, dx + first + at);
         rest = v == most ? Lanes{} : rest;  // given away
@@ -70,14 +75,14 @@ inline __attribute__((always_inline)) void GradientOf(
 }
 
 void Maxima(const PoolWindows& w, const float* x, float* y) {
-  if (w.height == 2 && w.width == 2) return MaximaOf(2, 2, w, x, y);
-  MaximaOf(w.height, w.width, w, x, y);
+  if (w.height == 2 && w.width == 2) return MaximaOf<2>(w, x, y);
+  MaximaOf<0>(w, x, y);
 }
 
 void Gradient(const PoolWindows& w, const float* x, const float* y,
               const float* dy, float* dx) {
-  if (w.height == 2 && w.width == 2) return GradientOf(2, 2, w, x, y, dy, dx);
-  GradientOf(w.height, w.width, w, x, y, dy, dx);
+  if (w.height == 2 && w.width == 2) return GradientOf<2>(w, x, y, dy, dx);
+  GradientOf<0>(w, x, y, dy, dx);
 }
 
 }  // namespace

@@ -148,10 +148,11 @@ Status ParseTrail(const std::string& bytes, TrailContent* out) {
   RINGLET_RETURN_IF_ERROR(ParseHeader(bytes, out));
   ParseRing(bytes, kTrailSteps, kTrailShort, kTrailShorts, out);
   ParseRing(bytes, kTrailRare, kTrailLong, kTrailLongs, out);
-  std::stable_sort(out->records.begin(), out->records.end(),
-                   [](const TrailRecord& a, const TrailRecord& b) {
-                     return a.number < b.number;
-                   });
+  std::vector<TrailRecord>& records = out->records;
+  std::sort(records.begin(), records.end(),
+            [](const TrailRecord& a, const TrailRecord& b) {
+              return a.number < b.number;
+            });
   UseNewestClock(&out->records);
   return Status();
 }

@@ -7,6 +7,7 @@
 #include "trail_incidents.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "trail_words.h"
 
@@ -51,8 +52,11 @@ std::vector<Told> EndsOf(const std::vector<TrailContent>& trails) {
       }
     }
   }
-  std::stable_sort(out.begin(), out.end(), [](const Told& a, const Told& b) {
-    return a.record->wall < b.record->wall;
+  std::sort(out.begin(), out.end(), [](const Told& a, const Told& b) {
+    const int64_t at = a.record->wall, other = b.record->wall;
+    return at != other ? at < other
+                       : std::tie(a.trail, a.record->number) <
+                             std::tie(b.trail, b.record->number);
   });
   return out;
 }

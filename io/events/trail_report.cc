@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <map>
 
 #include "trail_incidents.h"
 #include "trail_words.h"
@@ -216,7 +215,10 @@ std::string JobText(const std::vector<TrailContent>& trails) {
 }
 
 const char* KindName(Kind kind) {
-  static const std::map<Kind, const char*> kNames = {
+  static constexpr struct {
+    Kind kind;
+    const char* name;
+  } kNames[] = {
       {Kind::kBegan, "began"},         {Kind::kFormed, "ring formed"},
       {Kind::kJoined, "joined"},       {Kind::kLost, "lost"},
       {Kind::kTold, "told of"},        {Kind::kAborted, "gave up"},
@@ -227,8 +229,10 @@ const char* KindName(Kind kind) {
       {Kind::kWaits, "waits for"},     {Kind::kWaited, "waited"},
       {Kind::kQuiet, "hears nothing"}, {Kind::kHeard, "hears again"},
       {Kind::kBlocked, "blocks"},      {Kind::kResumed, "goes on"}};
-  const auto found = kNames.find(kind);
-  return found == kNames.end() ? "unknown" : found->second;
+  for (const auto& known : kNames) {
+    if (known.kind == kind) return known.name;
+  }
+  return "unknown";
 }
 
 }  // namespace
