@@ -151,7 +151,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
 
 Status Stepper::GiveUp(unsigned char note) {
   RINGLET_CHECK(note != 0 && exchange_->sums());
-  BeginStep();
+  const uint64_t step = BeginStep();
   Drop();
   replica_ = 0;
   // The others sum theirs, and what their layers ask for.
@@ -172,6 +172,7 @@ Status Stepper::GiveUp(unsigned char note) {
   if (exchange_->failed()) return FinishGradients();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   Drop();
+  NoteEvent(TrailKind::kStepEnded, step);
   return Status();
 }
 
