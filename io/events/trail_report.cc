@@ -42,15 +42,17 @@ std::vector<Life> LivesOf(const TrailContent& trail) {
   return out;
 }
 
-// Of a process of whose steps none is left; the next one knows where it was.
-std::string WhereText(const Life& life) {
-  const TrailEvent* const next =
-      life.next == nullptr ? nullptr : &life.next->event;
-  if (next != nullptr && next->code == static_cast<int>(Kind::kStepBegan)) {
-    return "in step " + std::to_string(next->step);
+// `last` is its last kStepBegan or kStepEnded; 0: none of its steps is left,
+// and the next process may know where it was.
+std::string WhereText(const Life& life, int last, uint64_t step) {
+  if (last == static_cast<int>(Kind::kStepBegan)) {
+    return "in step " + std::to_string(step);
   }
-  if (next != nullptr && next->code == static_cast<int>(Kind::kStepEnded)) {
-    return "after step " + std::to_string(next->step);
+  if (last == static_cast<int>(Kind::kStepEnded)) {
+    return "after step " + std::to_string(step);
+  }
+  if (last == 0 && life.next != nullptr && life.next->event.code != 0) {
+    return WhereText(life, life.next->event.code, life.next->event.step);
   }
   return life.whole ? "before its first step"
                     : "its steps are no longer in the trail";
@@ -59,7 +61,8 @@ std::string WhereText(const Life& life) {
 // Where it was; `doing`: and what it did when nothing more was noted.
 std::string DoingText(const Life& life, bool doing) {
   uint64_t step = 0;
-  bool in_step = false, after = false, blocked = false;
+  int last = 0;
+  bool blocked = false;
   const TrailRecord* waits = nullptr;
   for (const TrailRecord* record : life.records) {
     const TrailEvent& event = record->event;
@@ -67,8 +70,7 @@ std::string DoingText(const Life& life, bool doing) {
       case Kind::kStepBegan:
       case Kind::kStepEnded:
         step = event.step;
-        in_step = event.kind == Kind::kStepBegan;
-        after = !in_step;
+        last = static_cast<int>(event.kind);
         blocked = false;
         waits = nullptr;
         break;
@@ -91,9 +93,7 @@ std::string DoingText(const Life& life, bool doing) {
         break;
     }
   }
-  std::string out = in_step ? "in step " + std::to_string(step)
-                    : after ? "after step " + std::to_string(step)
-                            : WhereText(life);
+  std::string out = WhereText(life, last, step);
   if (!doing) return out;
   if (waits != nullptr) {
     const TrailEvent& event = waits->event;
@@ -104,7 +104,7 @@ std::string DoingText(const Life& life, bool doing) {
     }
   } else if (blocked) {
     out += ", waiting for the others";
-  } else if (in_step) {
+  } else if (last == static_cast<int>(Kind::kStepBegan)) {
     out += ", computing";
   }
   return out;

@@ -242,6 +242,11 @@ int CommandLine::UsageError(const Status& status) const {
                                   status.message(), command_.c_str()));
 }
 
+bool StdoutIsWritten() {
+  // Lines are flushed as they are made: a failure may be of one before.
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
 int InputExitCode(const Status& status) {
   const int code = ExitCode(status);
   return status.code() == Code::kNotFound ? 2 : code;

@@ -83,6 +83,9 @@ class CommandLine {
 // there is a wrong input, 2.
 int InputExitCode(const Status& status);
 
+// Whether all that has been printed could be written.
+bool StdoutIsWritten();
+
 // `word` as one of a shell's line.
 std::string ShellWord(const std::string& word);
 

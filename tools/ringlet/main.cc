@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "command_line.h"
 #include "commands.h"
 #include "core/base/message.h"
 #include "core/base/status.h"
@@ -136,9 +137,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   std::set_new_handler(OutOfMemory);
   const int code = Run({argv + (argc > 0), argv + argc});
-  // Lines are flushed as they are made: a failure may be of one before.
-  const bool failed = std::ferror(stdout) != 0;
-  if (std::fflush(stdout) == 0 && !failed) return code;
+  if (ringlet::StdoutIsWritten()) return code;
   ringlet::Notice("error: stdout cannot be written");
   return code != 0 ? code : 1;
 }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -392,9 +391,8 @@ int TrainCommand(const std::vector<std::string>& line) {
   }
   const Status trained = Train(flags.arguments()[0], values, &trail, &strategy);
   code = InputExitCode(trained);
-  // Which the program says once this has returned.
-  const bool heard = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (code == 0 && !heard) code = 1;
+  // The program says so once this has returned.
+  if (code == 0 && !StdoutIsWritten()) code = 1;
   if (trail != nullptr) trail->Ends(trained, code);
   return code;
 }
