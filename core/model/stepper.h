@@ -153,8 +153,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   bool apply_when_ready_ = false;
   // Of the outputs, whose loss takes them, there are still the logits.
   bool without_activation_ = false;
-  std::vector<double> loss_sums_;    // of each output
-  int64_t ready_ = 0;                // gradients from here on are final
+  std::vector<double> loss_sums_;  // of each output
+  int64_t ready_ = 0;              // gradients from here on are final
 };
 
 }  // namespace ringlet

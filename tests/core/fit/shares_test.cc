@@ -148,8 +148,7 @@ TEST(SharesTest, NothingIsDealtOutAfterAMeetingThatFailed) {
     EXPECT_FALSE(history.ok());
     if (w == 0) return;
     const Dataset data = Points(61).Batch(16);
-    EXPECT_EQ(model->Evaluate(data).status().code(),
-              Code::kPeerLost);
+    EXPECT_EQ(model->Evaluate(data).status().code(), Code::kPeerLost);
     EXPECT_EQ(model->Predict(data).status().code(), Code::kPeerLost);
   });
 }
@@ -176,10 +175,10 @@ TEST(SharesTest, TheLineOfASecondFitIsOfTheSharesThereAre) {
       std::free(text);
       if (w == 0) continue;
       const int each = (slow->trained() - before) / steps;  // of 5 examples
-      EXPECT_NE(said.find(f == 0 ? "trains 20 of 40"
-                                 : "trains " + std::to_string(5 * each) +
-                                       " of 40"),
-                std::string::npos)
+      EXPECT_NE(
+          said.find(f == 0 ? "trains 20 of 40"
+                           : "trains " + std::to_string(5 * each) + " of 40"),
+          std::string::npos)
           << said;
       EXPECT_LE(each, f == 0 ? 4 : 3);
     }
