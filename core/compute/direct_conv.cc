@@ -100,6 +100,12 @@ template <int kTall, int kWide>
 inline void FinishTile(const ConvForward& c, int64_t f,
                        const Sums<kTall, kWide>& s, float* y) {
   const Part last(c.filters - f - (kWide - 1) * kLanes);
+  // Of one vector, those that are followed by the outputs of the tile's next
+  // positions.
+  const int64_t whole = kPartsCost && kWide == 1 && c.filters < kLanes &&
+                                c.y_step == c.filters
+                            ? kTall * c.filters - kLanes
+                            : -1;
 #pragma GCC unroll 2
   for (int j = 0; j < kWide; ++j) {
     const Lanes plus =
@@ -110,7 +116,7 @@ inline void FinishTile(const ConvForward& c, int64_t f,
       if (c.bias != nullptr) z += plus;
       if (c.relu) z = Relu(z);
       float* const to = y + i * c.y_step + j * kLanes;
-      if (j < kWide - 1) {
+      if (j < kWide - 1 || i * c.filters <= whole) {
         Store(z, to);
       } else {
         last.Store(z, to);
@@ -127,9 +133,10 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
   const int64_t* offset = c.in.offsets;
   const float* w = c.w + f;
   Lanes total[kTall * kWide];
-  for (int64_t left = c.in.taps;; left -= kConvBlock) {
+  int64_t block = c.in.first_block();
+  for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
     Sums<kTall, kWide> s;
-    for (int64_t n = Smaller(left, kConvBlock); n > 0; --n) {
+    for (int64_t n = Smaller(left, block); n > 0; --n) {
       const float* const p = x + *offset++;
       Lanes v[kWide];
 #pragma GCC unroll 2
@@ -146,7 +153,7 @@ __attribute__((noinline)) void ForwardTile(const ConvForward& c, int64_t f,
       }
     }
     if (left < c.in.taps) s.AddTo(total);
-    if (left <= kConvBlock) return FinishTile(c, f, s, y + f);
+    if (left <= block) return FinishTile(c, f, s, y + f);
     s.PutTo(total);
   }
 }
@@ -300,7 +307,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c, int64_t k,
 template <int kWide>
 void GradientPanel(const ConvGradient& c, int64_t f, int64_t begin, int64_t end,
                    bool adds) {
-  constexpr int kTall = kWide == 1 && kTile < 8 ? 8 : kTile;
+  constexpr int kTall = kWide == 1 && kTile < 8 ? 9 : kTile;
   for (int64_t k = 0; k < c.in.taps;) {
     const int64_t left = c.in.taps - k;
     if (left > kTall / 2) {

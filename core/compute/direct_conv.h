@@ -30,6 +30,12 @@ struct ConvWindows {
   int64_t rows, positions;  // at least one of each
   const int64_t* offsets;
   int64_t taps;
+  // Of a longer chain, whose taps before the first one here, and behind the
+  // last, are left out: all of them of zeros, so that they add nothing.
+  int64_t first_tap = 0;
+
+  // Taps up to the end of a block of the chain.
+  int64_t first_block() const { return kConvBlock - first_tap % kConvBlock; }
 };
 
 // y(r, p, f) = the sum over k of x(r, p, k) w(k, f), + bias(f), and then relu,

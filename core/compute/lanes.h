@@ -40,6 +40,14 @@ inline void Store(Lanes v, float* p) {
 }
 inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Whether a whole vector is better written where what lies behind its part is
+// to be written next.
+#if defined(RINGLET_AVX2)
+constexpr bool kPartsCost = true;  // NOLINT
+#else
+constexpr bool kPartsCost = false;  // NOLINT
+#endif
+
 // The first `count` lanes, or all that there are, of what may end there.
 class Part {
  public:

@@ -79,11 +79,12 @@ void ForwardTile(const ConvForward& c, const float* x, float* y) {
   const int64_t* offset = c.in.offsets;
   const float* w = c.w;
   Lanes total[kTall];
-  for (int64_t left = c.in.taps;; left -= kConvBlock) {
+  int64_t block = c.in.first_block();
+  for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
     Lanes s[kTall];
 #pragma GCC unroll 16
     for (int i = 0; i < kTall; ++i) s[i] = _mm512_setzero_ps();
-    for (int64_t n = Smaller(left, kConvBlock); n > 0; --n) {
+    for (int64_t n = Smaller(left, block); n > 0; --n) {
       const float* const p = x + *offset++;
       const Lanes v = Twice(_mm512_castps256_ps512(_mm256_loadu_ps(w)));
       w += c.w_stride;
@@ -97,7 +98,7 @@ void ForwardTile(const ConvForward& c, const float* x, float* y) {
     for (int i = 0; i < kTall; ++i) {
       total[i] = left < c.in.taps ? _mm512_add_ps(total[i], s[i]) : s[i];
     }
-    if (left <= kConvBlock) return Finish(c, total, kTall, y);
+    if (left <= block) return Finish(c, total, kTall, y);
   }
 }
 

@@ -40,38 +40,51 @@ inline __attribute__((always_inline)) void ForEachPixel(const PoolWindows& w,
   }
 }
 
+// body(p, c, part) for each position and vector of channels. Where one vector
+// has all of them, and those that follow a pixel are always written after it, a
+// part is a whole vector but at the last positions.
+template <typename Body>
+inline __attribute__((always_inline)) void ForEachWindow(const PoolWindows& w,
+                                                         bool writes_next,
+                                                         const Body& body) {
+  for (int64_t c = 0; c < w.channels; c += kLanes) {
+    int64_t p = 0;
+    if (kPartsCost && writes_next && w.channels < kLanes) {
+      const int64_t last = (kLanes + w.channels - 1) / w.channels;
+      for (; p < w.positions - last; ++p) body(p, c, Part(kLanes));
+    }
+    const Part here(w.channels - c);
+    for (; p < w.positions; ++p) body(p, c, here);
+  }
+}
+
 template <int kSide>
 void MaximaOf(const PoolWindows w, const float* x, float* y) {
-  for (int64_t c = 0; c < w.channels; c += kLanes) {
-    const Part here(w.channels - c);
-    for (int64_t p = 0; p < w.positions; ++p) {
-      const float* const from = x + p * w.step + c;
-      Lanes most = here.Load(from);
-      ForEachPixel<kSide>(w, [&](int64_t at) {
-        const Lanes v = here.Load(from + at);
-        most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
-      });
-      here.Store(most, y + p * w.channels + c);
-    }
-  }
+  ForEachWindow(w, true, [&](int64_t p, int64_t c, Part here) {
+    const float* const from = x + p * w.step + c;
+    Lanes most = here.Load(from);
+    ForEachPixel<kSide>(w, [&](int64_t at) {
+      const Lanes v = here.Load(from + at);
+      most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
+    });
+    here.Store(most, y + p * w.channels + c);
+  });
 }
 
 template <int kSide>
 void GradientOf(const PoolWindows w, const float* x, const float* y,
                 const float* dy, float* dx) {
-  for (int64_t c = 0; c < w.channels; c += kLanes) {
-    const Part here(w.channels - c);
-    for (int64_t p = 0; p < w.positions; ++p) {
-      const int64_t first = p * w.step + c;
-      const Lanes most = here.Load(y + p * w.channels + c);
-      Lanes rest = here.Load(dy + p * w.channels + c);
-      ForEachPixel<kSide>(w, [&](int64_t at) {
-        const Lanes v = here.Load(x + first + at);
-        here.Store(v == most ? rest : Lanes{}, dx + first + at);
-        rest = v == most ? Lanes{} : rest;  // given away
-      });
-    }
-  }
+  const bool meets_next = w.step == w.width * w.channels;
+  ForEachWindow(w, meets_next, [&](int64_t p, int64_t c, Part here) {
+    const int64_t first = p * w.step + c;
+    const Lanes most = here.Load(y + p * w.channels + c);
+    Lanes rest = here.Load(dy + p * w.channels + c);
+    ForEachPixel<kSide>(w, [&](int64_t at) {
+      const Lanes v = here.Load(x + first + at);
+      here.Store(v == most ? rest : Lanes{}, dx + first + at);
+      rest = v == most ? Lanes{} : rest;  // given away
+    });
+  });
 }
 
 void Maxima(const PoolWindows& w, const float* x, float* y) {

@@ -158,11 +158,26 @@ class ConvOp final : public Op {
   int64_t BackwardCopyFloats() const {
     return CopyFloats(backward_.source, CopiesBackwardPairs());
   }
-  void Sum(const DirectConv& kernels, bool may_pair,
-           const ConvForward& c) const {
+  // `all` without the taps that are of the border's rows.
+  void Sum(const DirectConv& kernels, bool may_pair, const ConvPass& pass,
+           const ConvForward& all) const {
     const PairedConv* const pairs =
-        may_pair && c.in.positions > 1 ? BestPairedConv(c.filters) : nullptr;
-    return pairs != nullptr ? pairs->forward(c) : kernels.forward(c);
+        may_pair && all.in.positions > 1 ? BestPairedConv(all.filters) : nullptr;
+    for (const ConvRows& rows : pass.rows) {
+      ConvForward c = all;
+      if (rows.taps < all.in.taps) {
+        c.in.offsets += rows.first_tap;
+        c.in.taps = rows.taps;
+        c.in.first_tap = rows.first_tap;
+        c.w += rows.first_tap * all.w_stride;
+      }
+      if (rows.count < all.in.rows) {
+        c.in.x += rows.begin * all.in.x_row;
+        c.in.rows = rows.count;
+        c.y += rows.begin * all.y_row;
+      }
+      pairs != nullptr ? pairs->forward(c) : kernels.forward(c);
+    }
   }
 
   // Rows of whole vectors can be read where they are. Scratch is planned for
@@ -227,7 +242,7 @@ class ConvOp final : public Op {
       c.y = y + g * Filters();
       c.y_step = filters_;
       c.y_row = window_.width.output * filters_;
-      Sum(of_filters_, HasPairs(filters_, window_.width), c);
+      Sum(of_filters_, HasPairs(filters_, window_.width), pass, c);
     }
     if (activation == kLinear || activation == kRelu) return;
     BiasActivation(activation, nullptr, unit.positions, filters_, y);
@@ -328,7 +343,7 @@ class ConvOp final : public Op {
             dx + g * Channels() + pass.height.to * row + pass.width.to * pixel;
         c.y_row = pass.height.to_step * row;
         c.y_step = pass.width.to_step * pixel;
-        Sum(of_channels_, CopiesBackwardPairs(), c);
+        Sum(of_channels_, CopiesBackwardPairs(), pass, c);
         w += pass.taps() * c.w_stride;
       }
     }

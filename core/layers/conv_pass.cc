@@ -19,6 +19,29 @@ void SetOffsets(const ConvSource& source, int64_t channels, ConvPass* pass) {
   }
 }
 
+// The taps of row `i` within the image: of the kernel's rows those of it.
+ConvRows RowsFrom(const ConvBorder& border, const ConvPass& pass, int64_t i) {
+  const ConvAxis& y = pass.height;
+  const int64_t place = y.first + i * y.step - border.before;
+  int64_t begin = 0, end = y.taps;
+  while (begin < end && place + begin * y.spacing < 0) ++begin;
+  while (begin < end && place + (end - 1) * y.spacing >= border.input) --end;
+  const int64_t row = pass.taps() / y.taps;
+  return {i, 1, begin * row, (end - begin) * row};
+}
+
+void SetRows(const ConvBorder& border, ConvPass* pass) {
+  for (int64_t i = 0; i < pass->height.count; ++i) {
+    const ConvRows rows = RowsFrom(border, *pass, i);
+    if (i > 0 && rows.first_tap == pass->rows.back().first_tap &&
+        rows.taps == pass->rows.back().taps) {
+      ++pass->rows.back().count;
+    } else {
+      pass->rows.push_back(rows);
+    }
+  }
+}
+
 ConvAxis ForwardAxis(const WindowAxis& axis) {
   return {0, axis.stride, axis.output, axis.window, axis.dilation, 0, 1, 0, 1};
 }
@@ -103,7 +126,8 @@ ConvWindows ConvPass::In(const ConvSource& source, const float* x) const {
           height.count,
           width.count,
           offsets.data(),
-          taps()};
+          taps(),
+          0};
 }
 
 Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
@@ -131,8 +155,9 @@ ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
             window.width.stride * channels};
   source.copied |= !source.height.inside() || !source.width.inside();
   plan.passes.push_back(
-      {ForwardAxis(window.height), ForwardAxis(window.width), {}});
+      {ForwardAxis(window.height), ForwardAxis(window.width), {}, {}});
   SetOffsets(source, taken, &plan.passes[0]);
+  SetRows(source.height, &plan.passes[0]);
   return plan;
 }
 
@@ -151,8 +176,9 @@ ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
   source.copied = copied || !source.height.inside() || !source.width.inside();
   for (const ConvAxis& y : heights) {
     for (const ConvAxis& x : widths) {
-      plan.passes.push_back({y, x, {}});
+      plan.passes.push_back({y, x, {}, {}});
       SetOffsets(source, taken, &plan.passes.back());
+      SetRows(source.height, &plan.passes.back());
     }
   }
   return plan;

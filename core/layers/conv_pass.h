@@ -64,9 +64,17 @@ struct ConvAxis {
   int64_t Tap(int64_t t) const { return tap + t * tap_step; }
 };
 
+// Rows of outputs that meet the same rows of the image: so many of them, whose
+// sums leave out all taps but these, which are of the border.
+struct ConvRows {
+  int64_t begin, count;
+  int64_t first_tap, taps;
+};
+
 struct ConvPass {
   ConvAxis height, width;
   std::vector<int64_t> offsets;  // of the taps, channels innermost
+  std::vector<ConvRows> rows;    // all of them, in their order
   int64_t taps() const { return static_cast<int64_t>(offsets.size()); }
 
   // The windows over a copy of the source, or over the image itself.

@@ -84,16 +84,18 @@ float AddTimes(float sum, float x, float w, bool fused) {
   return sum + product;
 }
 
-// term(n, sum) for n in [0, count), in blocks.
+// term(n, sum) for n in [0, count), in blocks, of which the first ends where
+// one of a chain does that begins so many terms before.
 template <typename Term>
-float Chain(int64_t count, const Term& term) {
+float Chain(int64_t count, const Term& term, int64_t before = 0) {
   float total = 0;
-  for (int64_t begin = 0; begin < count; begin += kConvBlock) {
+  for (int64_t n = 0; n < count;) {
     float sum = 0;
-    for (int64_t n = begin; n < std::min(count, begin + kConvBlock); ++n) {
+    const bool first = n == 0;
+    do {
       sum = term(n, sum);
-    }
-    total = begin == 0 ? sum : total + sum;
+    } while (++n < count && (before + n) % kConvBlock != 0);
+    total = first ? sum : total + sum;
   }
   return total;
 }
@@ -148,34 +150,45 @@ std::string Text(const Build& build, const Case& c) {
 
 constexpr float kUntouched = 77;
 
-void ExpectForward(const Build& build, const Case& c, bool bias, bool relu) {
+// Outputs are side by side, or have a gap behind each.
+struct ForwardOptions {
+  bool bias, relu, gaps;
+  int64_t first_tap;
+};
+
+void ExpectForward(const Build& build, const Case& c,
+                   const ForwardOptions& options) {
   const int64_t padded = PaddedFilters(c.filters);
   const auto offsets = Offsets(c.taps);
   const Floats image =
       RandomFloats(static_cast<size_t>(c.rows * c.row() + 29), 1);
   const Floats w = RandomFloats(static_cast<size_t>(c.taps * padded), 2);
   const Floats plus = RandomFloats(static_cast<size_t>(padded), 3);
-  const int64_t step = c.filters + 1, row = c.positions * step + 2;
+  const int64_t step = c.filters + (options.gaps ? 1 : 0);
+  const int64_t row = c.positions * step + 2;
   Floats y(static_cast<size_t>(c.rows * row), kUntouched);
   const Floats before = y;
   build.conv->forward({{image.data(), c.row(), c.step, c.rows, c.positions,
-                        offsets.data(), c.taps},
+                        offsets.data(), c.taps, options.first_tap},
                        w.data(),
                        padded,
                        c.filters,
-                       bias ? plus.data() : nullptr,
-                       relu,
+                       options.bias ? plus.data() : nullptr,
+                       options.relu,
                        y.data(),
                        row,
                        step});
   for (int64_t p = 0; p < c.rows * c.positions; ++p) {
     for (int64_t f = 0; f < c.filters; ++f) {
-      float z = Chain(c.taps, [&](int64_t k, float sum) {
-        return AddTimes(sum, c.X(image, offsets, p, k), w[k * padded + f],
-                        build.fused);
-      });
-      if (bias) z += plus[f];
-      if (relu && z <= 0) z = 0;
+      float z = Chain(
+          c.taps,
+          [&](int64_t k, float sum) {
+            return AddTimes(sum, c.X(image, offsets, p, k), w[k * padded + f],
+                            build.fused);
+          },
+          options.first_tap);
+      if (options.bias) z += plus[f];
+      if (options.relu && z <= 0) z = 0;
       float& found = y[p / c.positions * row + p % c.positions * step + f];
       ASSERT_EQ(found, z);
       found = kUntouched;
@@ -187,9 +200,11 @@ void ExpectForward(const Build& build, const Case& c, bool bias, bool relu) {
 TEST(DirectConvTest, ForwardIsTheChainOverTaps) {
   for (const Build& build : Builds()) {
     for (const Case& c : Cases()) {
-      for (int options = 0; options < 4; ++options) {
+      for (int i = 0; i < 8; ++i) {
         SCOPED_TRACE(Text(build, c));
-        ExpectForward(build, c, (options & 1) != 0, (options & 2) != 0);
+        const int64_t first_tap = i % 3 * 101;
+        ExpectForward(build, c,
+                      {(i & 1) != 0, (i & 2) != 0, (i & 4) != 0, first_tap});
         if (HasFatalFailure()) return;
       }
     }
@@ -206,7 +221,7 @@ void ExpectGradient(const Build& build, const Case& c, bool adds) {
   Floats dw = RandomFloats(static_cast<size_t>(c.taps * stride), 3);
   const Floats before = dw;
   build.conv->gradient({{image.data(), c.row(), c.step, c.rows, c.positions,
-                         offsets.data(), c.taps},
+                         offsets.data(), c.taps, 0},
                         dy.data(),
                         c.filters,
                         c.filters,
@@ -261,7 +276,7 @@ TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
         Floats y(static_cast<size_t>(2 * positions * filters), kUntouched);
         Floats dw(static_cast<size_t>(taps * filters), 1.0f);
         const ConvWindows in = {image.data(),   row, step, 2, positions,
-                                offsets.data(), taps};
+                                offsets.data(), taps, 0};
         build.conv->depthwise({in, w.data(), padded, filters, nullptr, false,
                                y.data(), positions * filters, filters});
         build.conv->depthwise_gradient(
@@ -296,7 +311,7 @@ TEST(DirectConvTest, ReluKeepsNanAndMakesMinusZeroZero) {
     const int64_t offset = 0;
     const Floats w(16, -0.0f), bias(16, -0.0f);
     Floats y(32);
-    build.conv->forward({{image, 2, 1, 1, 2, &offset, 1},
+    build.conv->forward({{image, 2, 1, 1, 2, &offset, 1, 0},
                          w.data(),
                          16,
                          16,
