@@ -8,6 +8,7 @@
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
 #include "../base/message.h"
+#include "../compute/digest.h"
 #include "../compute/gemm.h"
 #include "exact_exchange.h"
 
@@ -123,6 +124,15 @@ uint32_t Replicas::SlotsDigest(uint32_t digest) const {
                 static_cast<size_t>(GridOf(graph_).blocks()), digest);
 }
 
+// Of two kinds, so that other weights go unnoticed once in 2^64.
+int64_t Replicas::StateDigest() const {
+  const float* const weights = memory_.kept().weights;
+  const int64_t count = graph_.num_weights();
+  const uint64_t sum = DigestOf(weights, count, config_.pool.get());
+  const uint64_t crc = SlotsDigest(Digest(weights, count, 0));
+  return static_cast<int64_t>(crc << 32 | (sum & 0xffffffff));
+}
+
 Status Replicas::TakeStateOf(int root, bool with_optimizer) {
   Collective* const c = config_.collective;
   const auto trained = static_cast<size_t>(graph_.num_trained());
@@ -139,7 +149,7 @@ Status Replicas::TakeStateOf(int root, bool with_optimizer) {
     RINGLET_RETURN_IF_ERROR(c->Broadcast(
         kept.scales, static_cast<size_t>(GridOf(graph_).blocks()), root));
   }
-  return updater_.BroadcastProgress(c, root);
+  return Status();
 }
 
 // Floats are summed once for all ranks, so those of both classes stay in step;
@@ -181,14 +191,7 @@ Status Replicas::Join(bool lived) {
       Agree(c, what.c_str(), MakeFingerprint(), config_.arrivals));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   const int64_t age = Age(lived);
-  // At a start bits count only where the others go on without the root.
-  const bool compares = age > 0 || (age == 0 && c->elastic());
-  // Of weights and slots.
-  const int64_t digest =
-      compares
-          ? SlotsDigest(Digest(memory_.kept().weights, graph_.num_weights(), 0))
-          : 0;
-  const Standing mine = {age, digest};
+  const Standing mine = {age, age < 0 ? 0 : StateDigest()};
   std::vector<Standing> all(static_cast<size_t>(c->size()));
   static_assert(sizeof(Standing) == 2 * sizeof(int64_t));
   RINGLET_RETURN_IF_ERROR(
@@ -201,12 +204,16 @@ Status Replicas::Join(bool lived) {
   const bool started = std::any_of(
       all.begin(), all.end(), [](const Standing& s) { return s.age != 0; });
   // Where a rank has the root's bits already, a transfer that is cut off leaves
-  // them as they are.
-  const bool has_them =
-      c->rank() == root ||
-      (compares && age == all[root].age && digest == all[root].digest);
+  // them as they are; where all have them there is none.
+  const auto has = [&](const Standing& s) {
+    return s.age == all[root].age && s.digest == all[root].digest;
+  };
+  const bool has_them = has(mine);
   torn_ = torn_ || !has_them;
-  RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
+  if (!std::all_of(all.begin(), all.end(), has)) {
+    RINGLET_RETURN_IF_ERROR(TakeStateOf(root, /*with_optimizer=*/started));
+  }
+  if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
   took_ = !has_them;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);

@@ -63,6 +63,7 @@ class Replicas {
   Status CompareArithmetic() const;
   int64_t Age(bool lived) const;
   uint32_t SlotsDigest(uint32_t digest) const;
+  int64_t StateDigest() const;
   Status TakeStateOf(int root, bool with_optimizer);
 
   const Graph& graph_;

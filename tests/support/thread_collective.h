@@ -99,6 +99,7 @@ class ThreadCollective final : public Collective {
     return end_;
   }
   Status Broadcast(void* data, size_t bytes, int root) override {
+    broadcast_ += static_cast<int64_t>(bytes);
     return Meet(data, 4 * bytes + 1, [&](const std::vector<void*>& spans) {
       for (void* span : spans) {
         if (span != spans[root]) std::memcpy(span, spans[root], bytes);
@@ -123,6 +124,7 @@ class ThreadCollective final : public Collective {
   void Abort(const Status& reason) override { job_->Abort(rank_, reason); }
 
   int64_t calls() const { return calls_; }  // of this rank
+  int64_t broadcast_bytes() const { return broadcast_; }
 
  private:
   static float Added(float a, float b) { return a + b; }
@@ -159,6 +161,7 @@ class ThreadCollective final : public Collective {
   ThreadJob* const job_;
   const int rank_;
   int64_t calls_ = 0;
+  int64_t broadcast_ = 0;
   std::deque<std::function<Status()>> started_;  // the oldest first
   Ticket done_ = 0;
   Status end_;  // of the first that failed

@@ -464,5 +464,30 @@ TEST(ReplicasTest, TakeTheMemoryOfOneAndASum) {
   EXPECT_EQ(exact->BytesUsed(), of_exact.total());
 }
 
+// Of four workers, where none or one has weights of its own.
+TEST(ReplicasTest, WeightsTravelOnlyWhereTheyDiffer) {
+  for (const int other : {-1, 0, 2}) {
+    SCOPED_TRACE(other);
+    std::vector<float> weights[4];
+    int64_t bytes[4];
+    RunRanks(4, [&](Collective* collective) {
+      const int rank = collective->rank();
+      const auto model = TinyModel(Adam(0.01f), 0, CompileOptions(collective));
+      if (rank == other) model->weights()[model->num_weights() - 1] += 1;
+      model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                     {Accuracy()}, CompileOptions(collective));
+      ASSERT_TRUE(model->Fit(Points(50, 7).Batch(16), Quiet(1)).ok());
+      weights[rank] = WeightsOf(model.get());
+      bytes[rank] =
+          static_cast<ThreadCollective*>(collective)->broadcast_bytes();
+    });
+    const auto whole = static_cast<int64_t>(4 * weights[0].size());
+    for (int rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(weights[rank], weights[0]);
+      EXPECT_EQ(bytes[rank] >= whole, other >= 0) << bytes[rank];
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringlet
