@@ -52,6 +52,10 @@ struct LaunchOptions {
   int max_restarts = 3;
   double backoff_seconds = 0.5;
   double max_backoff_seconds = 30;
+  // One that ends with 0 has finished the work of all. From then on none is
+  // started again, those that were have `grace_seconds` to end, and no code
+  // counts of theirs or of one that is killed.
+  bool end_together = false;
   double grace_seconds = 5;
   // Where the lines go. A slow reader slows the workers down.
   int stdout_fd = 1;

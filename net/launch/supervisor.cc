@@ -34,7 +34,7 @@ bool Supervisor::done() const {
 }
 
 bool Supervisor::MayRestart(int worker, int code) {
-  return phase_ == Phase::kRunning && options_.restart &&
+  return phase_ == Phase::kRunning && options_.restart && !finished_ &&
          code != kWrongConfiguration &&
          At(worker).restarts < options_.max_restarts;
 }
@@ -50,8 +50,35 @@ Supervisor::Actions Supervisor::OnCannotStart(int worker) {
 
 Supervisor::Actions Supervisor::OnExit(int worker, int code) {
   Actions actions;
-  if (code != 0 && !MayRestart(worker, code)) Fail(worker, code, &actions);
+  if (code == 0) {
+    Finish(worker, &actions);
+  } else if (!MayRestart(worker, code)) {
+    Fail(worker, code, &actions);
+  }
   return actions;
+}
+
+void Supervisor::Finish(int first, Actions* actions) {
+  if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
+  finished_ = true;
+  bool late = false;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    if (worker.done || &worker == &At(first)) continue;
+    late |= worker.restarts > 0 && !worker.waiting;
+    if (!worker.waiting) continue;
+    worker.waiting = false;
+    worker.done = true;
+    actions->cancelled.push_back(static_cast<int>(i));
+    actions->notices.push_back("worker " + std::to_string(i) +
+                               " is not started again: the others have ended, "
+                               "with exit code 0");
+  }
+  if (late) Enter(Phase::kLeaveAlone, 0, actions);
+}
+
+bool Supervisor::Counts(const Worker& worker, int code) const {
+  return !finished_ || (code <= 128 && worker.restarts == 0);
 }
 
 Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
@@ -81,6 +108,7 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
 void Supervisor::OnRestart(int worker) { At(worker).waiting = false; }
 
 void Supervisor::Fail(int worker, int code, Actions* actions) {
+  if (!Counts(At(worker), code)) return;
   if (exit_code_ == 0) exit_code_ = code;
   if (phase_ != Phase::kRunning) return;
   const bool others = std::any_of(

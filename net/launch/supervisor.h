@@ -59,13 +59,16 @@ class Supervisor {
 
   Worker& At(int worker) { return workers_[static_cast<size_t>(worker)]; }
   bool MayRestart(int worker, int code);
+  // By the first that ends with 0, where they end together.
+  void Finish(int first, Actions* actions);
+  bool Counts(const Worker& worker, int code) const;
   void Fail(int worker, int code, Actions* actions);
   void Enter(Phase phase, int signal, Actions* actions);
 
   const LaunchOptions& options_;  // outlive this
   std::vector<Worker> workers_;
   Phase phase_ = Phase::kRunning;
-  bool signalled_ = false;
+  bool signalled_ = false, finished_ = false;
   int exit_code_ = 0;
 };
 

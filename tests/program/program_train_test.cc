@@ -431,6 +431,73 @@ TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
   }
 }
 
+// With a backup of three replicas, on two workers.
+TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
+  const std::string more =
+      R"("steps_per_epoch": 20}, "strategy": {"timeout": 2, "start_timeout": 60},
+  "callbacks": [{"class_name": "BackupAndRestore",
+                 "config": {"backup_dir": "backup", "save_freq": 5,
+                            "delete_checkpoint": false}}])";
+  const std::string before = "\"steps_per_epoch\": 3},\n  \"callbacks\": []";
+  const std::string program = Program("tools/ringlet/ringlet");
+  const auto job = [&](const char* workers, const std::string& epochs,
+                       const std::string& backoff, const std::string& model) {
+    return Strings{"launch",      "-n",        workers,    "--restart",
+                   "--backoff",   backoff,     "--",       program,
+                   "train",       "run.json",  "--save",   model,
+                   "--log-steps", "steps.csv", "--epochs", epochs};
+  };
+  WriteRun(before, more);
+  Strings waits = job("3", "1", "1", "first");
+  waits.erase(waits.begin() + 3);  // --restart
+  ASSERT_EQ(Run(waits), 0) << err_;
+  std::filesystem::copy(folder_ / "backup", folder_ / "backup1");
+  std::string undisturbed;
+  // Back in time, or when the others have ended: nobody waits a minute for it.
+  for (const char* backoff : {"", "0.1", "60"}) {
+    SCOPED_TRACE(backoff);
+    std::filesystem::remove_all(std::string(folder_ / "backup"));
+    std::filesystem::copy(folder_ / "backup1", folder_ / "backup");
+    std::filesystem::remove(std::string(folder_ / "steps.csv"));
+    const bool kills = *backoff != '\0';
+    const auto begin = std::chrono::steady_clock::now();
+    Start(job("2", "20", kills ? backoff : "1", "model"));
+    for (int i = 0; i < 30000 && kills; ++i) {
+      if (Lines(ReadWhole(folder_ / "steps.csv")).size() > 60) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (kills) {
+      const std::vector<pid_t> workers = WorkersOf(child_);
+      ASSERT_EQ(workers.size(), 2u);
+      kill(workers[0], SIGKILL);
+    }
+    EXPECT_EQ(Wait(), 0) << err_;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin,
+              std::chrono::seconds(50));
+    EXPECT_NE(out_.find("of each of 3 replicas on 2 workers"),
+              std::string::npos)
+        << out_;
+    if (!kills) {
+      undisturbed = ReadWhole(folder_ / "model");
+      continue;
+    }
+    EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
+    EXPECT_NE((out_ + err_).find("going on with the workers that are"), std::string::npos)
+        << out_ << err_;
+    EXPECT_TRUE(ReadWhole(folder_ / "model") == undisturbed);
+  }
+  // Who says what is to happen is heard.
+  for (const char* said : {R"("policy": "fail")", R"("reduction": "ring")"}) {
+    SCOPED_TRACE(said);
+    WriteRun("\"callbacks\": []",
+             std::string("\"strategy\": {\"timeout\": 20, ") + said + "}");
+    EXPECT_EQ(Run({"launch", "-n", "2", "--restart", "--", program, "train",
+                   "run.json", "--no-save", "--epochs", "1"}),
+              0)
+        << err_;
+  }
+}
+
 // One of three is killed, or stopped; what the trails tell afterwards.
 class TrailOfLostTest : public ProgramTest,
                         public testing::WithParamInterface<int> {};

@@ -1,5 +1,6 @@
 // ringlet launch: several workers on this machine, one command.
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -43,14 +44,29 @@ int LaunchExitCode(const Result<int>& result) {
   }
 }
 
-// Of each worker, where it is `ringlet train`: of others nothing is known.
-int64_t ThreadsOf(const std::vector<std::string>& command) {
+// Of other commands nothing is known.
+bool IsTrain(const std::vector<std::string>& command) {
   const std::string& program = command[0];
-  if (program.substr(program.rfind('/') + 1) != "ringlet" ||
-      command.size() < 2 || command[1] != "train") {
-    return 1;
-  }
+  return program.substr(program.rfind('/') + 1) == "ringlet" &&
+         command.size() > 1 && command[1] == "train";
+}
+
+// Of each worker.
+int64_t ThreadsOf(const std::vector<std::string>& command) {
+  if (!IsTrain(command)) return 1;
   return TrainThreads({command.begin() + 2, command.end()});
+}
+
+// The others go on while one is started again, and none ends well before the
+// model is saved.
+void Restart(LaunchOptions* options) {
+  std::vector<std::string>& command = options->command;
+  if (!IsTrain(command)) return;
+  options->end_together = true;
+  const char* const shrink = "--shrink";
+  if (std::find(command.begin(), command.end(), shrink) == command.end()) {
+    command.insert(command.begin() + 2, shrink);
+  }
 }
 
 void WarnOfFewCores(const LaunchOptions& options) {
@@ -73,7 +89,8 @@ int LaunchCommand(const std::vector<std::string>& line) {
   flags.StopAtFirstArgument();
   flags.Int("-n, --workers", 1, kMaxLocalWorkers, &workers, "how many workers");
   flags.Switch("--restart", &options.restart,
-               "start a failed worker again (not after exit code 2)");
+               "start a failed worker again (not after exit code 2);\n"
+               "the others of `ringlet train` go on (--shrink)");
   flags.Int("--max-restarts", 0, 1000000, &max_restarts,
             "each at most N times (3)");
   flags.Number("--backoff", "SECONDS", 0, 1e6, &options.backoff_seconds,
@@ -95,6 +112,7 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
   WarnOfFewCores(options);
+  if (options.restart) Restart(&options);
   return LaunchExitCode(Launch(options));
 }
 

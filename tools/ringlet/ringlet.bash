@@ -8,8 +8,8 @@ _ringlet() {
   local -A flags=(
     [train]='--epochs --steps-per-epoch --batch-size --threads --seed
              --recompute --no-shuffle --init --init-layout --by-name --skip-mismatch --save
-             --no-save --log-steps --log-digests --log-examples --trail --sealed
-             --insecure --help'
+             --no-save --log-steps --log-digests --log-examples --trail --shrink
+             --sealed --insecure --help'
     [evaluate]="$use --labels --y --json"
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'

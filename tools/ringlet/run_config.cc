@@ -286,10 +286,12 @@ Status ReadStrategy(const Json& json, const std::string& folder,
     fields.Fail(ReadCommunication(communication, "strategy.communication",
                                   &options->communication));
   }
-  if (strategy->elastic()) {
-    options->reduction = Reduction::kExact;
-    options->min_workers = static_cast<int>(strategy->min_workers);
-  }
+  strategy->may_shrink =
+      !fields.Has("policy") && !fields.Has("reduction") &&
+      options->communication.wire_dtype == WireDtype::kFloat32 &&
+      options->communication.implementation !=
+          CommunicationImplementation::kMpi;
+  if (strategy->elastic()) strategy->Shrink();
   bool is_local = false;
   fields.Choice("mode", kModes, &is_local);
   ReadLocal(&fields, is_local, &options->local);
@@ -343,6 +345,24 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
 }
 
 }  // namespace
+
+void StrategyConfig::Shrink() {
+  policy = Policy::kShrink;
+  options.reduction = Reduction::kExact;
+  options.min_workers = static_cast<int>(min_workers);
+}
+
+void ShrinkWhereItMay(int workers, RunConfig* config) {
+  constexpr int kMostElastic = 16;
+  if (workers < 2 || workers > kMostElastic || !config->strategy.may_shrink ||
+      config->model == nullptr) {
+    return;
+  }
+  for (int i = 0; i < config->model->num_nodes(); ++i) {
+    if (config->model->layer(i).synchronized) return;
+  }
+  config->strategy.Shrink();
+}
 
 std::vector<FieldInfo> DescribeRun() {
   FieldLog log;

@@ -52,6 +52,9 @@ struct StrategyConfig {
   Policy policy = Policy::kWait;
   int64_t min_workers = 1;  // a job of fewer is refused, or ends
   bool elastic() const { return policy == Policy::kShrink; }
+  // Neither policy nor reduction is given, nor what does not go with shrink.
+  bool may_shrink = false;
+  void Shrink();
   StrategyOptions options;
 };
 
@@ -81,6 +84,10 @@ struct RunConfig {
 
 // Errors begin with "<path>: ", and with the field's place.
 Status ReadRunConfig(const std::string& path, RunConfig* config);
+
+// Makes the policy shrink where RUN.json leaves the choice, and neither so many
+// workers nor the model forbid it. A saved model is not looked into.
+void ShrinkWhereItMay(int workers, RunConfig* config);
 
 // The fields of its parts, and the paths of those: "data.train".
 std::vector<FieldInfo> DescribeRun();

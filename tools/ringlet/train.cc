@@ -53,7 +53,7 @@ struct TrainFlags {
   bool log_digests = false;
   std::string log_examples;
   std::string trail;
-  bool insecure = false, sealed = false;
+  bool insecure = false, sealed = false, shrink = false;
   void AddAll(CommandLine* flags);
 };
 
@@ -77,6 +77,10 @@ void TrainFlags::AddAll(CommandLine* flags) {
   flags->Text("--trail", "FOLDER", &trail,
               "the last events of each worker, for `ringlet\n"
               "inspect` after its death: FOLDER/worker-0.trail …");
+  flags->Switch("--shrink", &shrink,
+                "go on without a lost worker where RUN.json gives\n"
+                "neither strategy.policy nor reduction; for workers\n"
+                "on one disk, as ringlet launch --restart has it");
   flags->Switch("--sealed", &sealed,
                 "models and backups so that only who has the key\n"
                 "(ringlet keygen) can read them");
@@ -112,10 +116,14 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
 // the chief alone can read, so that a run goes on as it began; 0: none.
 int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
   const int asked = config.strategy.options.replicas;
-  if (asked == 0 && config.strategy.elastic()) return cluster.world_size;
-  if (asked != 0 || !cluster.is_chief || config.backup.empty()) return asked;
+  const bool elastic = config.strategy.elastic();
+  // Where --shrink made it so, all are on one machine and can read it.
+  const bool reads = elastic ? config.strategy.may_shrink : cluster.is_chief;
+  const int least = elastic ? cluster.world_size : 0;
+  if (asked != 0) return asked;
+  if (!reads || config.backup.empty()) return least;
   const int saved = ReplicasOfBackup(config.backup, config.disk.get());
-  return saved > cluster.world_size ? saved : 0;
+  return saved > cluster.world_size ? saved : least;
 }
 
 // Where the model is in the end, and whether this worker is the chief then: of
@@ -262,6 +270,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
     RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
   }
   flags.fit.Apply(&config.fit);
+  if (flags.shrink) ShrinkWhereItMay(cluster.world_size, &config);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
   RINGLET_RETURN_IF_ERROR(

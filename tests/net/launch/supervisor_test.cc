@@ -122,6 +122,45 @@ TEST(SupervisorTest, WhereOneCannotBeStartedTheRestIsNot) {
   EXPECT_TRUE(supervisor.done());
 }
 
+TEST(SupervisorTest, TheFirstThatEndsWellFinishesTheWorkOfAll) {
+  LaunchOptions options = Options(4, true);
+  options.end_together = true;
+  Supervisor supervisor(options);
+  const auto lose = [&](int worker) {
+    supervisor.OnExit(worker, 128 + SIGKILL);
+    return supervisor.OnEnded(worker, 128 + SIGKILL).restart_after >= 0;
+  };
+  EXPECT_TRUE(lose(1));
+  supervisor.OnRestart(1);  // and it waits for the others
+  EXPECT_TRUE(lose(2));
+  Supervisor::Actions actions = supervisor.OnExit(0, 0);
+  EXPECT_EQ(actions.cancelled, std::vector<int>{2});
+  EXPECT_EQ(actions.notices, Strings{"worker 2 is not started again: the "
+                                     "others have ended, with exit code 0"});
+  EXPECT_EQ(actions.signal, 0);
+  EXPECT_EQ(actions.deadline, options.grace_seconds);
+  supervisor.OnEnded(0, 0);
+  EXPECT_FALSE(lose(3));
+  EXPECT_EQ(supervisor.OnDeadline().signal, SIGTERM);
+  EXPECT_TRUE(supervisor.OnExit(1, 128 + SIGTERM).notices.empty());
+  supervisor.OnEnded(1, 128 + SIGTERM);
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 0);
+}
+
+// A failure of one that was there to the end is one.
+TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
+  LaunchOptions options = Options(2, true);
+  options.end_together = true;
+  Supervisor supervisor(options);
+  EXPECT_FALSE(supervisor.OnExit(0, 0).new_deadline);
+  supervisor.OnEnded(0, 0);
+  supervisor.OnExit(1, 1);
+  EXPECT_LT(supervisor.OnEnded(1, 1).restart_after, 0);
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 1);
+}
+
 // Whatever happens, a job whose workers all end is done, each is started no
 // more often than it may be, and stages never go back.
 TEST(SupervisorTest, AnyHistoryEnds) {
@@ -130,6 +169,7 @@ TEST(SupervisorTest, AnyHistoryEnds) {
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     LaunchOptions options = Options(1 + below(4), below(2) == 1);
     options.max_restarts = below(3);
+    options.end_together = below(2) == 1;
     Supervisor supervisor(options);
     std::set<int> running, waiting;
     for (int i = 0; i < options.workers; ++i) running.insert(i);
@@ -175,7 +215,7 @@ TEST(SupervisorTest, AnyHistoryEnds) {
     }
     EXPECT_TRUE(running.empty() && waiting.empty()) << seed;
     for (int count : starts) EXPECT_LE(count, 1 + options.max_restarts) << seed;
-    if (!options.restart) {
+    if (!options.restart && !options.end_together) {
       EXPECT_EQ(supervisor.exit_code(), first_code) << seed;
     }
   }
