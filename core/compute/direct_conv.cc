@@ -24,7 +24,7 @@ namespace {
 
 #if defined(RINGLET_AVX512)
 #define RINGLET_DIRECT_CONV kDirectConvAvx512
-constexpr int kTile = 8;  // by two vectors, all of it in registers
+constexpr int kTile = 8;       // by two vectors, all of it in registers
 constexpr int kTallTile = 16;  // by one
 #elif defined(RINGLET_AVX2)
 #define RINGLET_DIRECT_CONV kDirectConvAvx2
@@ -102,10 +102,10 @@ inline void FinishTile(const ConvForward& c, int64_t f,
   const Part last(c.filters - f - (kWide - 1) * kLanes);
   // Of one vector, those that are followed by the outputs of the tile's next
   // positions.
-  const int64_t whole = kPartsCost && kWide == 1 && c.filters < kLanes &&
-                                c.y_step == c.filters
-                            ? kTall * c.filters - kLanes
-                            : -1;
+  const int64_t whole =
+      kPartsCost && kWide == 1 && c.filters < kLanes && c.y_step == c.filters
+          ? kTall * c.filters - kLanes
+          : -1;
 #pragma GCC unroll 2
   for (int j = 0; j < kWide; ++j) {
     const Lanes plus =

@@ -21,12 +21,13 @@ Status Fitter::OpenLoader(std::unique_ptr<BatchLoader>* loader) {
 }
 
 Status Fitter::ShareBySpeed(bool* moved) {
-  constexpr int64_t kEvery = 32;  // steps
+  constexpr int64_t kEvery = 32;  // steps, or one round
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
-  if (!collective->elastic() || alone() || config.local() ||
-      config.replicas <= collective->size() || model_->iterations() == 0 ||
-      model_->iterations() % kEvery != 0) {
+  const int64_t steps = model_->iterations();
+  if (!collective->elastic() || alone() ||
+      config.replicas <= collective->size() || steps == 0 ||
+      (steps % kEvery != 0 && !config.local())) {
     return Status();
   }
   const int64_t mine = model_->impl_->stepper.AverageReplicaNanos();

@@ -161,8 +161,9 @@ class ConvOp final : public Op {
   // `all` without the taps that are of the border's rows.
   void Sum(const DirectConv& kernels, bool may_pair, const ConvPass& pass,
            const ConvForward& all) const {
-    const PairedConv* const pairs =
-        may_pair && all.in.positions > 1 ? BestPairedConv(all.filters) : nullptr;
+    const PairedConv* const pairs = may_pair && all.in.positions > 1
+                                        ? BestPairedConv(all.filters)
+                                        : nullptr;
     for (const ConvRows& rows : pass.rows) {
       ConvForward c = all;
       if (rows.taps < all.in.taps) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "../base/check.h"
+#include "../base/clock.h"
 #include "../base/ieee_arithmetic.h"
 #include "../base/trail.h"
 #include "stepper.h"
@@ -21,6 +22,8 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   *taken = false;
   round_.Begin();
   Status status = TrainRoundOf(last, steps, loader);
+  if (!warm_) computed_nanos_ = computed_replicas_ = 0;
+  warm_ = true;
   if (status.ok()) status = report_.Receive(exchange_.get());
   if (status.ok() && !report_.has_note()) {
     bool again = false;
@@ -47,6 +50,7 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
     replica_ = k;
     round_.BeginReplica();
     report_.Clear(k);
+    const int64_t begin = Clock::System()->MonotonicNanos();
     int64_t examples = 0, of_all = 0;
     for (int64_t s = 0; s < steps; ++s) {
       BeginStep();
@@ -60,6 +64,10 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
     }
     round_.EndReplica(static_cast<double>(examples) /
                       static_cast<double>(of_all));
+    if (examples > 0) {
+      computed_nanos_ += Clock::System()->MonotonicNanos() - begin;
+      ++computed_replicas_;
+    }
     if (k + 1 == replicas) {
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
     }

@@ -482,7 +482,8 @@ TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
       continue;
     }
     EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
-    EXPECT_NE((out_ + err_).find("going on with the workers that are"), std::string::npos)
+    EXPECT_NE((out_ + err_).find("going on with the workers that are"),
+              std::string::npos)
         << out_ << err_;
     EXPECT_TRUE(ReadWhole(folder_ / "model") == undisturbed);
   }

@@ -275,7 +275,7 @@ TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
             RandomFloats(static_cast<size_t>(2 * positions * padded), 3);
         Floats y(static_cast<size_t>(2 * positions * filters), kUntouched);
         Floats dw(static_cast<size_t>(taps * filters), 1.0f);
-        const ConvWindows in = {image.data(),   row, step, 2, positions,
+        const ConvWindows in = {image.data(),   row,  step, 2, positions,
                                 offsets.data(), taps, 0};
         build.conv->depthwise({in, w.data(), padded, filters, nullptr, false,
                                y.data(), positions * filters, filters});

@@ -139,16 +139,16 @@ TEST(ElasticTest, WorkersDieAndReturnInRounds) {
 
 // Eight replicas on three workers, of which one is slow and one may die: what
 // is trained, evaluated and predicted has the bits of one worker alone.
-TEST(ElasticTest, SharesFollowTheSpeedsAndChangeNoNumber) {
+void ExpectSharesBySpeed(int64_t local_steps) {
   struct Whole {
     uint64_t digest = 0;
     double loss = 0, val_loss = 0, evaluated = 0;
     std::vector<float> predicted;
     int trained = 0;
   };
-  const auto train = [](Collective* collective, int millis) {
+  const auto train = [=](Collective* collective, int millis) {
     Whole out;
-    CompileOptions options = Exact(collective);
+    CompileOptions options = Options(collective, local_steps);
     options.replicas = 8;
     const auto slow = std::make_shared<SlowLayer>(millis);
     const auto model = SlowModel(slow, options);
@@ -196,6 +196,14 @@ TEST(ElasticTest, SharesFollowTheSpeedsAndChangeNoNumber) {
     }
     EXPECT_LT(workers[1].trained * 10, workers[0].trained * 9);
   }
+}
+
+TEST(ElasticTest, SharesFollowTheSpeedsAndChangeNoNumber) {
+  ExpectSharesBySpeed(/*local_steps=*/0);
+}
+
+TEST(ElasticTest, SharesOfRoundsFollowTheSpeedsToo) {
+  ExpectSharesBySpeed(/*local_steps=*/7);
 }
 
 // Worker 0, whose weights all begin with, dies in any call of its Compile and
