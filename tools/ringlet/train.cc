@@ -79,8 +79,7 @@ void TrainFlags::AddAll(CommandLine* flags) {
               "inspect` after its death: FOLDER/worker-0.trail …");
   flags->Switch("--shrink", &shrink,
                 "go on without a lost worker where RUN.json gives\n"
-                "neither strategy.policy nor reduction; for workers\n"
-                "on one disk, as ringlet launch --restart has it");
+                "neither policy nor reduction; workers on one disk");
   flags->Switch("--sealed", &sealed,
                 "models and backups so that only who has the key\n"
                 "(ringlet keygen) can read them");
