@@ -307,8 +307,7 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c, int64_t k,
 template <int kWide>
 void GradientPanel(const ConvGradient& c, int64_t f, int64_t begin, int64_t end,
                    bool adds) {
-  constexpr int kUsual = kPartsCost ? 9 : 8;
-  constexpr int kTall = kWide == 1 && kTile < 8 ? kUsual : kTile;
+  constexpr int kTall = kWide == 1 && kPartsCost ? 9 : kTile;
   for (int64_t k = 0; k < c.in.taps;) {
     const int64_t left = c.in.taps - k;
     if (left > kTall / 2) {
