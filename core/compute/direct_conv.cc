@@ -34,10 +34,11 @@ constexpr int kTallTile = 14;
 #define RINGLET_DIRECT_CONV kDirectConv
 #if defined(__aarch64__)
 constexpr int kTile = 8;
+constexpr int kTallTile = 16;
 #else
 constexpr int kTile = 4;
+constexpr int kTallTile = 6;
 #endif
-constexpr int kTallTile = 2 * kTile;
 #endif
 // sum + x v, rounded once where the processor has such an instruction.
 inline Lanes AddTimes(Lanes sum, Lanes x, Lanes v) {
