@@ -459,6 +459,7 @@ TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
     std::filesystem::remove_all(std::string(folder_ / "backup"));
     std::filesystem::copy(folder_ / "backup1", folder_ / "backup");
     std::filesystem::remove(std::string(folder_ / "steps.csv"));
+    std::filesystem::remove(std::string(folder_ / "model"));
     const bool kills = *backoff != '\0';
     const auto begin = std::chrono::steady_clock::now();
     Start(job("2", "20", kills ? backoff : "1", "model"));
@@ -477,6 +478,7 @@ TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
     EXPECT_NE(out_.find("of each of 3 replicas on 2 workers"),
               std::string::npos)
         << out_;
+    ASSERT_TRUE(std::filesystem::exists(std::string(folder_ / "model")));
     if (!kills) {
       undisturbed = ReadWhole(folder_ / "model");
       continue;

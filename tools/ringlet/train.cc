@@ -263,13 +263,13 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   RunConfig& config = run->config;
   config.seal_all = config.sealed = flags.sealed;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  if (flags.shrink) ShrinkWhereItMay(cluster.world_size, &config);
   // Each may be the chief in the end.
   const bool keeps = cluster.is_chief || config.strategy.elastic();
   if (config.sealed && keeps) {
     RINGLET_RETURN_IF_ERROR(config.sealed_disk->CheckKey());
   }
   flags.fit.Apply(&config.fit);
-  if (flags.shrink) ShrinkWhereItMay(cluster.world_size, &config);
   RINGLET_RETURN_IF_ERROR(CheckCluster(path, config.strategy, cluster));
   RINGLET_RETURN_IF_ERROR(CheckOutputs(path, flags, config));
   RINGLET_RETURN_IF_ERROR(
