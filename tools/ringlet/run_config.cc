@@ -17,6 +17,7 @@
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
+#include "net/ring/view_agreement.h"
 #include "net/wire/wire_dtype.h"
 
 namespace ringlet {
@@ -287,7 +288,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
                                   &options->communication));
   }
   strategy->may_shrink =
-      !fields.Has("policy") && !fields.Has("reduction") &&
+      json.log() == nullptr && !json["policy"] && !json["reduction"] &&
       options->communication.wire_dtype == WireDtype::kFloat32 &&
       options->communication.implementation !=
           CommunicationImplementation::kMpi;
@@ -353,7 +354,6 @@ void StrategyConfig::Shrink() {
 }
 
 void ShrinkWhereItMay(int workers, RunConfig* config) {
-  constexpr int kMostElastic = 16;
   if (workers < 2 || workers > kMostElastic || !config->strategy.may_shrink ||
       config->model == nullptr) {
     return;
