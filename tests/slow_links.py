@@ -14,6 +14,7 @@ Namespaces end with it. Exit code 77: this machine has none.
 
 import argparse
 import ctypes
+import fcntl
 import hashlib
 import heapq
 import json
@@ -21,15 +22,14 @@ import os
 import random
 import re
 import select
-import subprocess
-import sys
+import signal
+import struct
 import tempfile
 import threading
 import time
 
 import network_test
 
-PORT = 7000
 MOST_QUEUED = 0.4  # seconds of a link, as tbf's latency in network_test.py
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 
@@ -46,8 +46,6 @@ class Link:
 
 def open_tun(namespace, address):
     """A TUN device of a namespace, as a file of this process."""
-    import fcntl
-    import struct
     libc = ctypes.CDLL(None, use_errno=True)
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     other = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
@@ -71,18 +69,15 @@ class Radio(threading.Thread):
         self.rate, self.delay, self.loss = rate, delay, loss
         self.random = random.Random(seed)
         self.links = [Link(f"host{i}") for i in range(hosts)]
+        self.names = [link.name for link in self.links]
         for i, link in enumerate(self.links):
             network_test.run("ip", "netns", "add", link.name)
             link.tun = open_tun(link.name, self.host(i))
         self.late = []
         self.count = 0
 
-    @staticmethod
-    def host(i):
-        return f"10.77.0.{i + 1}"
-
-    def inside(self, i, *command):
-        return ["nsenter", f"--net=/run/netns/{self.links[i].name}", *command]
+    host = staticmethod(network_test.Network.host)
+    inside = network_test.Network.inside
 
     def take(self, link, packet):
         now = time.monotonic()
@@ -144,7 +139,7 @@ def options():
 
 def start(asked, radio, folder):
     """The workers, of which the chief saves its model in the folder."""
-    addresses = [f"{radio.host(i) if radio else '127.0.0.1'}:{PORT + i}"
+    addresses = [f"{radio.host(i) if radio else '127.0.0.1'}:{network_test.PORT + i}"
                  for i in range(asked.workers)]
     processes = []
     for i in range(asked.workers):
@@ -162,7 +157,6 @@ def start(asked, radio, folder):
 
 def throttle(process):
     """Lets a process run a quarter of the time."""
-    import signal
     while process.poll() is None:
         for sent, seconds in ((signal.SIGSTOP, 0.06), (signal.SIGCONT, 0.02)):
             if process.poll() is None:

@@ -20,7 +20,7 @@ namespace {  // NOLINT: on purpose
 #if defined(RINGLET_AVX512)
 constexpr int kBytes = 64;  // NOLINT: of each file its own
 #elif defined(RINGLET_AVX2)
-constexpr int kBytes = 32;          // NOLINT
+constexpr int kBytes = 32;  // NOLINT
 #else
 constexpr int kBytes = 16;  // NOLINT
 #endif

@@ -91,8 +91,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   batch_ = batch;
   loader_ = loader;
   RINGLET_RETURN_IF_ERROR(TrainReplicas(/*again=*/false));
-  if (!warm_) computed_nanos_ = computed_replicas_ = 0;
-  warm_ = true;
+  DropColdTimes();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   *taken = !report_.has_note();
   if (*taken) {
@@ -125,8 +124,7 @@ Status Stepper::TimeReplica(bool again, Batch* batch) {
   waited_nanos_ = 0;
   RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, again));
   if (batch->count == 0) return Status();
-  computed_nanos_ += Clock::System()->MonotonicNanos() - begin - waited_nanos_;
-  ++computed_replicas_;
+  AddReplica(Clock::System()->MonotonicNanos() - begin - waited_nanos_);
   return Status();
 }
 

@@ -98,6 +98,15 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
   Status LocalStep(const Batch& batch);
   Status TimeReplica(bool again, Batch* batch);
+  void AddReplica(int64_t nanos) {
+    computed_nanos_ += nanos;
+    ++computed_replicas_;
+  }
+  // Those of the first step or round of an exchange.
+  void DropColdTimes() {
+    if (!warm_) computed_nanos_ = computed_replicas_ = 0;
+    warm_ = true;
+  }
   Status ForwardAll(const float* x, int64_t examples, bool training,
                     bool for_loss);
   Status SumLosses(const Batch& batch, bool with_gradient, double* loss_sum);

@@ -22,8 +22,7 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   *taken = false;
   round_.Begin();
   Status status = TrainRoundOf(last, steps, loader);
-  if (!warm_) computed_nanos_ = computed_replicas_ = 0;
-  warm_ = true;
+  DropColdTimes();
   if (status.ok()) status = report_.Receive(exchange_.get());
   if (status.ok() && !report_.has_note()) {
     bool again = false;
@@ -64,10 +63,7 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
     }
     round_.EndReplica(static_cast<double>(examples) /
                       static_cast<double>(of_all));
-    if (examples > 0) {
-      computed_nanos_ += Clock::System()->MonotonicNanos() - begin;
-      ++computed_replicas_;
-    }
+    if (examples > 0) AddReplica(Clock::System()->MonotonicNanos() - begin);
     if (k + 1 == replicas) {
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
     }

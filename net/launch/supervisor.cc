@@ -63,13 +63,10 @@ void Supervisor::Finish(int first, Actions* actions) {
   finished_ = true;
   bool late = false;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
+    const Worker& worker = workers_[i];
     if (worker.done || &worker == &At(first)) continue;
     late |= worker.restarts > 0 && !worker.waiting;
-    if (!worker.waiting) continue;
-    worker.waiting = false;
-    worker.done = true;
-    actions->cancelled.push_back(static_cast<int>(i));
+    if (!Cancel(i, actions)) continue;
     actions->notices.push_back("worker " + std::to_string(i) +
                                " is not started again: the others have ended, "
                                "with exit code 0");
@@ -120,17 +117,22 @@ void Supervisor::Fail(int worker, int code, Actions* actions) {
   Enter(Phase::kLeaveAlone, 0, actions);
 }
 
+bool Supervisor::Cancel(size_t worker, Actions* actions) {
+  Worker& late = workers_[worker];
+  if (!late.waiting) return false;
+  late.waiting = false;
+  late.done = true;
+  actions->cancelled.push_back(static_cast<int>(worker));
+  return true;
+}
+
 void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
   phase_ = phase;
   actions->signal = signal;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
-    if (!worker.waiting) continue;
-    const int index = static_cast<int>(i);
-    worker.waiting = false;
-    worker.done = true;
-    actions->cancelled.push_back(index);
-    Fail(index, worker.code, actions);  // only its code, in this phase
+    if (!Cancel(i, actions)) continue;
+    // Only its code, in this phase.
+    Fail(static_cast<int>(i), workers_[i].code, actions);
   }
   actions->new_deadline = true;
   actions->deadline = phase == Phase::kKill ? -1 : options_.grace_seconds;

@@ -63,6 +63,8 @@ class Supervisor {
   void Finish(int first, Actions* actions);
   bool Counts(const Worker& worker, int code) const;
   void Fail(int worker, int code, Actions* actions);
+  // Its restart; whether it waited for one.
+  bool Cancel(size_t worker, Actions* actions);
   void Enter(Phase phase, int signal, Actions* actions);
 
   const LaunchOptions& options_;  // outlive this

@@ -19,6 +19,7 @@
 #include "core/base/same_file.h"
 #include "core/base/text.h"
 #include "io/checkpoint/model_file.h"
+#include "io/checkpoint/saving_callbacks.h"
 #include "io/files/file_system.h"
 #include "io/keras/compile_arguments.h"
 
@@ -208,6 +209,18 @@ void RunData::Batch(const FitConfig& fit, int replicas) {
   train = train_examples.Batch(replicas * fit.batch_size);
   if (validation_examples.empty()) return;
   validation = validation_examples.Batch(replicas * ValidationBatch(fit));
+}
+
+int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
+  const int asked = config.strategy.options.replicas;
+  const bool elastic = config.strategy.elastic();
+  // Where --shrink made it so, all are on one machine and can read it.
+  const bool reads = elastic ? config.strategy.may_shrink : cluster.is_chief;
+  const int least = elastic ? cluster.world_size : 0;
+  if (asked != 0) return asked;
+  if (!reads || config.backup.empty()) return least;
+  const int saved = ReplicasOfBackup(config.backup, config.disk.get());
+  return saved > cluster.world_size ? saved : least;
 }
 
 Status OpenRunData(const RunConfig& config, int replicas, RunData* data) {

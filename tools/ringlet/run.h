@@ -8,6 +8,7 @@
 #include <string>
 
 #include "command_line.h"
+#include "net/cluster/cluster.h"
 #include "run_config.h"
 
 namespace ringlet {
@@ -41,6 +42,10 @@ FileSystem* Disk();
 // and loads the weights that `init` names. `replicas`: see CompileOptions.
 Status MakeModel(RunConfig* config, const InitFlags& init,
                  Collective* collective, int replicas = 0);
+
+// That this worker asks for: unless RUN.json says it, that of the backup, which
+// the chief alone can read, so that a run goes on as it began; 0: none.
+int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster);
 
 // The examples of training and of validation (none where RUN.json has none), in
 // batches of so many replicas. They fit the model, which is compiled

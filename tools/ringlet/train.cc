@@ -111,20 +111,6 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
       path.c_str(), strategy.min_workers, cluster.world_size);
 }
 
-// That this worker asks for: unless RUN.json says it, that of the backup, which
-// the chief alone can read, so that a run goes on as it began; 0: none.
-int AskedReplicas(const RunConfig& config, const ClusterConfig& cluster) {
-  const int asked = config.strategy.options.replicas;
-  const bool elastic = config.strategy.elastic();
-  // Where --shrink made it so, all are on one machine and can read it.
-  const bool reads = elastic ? config.strategy.may_shrink : cluster.is_chief;
-  const int least = elastic ? cluster.world_size : 0;
-  if (asked != 0) return asked;
-  if (!reads || config.backup.empty()) return least;
-  const int saved = ReplicasOfBackup(config.backup, config.disk.get());
-  return saved > cluster.world_size ? saved : least;
-}
-
 // Where the model is in the end, and whether this worker is the chief then: of
 // an elastic job not always the one that was it at the start.
 class NotesSavedModel final : public Callback {
