@@ -395,7 +395,8 @@ INSTANTIATE_TEST_SUITE_P(Strategies, LostWorkerTest,
 TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
   WriteRun(
       "\"steps_per_epoch\": 3},\n  \"callbacks\": []",
-      std::string(R"("steps_per_epoch": 400}, "strategy": {"timeout": 20)") +
+      std::string(
+          R"("steps_per_epoch": 400}, "strategy": {"policy": "wait", "timeout": 20)") +
           GetParam() + R"(},
   "callbacks": [{"class_name": "BackupAndRestore",
                  "config": {"backup_dir": "backup", "save_freq": 30}}])");
