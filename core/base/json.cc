@@ -8,12 +8,12 @@
 #include <cjson/cJSON.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "number_text.h"
 #include "text.h"
 
 namespace ringlet {
@@ -292,22 +292,16 @@ JsonWriter& JsonWriter::Int(int64_t value) {
 JsonWriter& JsonWriter::Number(double value) {
   if (!std::isfinite(value)) return Null();  // JSON has no other word for it
   Separate();
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
-  text_.append(digits, end);
+  text_ += ShortestText(value);
   return *this;
 }
 
 JsonWriter& JsonWriter::Float(float value) {
   if (!std::isfinite(value)) return Null();
   Separate();
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
-  text_.append(digits, end);
-  if (std::find_if(digits, end, [](char c) { return c == '.' || c == 'e'; }) ==
-      end) {
-    text_ += ".0";
-  }
+  const std::string digits = ShortestText(value);
+  text_ += digits;
+  if (digits.find_first_of(".e") == std::string::npos) text_ += ".0";
   return *this;
 }
 

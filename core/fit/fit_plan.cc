@@ -6,7 +6,7 @@
 
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
-#include "../layers/layer_table.h"
+#include "../base/number_text.h"
 #include "evaluation.h"
 
 namespace ringlet {
@@ -54,7 +54,7 @@ std::string TextOf(const ClassWeights& class_weight) {
   std::string text;
   for (const auto& [number, weight] : class_weight) {
     text += (text.empty() ? "" : ", ") + std::to_string(number) + ": " +
-            FloatText(weight);
+            ShortestText(weight);
   }
   return text;
 }

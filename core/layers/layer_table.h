@@ -167,8 +167,6 @@ struct LayerField {
 // initializer, and of a field with one value only.
 std::string ValueText(const LayerField& field, const Layer& layer);
 const char* PaddingName(PaddingMode padding);  // "valid"
-// As few digits as it takes to read the same value back.
-std::string FloatText(float value);
 
 struct LayerFields {
   template <size_t n>

@@ -1,11 +1,11 @@
 // The values of a layer's fields as text, which ranks compare and backups keep:
 // what it says of a value may not change.
 
-#include <charconv>
 #include <cmath>
 #include <string>
 #include <type_traits>
 
+#include "../base/number_text.h"
 #include "layer_table.h"
 
 namespace ringlet {
@@ -39,7 +39,7 @@ struct Text {
   std::string operator()(float Layer::*member) const {
     if (field.or_null && std::isinf(layer.*member)) return "";
     if (field.unless_zero && layer.*member == 0) return "";
-    return FloatText(layer.*member);
+    return ShortestText(layer.*member);
   }
   std::string operator()(bool Layer::*member) const {
     return layer.*member ? "" : "false";
@@ -53,7 +53,8 @@ struct Text {
   }
   std::string operator()(Regularizer Layer::*member) const {
     const Regularizer& r = layer.*member;
-    return r.empty() ? "" : "l1 " + FloatText(r.l1) + " l2 " + FloatText(r.l2);
+    return r.empty() ? ""
+                     : "l1 " + ShortestText(r.l1) + " l2 " + ShortestText(r.l2);
   }
   template <typename T>
   std::string operator()(std::vector<T> Layer::*member) const {
@@ -63,7 +64,7 @@ struct Text {
       if constexpr (std::is_integral_v<T>) {
         text += std::to_string(value);
       } else {
-        text += FloatText(value);
+        text += ShortestText(value);
       }
     }
     return text;
@@ -89,12 +90,6 @@ const char* PaddingName(PaddingMode padding) {
       return "causal";
   }
   return "unknown";
-}
-
-std::string FloatText(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value);
-  return std::string(text, end.ptr);
 }
 
 std::string ValueText(const LayerField& field, const Layer& layer) {

@@ -1,5 +1,5 @@
 // What must be known to change this file: the text is compared across machines
-// and byte orders, so numbers are written with std::to_chars and never through
+// and byte orders, so numbers are written by number_text.h and never through
 // a locale. The other ranks' texts are untrusted: kMostText bounds what is
 // allocated for them, and FieldsOf takes any bytes.
 
@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "../base/crc32c.h"
+#include "../base/number_text.h"
 #include "../base/text.h"
 #include "../layers/custom_layer.h"
 #include "../layers/layer_table.h"
@@ -107,7 +108,7 @@ void Fingerprint::Add(const std::string& name, const std::string& value) {
 }
 
 void Fingerprint::Add(const std::string& name, float value) {
-  Add(name, FloatText(value));
+  Add(name, ShortestText(value));
 }
 
 void Fingerprint::AddChecksum(const std::string& name, uint64_t value) {
@@ -165,7 +166,7 @@ void AddOptimizer(const Optimizer& o, Fingerprint* fingerprint) {
   add("warmup_target", rate.warmup_target);
   add("boundaries", list(rate.boundaries,
                          [](int64_t value) { return std::to_string(value); }));
-  add("values", list(rate.values, FloatText));
+  add("values", list(rate.values, [](float v) { return ShortestText(v); }));
   for (const OptimizerField& field : ClassOf(o)) {
     if (const auto* number = std::get_if<float Optimizer::*>(&field.value)) {
       add(field.name, o.**number);
@@ -215,7 +216,7 @@ std::string DescribeMetric(const Metric& metric) {
     if (const auto* whole = std::get_if<MetricInt>(&field.value)) {
       text += name + std::to_string(metric.*whole->value);
     } else if (const auto* number = std::get_if<MetricFloat>(&field.value)) {
-      text += name + FloatText(metric.*number->value);
+      text += name + ShortestText(metric.*number->value);
     } else if (const auto* word = std::get_if<MetricWord>(&field.value)) {
       text += name + std::to_string(metric.*word->value);
     } else if (const auto* flag = std::get_if<bool Metric::*>(&field.value)) {

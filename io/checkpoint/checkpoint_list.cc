@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "checkpoint.h"
 
@@ -113,9 +114,7 @@ Status FindNewestCheckpoint(FileSystem* files, const std::string& directory,
 }
 
 std::string CheckpointState::SecondsText(double seconds) {
-  char text[64];
-  return std::string(text,
-                     std::to_chars(text, text + sizeof(text), seconds).ptr);
+  return ShortestText(seconds);
 }
 
 std::string CheckpointState::ToText() const {

@@ -1,9 +1,9 @@
 #include "format_path.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "../../core/base/json.h"
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "../keras/keras_json.h"
 
@@ -64,31 +64,20 @@ std::string Padded(const Replacement& r, const std::string& digits) {
 
 // Python's repr: like 0.5, 10.0, 1e-05, 1e+16.
 std::string ShortestFloat(double value) {
-  char digits[64];
   const double size = std::fabs(value);
   const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value,
-                                 fixed ? std::chars_format::fixed
-                                       : std::chars_format::scientific)
-                       .ptr;
-  std::string text(digits, end);
+  std::string text =
+      ShortestText(value, fixed ? NumberForm::kFixed : NumberForm::kScientific);
   if (fixed && text.find('.') == std::string::npos) text += ".0";
   return text;
 }
 
-// std::to_chars, as printf would do in the C locale.
 std::string FloatText(const Replacement& r, double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   if (r.type == 0) return ShortestFloat(value);
-  const auto format = r.type == 'f'   ? std::chars_format::fixed
-                      : r.type == 'e' ? std::chars_format::scientific
-                                      : std::chars_format::general;
-  char digits[512];  // 1.8e308 takes 309, and 99 more after the point
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value, format,
-                                 r.precision < 0 ? 6 : r.precision)
-                       .ptr;
-  return std::string(digits, end);
+  const char type = r.type == 'f' || r.type == 'e' ? r.type : 'g';
+  return PrintedText(value, type, r.precision < 0 ? 6 : r.precision);
 }
 
 // "" with *reason where the field cannot be written so.

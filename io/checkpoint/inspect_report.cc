@@ -1,10 +1,10 @@
 // What was found in a file, or between two, as text and as JSON.
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "../../core/base/json.h"
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 #include "inspect.h"
 
@@ -13,11 +13,7 @@ namespace {
 
 std::string Number(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value,
-                                 std::chars_format::general, 6)
-                       .ptr;
-  return std::string(digits, end);
+  return PrintedText(value, 'g', 6);
 }
 
 std::string WithCommas(int64_t n) {

@@ -4,8 +4,7 @@
 
 #include "c_helpers.h"
 
-#include <algorithm>
-#include <charconv>
+#include "../../core/base/number_text.h"
 
 namespace ringlet {
 namespace {
@@ -268,8 +267,7 @@ constexpr struct {
     {kLeakyRelu, 0, "x > 0 ? x : 0.2f * x"},
     {kExponential, 0, "expf(x)"},
     {kHardSigmoid, kCHardSigmoid, "hard_sigmoid(x)"},
-    {kHardSigmoidKeras2, 0,
-     "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
+    {kHardSigmoidKeras2, 0, "x < -2.5f ? 0 : x > 2.5f ? 1 : 0.2f * x + 0.5f"},
     {kSoftsign, 0, "x / (1 + (x < 0 ? -x : x))"},
     {kSoftplus, kCLog1p,
      "(x < 0 ? 0 : x) + log_of_1_and(expf(x < 0 ? x : -x))"},
@@ -281,18 +279,9 @@ constexpr struct {
 
 }  // namespace
 
-char* PutCNumber(float value, char* to) {
-  char* end = std::to_chars(to, to + kMostCDigits, value).ptr;
-  const bool whole =
-      std::all_of(to, end, [](char c) { return c != '.' && c != 'e'; });
-  if (whole) *end++ = '.';
-  *end++ = 'f';
-  return end;
-}
-
 std::string CNumber(float value) {
-  char text[kMostCDigits];
-  return std::string(text, PutCNumber(value, text));
+  const std::string text = ShortestText(value);
+  return text + (text.find_first_of(".e") == std::string::npos ? ".f" : "f");
 }
 
 std::string CHelpers(uint32_t needed) {

@@ -34,9 +34,6 @@ enum CHelper : uint32_t {
 
 // A constant: "0.5f".
 std::string CNumber(float value);
-// Into kMostCDigits characters; returns their end.
-constexpr int kMostCDigits = 32;
-char* PutCNumber(float value, char* to);
 
 // Of these bits, in an order in which each stands before its uses.
 std::string CHelpers(uint32_t needed);

@@ -220,11 +220,7 @@ Status CModel::Write(FileSystem* files, const std::string& path) const {
     text += "\nstatic const float w" + std::to_string(i) + "[" +
             std::to_string(constant.count) + "] = {";
     for (int64_t k = 0; k < constant.count; ++k) {
-      char number[kMostCDigits + 2];
-      number[0] = k % 6 == 0 ? '\n' : ' ';
-      char* const end = PutCNumber(floats[k], number + 1);
-      *end = ',';
-      text.append(number, end + 1);
+      text += (k % 6 == 0 ? '\n' : ' ') + CNumber(floats[k]) + ',';
       if (text.size() < 65536) continue;
       RINGLET_RETURN_IF_ERROR(file.file()->Write(text.data(), text.size()));
       text.clear();

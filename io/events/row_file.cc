@@ -6,14 +6,13 @@
 
 #include "row_file.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
 
 #include "../../core/base/message.h"
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 
 namespace ringlet {
@@ -309,9 +308,7 @@ void AppendShortest(double value, std::string* row) {
     *row += "nan";
     return;
   }
-  char digits[64];
-  const auto end = std::to_chars(digits, digits + sizeof(digits), value);
-  row->append(digits, end.ptr);
+  *row += ShortestText(value);
 }
 
 }  // namespace ringlet

@@ -5,10 +5,10 @@
 #include "keras_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 
+#include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
 
 namespace ringlet {
@@ -47,12 +47,6 @@ bool IsOfARegistry(const std::string& name) {
   return name.find('>') != std::string::npos;
 }
 
-std::string Digits(double number) {
-  char digits[32];
-  return std::string(
-      digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
-}
-
 }  // namespace
 
 Status ParseKerasJson(const std::string& text, const char* what, Json* json) {
@@ -82,7 +76,7 @@ std::string Show(const Json& json) {
     case Json::Kind::kBool:
       return json.truth() ? "true" : "false";
     case Json::Kind::kNumber:
-      return Digits(json.number());
+      return ShortestText(json.number());
     case Json::Kind::kString:
       return "\"" + Printable(json.text()) + "\"";
     case Json::Kind::kArray:

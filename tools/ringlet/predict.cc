@@ -1,12 +1,12 @@
 // ringlet predict: a trained model's outputs.
 
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 
 #include "command_line.h"
 #include "commands.h"
+#include "core/base/number_text.h"
 #include "core/base/text.h"
 #include "io/data/npz.h"
 #include "io/data/readers.h"
@@ -56,11 +56,9 @@ Status WriteCsv(const std::vector<Output>& outputs, FILE* file,
       const int64_t width = output.shape.elements() / output.shape[0];
       for (int64_t i = 0; i < width; ++i) {
         const float value = output.values[example * width + i];
-        char digits[32];
-        const auto end = std::to_chars(digits, digits + sizeof(digits), value);
         if (!row.empty()) row += ',';
         // Machines differ in the sign of a NaN.
-        row += std::isnan(value) ? "nan" : std::string(digits, end.ptr);
+        row += std::isnan(value) ? "nan" : ShortestText(value);
       }
     }
     row += '\n';
