@@ -485,6 +485,9 @@ TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
       continue;
     }
     EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
+    EXPECT_NE(out_.find(" workers that may come and go (exact sums), "),
+              std::string::npos)
+        << out_;
     EXPECT_NE((out_ + err_).find("going on with the workers that are"),
               std::string::npos)
         << out_ << err_;
@@ -499,6 +502,7 @@ TEST_F(ProgramTest, WhereTheLauncherRestartsTheOthersGoOn) {
                    "run.json", "--no-save", "--epochs", "1"}),
               0)
         << err_;
+    EXPECT_EQ(out_.find("may come and go"), std::string::npos) << out_;
   }
 }
 

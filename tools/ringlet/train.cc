@@ -176,6 +176,7 @@ std::string Beginning(const std::string& path, const RunConfig& config,
   } else if (world > 1) {
     text += " on each of " + Count(world, "worker");
   }
+  if (config.strategy.elastic()) text += " that may come and go (exact sums)";
   const LocalUpdates& local = config.strategy.options.local;
   if (local.on()) {
     text += ", rounds of " + Count(local.steps, "local step");
