@@ -11,6 +11,7 @@
 #include "core/base/thread_pool.h"
 #include "core/fit/callback.h"
 #include "core/fit/fit.h"
+#include "core/fit/training_loop.h"
 #include "core/layers/custom_layer.h"
 #include "core/model/model.h"
 #include "io/checkpoint/checkpoint.h"

@@ -11,7 +11,9 @@
 //   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
 //   elastic=N         the job goes on with N workers or more, of 6 replicas
-//   drags=R           elastic, of 8 replicas, for which rank R takes four times
+//   loop=N            the same, in a training loop of its own, five times
+//   slower drags=R           elastic, of 8 replicas, for which rank R takes
+//   four times
 //                     as long as the others
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
@@ -139,6 +141,30 @@ std::unique_ptr<Sequential> LargeModel(const CompileOptions& options) {
   return model;
 }
 
+Status TrainInLoop(TrainingLoop* loop, const std::string& folder) {
+  RINGLET_RETURN_IF_ERROR(loop->Begin());
+  while (loop->HasEpoch()) {
+    while (loop->HasStep()) RINGLET_RETURN_IF_ERROR(loop->Step());
+    if (loop->chief()) {
+      WriteWhole(folder + "/epoch." + std::to_string(loop->epoch()),
+                 std::to_string(*loop->logs().Find("loss")));
+    }
+    RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
+  }
+  return loop->End();
+}
+
+Status Train(Model* model, const Dataset& data, const FitOptions& options,
+             const std::string& folder, bool in_loop) {
+  if (!in_loop) return model->Fit(data, options).status();
+  TrainingLoop loop(model, data, options);
+  Status status;
+  do {
+    status = TrainInLoop(&loop, folder);
+  } while (loop.Recovers(&status));
+  return status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -146,15 +172,16 @@ int main(int argc, char** argv) {
   const std::string folder = argv[1];
   StrategyOptions cluster;
   cluster.timeout_seconds = 1;
-  bool backup = false;
+  bool backup = false, in_loop = false;
   At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
       save("", ""), rate("", ""), drags("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
-    if (std::strncmp(argv[i], "elastic=", 8) == 0) {
-      cluster.min_workers = std::atoi(argv[i] + 8);
+    if (At(argv[i], "loop").rank >= 0) in_loop = true;
+    if (At(argv[i], "elastic").rank >= 0 || At(argv[i], "loop").rank >= 0) {
+      cluster.min_workers = std::atoi(std::strchr(argv[i], '=') + 1);
       cluster.replicas = 6;
       // A slow machine parts no job: its two parts would write the same logs.
       cluster.timeout_seconds = 4;
@@ -193,7 +220,7 @@ int main(int argc, char** argv) {
   LambdaCallbackOptions lambda;
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
-    usleep(5000);
+    usleep(in_loop ? 25000 : 5000);  // who comes back is to be in time
   };
   lambda.on_epoch_end = [&](int64_t, const Logs&) {
     if (slow.rank == own) usleep(300000);
@@ -213,9 +240,10 @@ int main(int argc, char** argv) {
   if (record.rank == own)
     points = Dataset(
         std::make_shared<Damaged>(points.source(), model.get(), record.step));
-  const auto history =
-      model->Fit(points.Shuffle(4).Repeat().Batch(13), options);
-  if (!history.ok()) return ExitCode(history);
+  const Status trained =
+      Train(model.get(), points.Shuffle(4).Repeat().Batch(13), options, folder,
+            in_loop);
+  if (!trained.ok()) return ExitCode(trained);
   if (drags.rank >= 0) {
     WriteWhole(folder + "/trained." + rank,
                std::to_string(slow_layer->trained()));

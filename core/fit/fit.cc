@@ -19,17 +19,7 @@ std::vector<double> History::Values(const std::string& name) const {
 
 Result<History> Model::Fit(const Dataset& dataset, const FitOptions& options) {
   History history;
-  if (impl_->fitting) {
-    return InvalidArgument("model '%s': a callback calls Fit, which runs",
-                           name().c_str());
-  }
-  if (compiled()) WarnOfThreads(threads());
-  impl_->fitting = true;
-  const Status fitted =
-      Fitter(this, impl_->fits + 1, dataset, options).Run(&history);
-  impl_->fitting = false;
-  RINGLET_RETURN_IF_ERROR(fitted);
-  ++impl_->fits;
+  RINGLET_RETURN_IF_ERROR(Fitter(this, dataset, options).Run(&history));
   return history;
 }
 

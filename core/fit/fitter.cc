@@ -17,13 +17,12 @@
 
 namespace ringlet {
 
-Fitter::Fitter(Model* model, int64_t number, const Dataset& dataset,
-               const FitOptions& options)
+Fitter::Fitter(Model* model, const Dataset& dataset, const FitOptions& options)
     : model_(model),
       dataset_(dataset),
       options_(options),
-      plan_(model, number, &dataset, &options),
-      messages_(model, number, &options),
+      plan_(model, model->impl_->fits + 1, &dataset, &options),
+      messages_(model, plan_.number(), &options),
       lines_(*model->collective(), options.verbose, options.out),
       recovery_(model, &fit_) {}
 
@@ -43,37 +42,59 @@ Status Fitter::Tell(Status (Callback::*method)(FitState&, Parameters...),
 // --- the whole ------------------------------------------------------------
 
 Status Fitter::Run(History* history) {
-  const Status status = RunAll(history);
-  signals_.reset();
-  lines_.End(status, static_cast<int64_t>(history->epoch.size()),
-             model_->iterations());
+  RINGLET_RETURN_IF_ERROR(Check());
+  Status status;
+  do {
+    status = TrainAll(history);
+  } while (Recovers(&status));
+  Ended(status, static_cast<int64_t>(history->epoch.size()));
   return status;
 }
 
-Status Fitter::RunAll(History* history) {
+Status Fitter::Check() {
+  Model::Impl& m = *model_->impl_;
+  if (m.fitting) {
+    return InvalidArgument(
+        "model '%s': a callback calls Fit, or a TrainingLoop begins, while one "
+        "of them runs",
+        model_->name().c_str());
+  }
+  if (m.compiled) WarnOfThreads(model_->threads());
   const Status checked = plan_.Check();
   TellOthers(checked);
-  RINGLET_RETURN_IF_ERROR(checked);
-  for (;;) {
-    const Status status = TrainAll(history);
-    if (!agreed_) TellOthers(status);
-    requests_.Restore(&fit_);
-    const bool elastic = model_->collective()->elastic();
-    const bool resumes = status.code() == Code::kPeerLost &&
-                         (elastic || AnyRestoresAfterLoss(options_.callbacks));
-    if (fit_.replacing) recovery_.Forget();
-    if (resumes) recovery_.Preserve();  // before the callbacks let go of it
-    FitReturns(status);
-    // Who is told to stop waits for nobody. An elastic job waits for none that
-    // is lost: it stops, and saves, once the others have met.
-    if (!resumes || (fit_.interrupted && !elastic)) return status;
-    // A first signal while this worker waits ends the wait.
-    if (!elastic || !fit_.interrupted) signals_.reset();
-    requests_.Keep(fit_);
-    messages_.MeetAnew(status, /*lets_in=*/agreed_, elastic);
-    RINGLET_RETURN_IF_ERROR(recovery_.Rejoin(status.rank()));
-    requests_.HaveMet();
-  }
+  m.fitting = checked.ok();
+  return checked;
+}
+
+bool Fitter::Recovers(Status* status) {
+  CloseData();
+  if (!agreed_) TellOthers(*status);
+  requests_.Restore(&fit_);
+  const bool elastic = model_->collective()->elastic();
+  const bool resumes = status->code() == Code::kPeerLost &&
+                       (elastic || AnyRestoresAfterLoss(options_.callbacks));
+  if (fit_.replacing) recovery_.Forget();
+  if (resumes) recovery_.Preserve();  // before the callbacks let go of it
+  FitReturns(*status);
+  // Who is told to stop waits for nobody. An elastic job waits for none that is
+  // lost: it stops, and saves, once the others have met.
+  if (!resumes || (fit_.interrupted && !elastic)) return false;
+  // A first signal while this worker waits ends the wait.
+  if (!elastic || !fit_.interrupted) signals_.reset();
+  requests_.Keep(fit_);
+  messages_.MeetAnew(*status, /*lets_in=*/agreed_, elastic);
+  *status = recovery_.Rejoin(status->rank());
+  if (!status->ok()) return false;
+  requests_.HaveMet();
+  return true;
+}
+
+void Fitter::Ended(const Status& status, int64_t epochs) {
+  CloseData();
+  signals_.reset();
+  lines_.End(status, epochs, model_->iterations());
+  model_->impl_->fitting = false;
+  if (status.ok()) ++model_->impl_->fits;
 }
 
 // Of an error that they do not know.
@@ -111,7 +132,7 @@ void Fitter::Reset() {
   fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
-  agreed_ = false;
+  agreed_ = leaves_ = false;
 }
 
 // Up to where the first step can be trained.
@@ -143,24 +164,36 @@ Status Fitter::SetUp() {
 }
 
 Status Fitter::TrainAll(History* history) {
-  Reset();
-  RINGLET_RETURN_IF_ERROR(SetUp());
-  messages_.WhereItGoesOn(fit_);
+  RINGLET_RETURN_IF_ERROR(Begin());
   // What will be trained again is not history.
   while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
     history->epoch.pop_back();
     history->logs.pop_back();
   }
+  while (HasEpoch()) RINGLET_RETURN_IF_ERROR(Epoch(history));
+  return End();
+}
+
+Status Fitter::Begin() {
+  Reset();
+  RINGLET_RETURN_IF_ERROR(SetUp());
+  messages_.WhereItGoesOn(fit_);
+  return Status();
+}
+
+bool Fitter::HasEpoch() {
+  if (fit_.epoch >= fit_.epochs) return false;
   // An epoch that was stopped in the middle, and resumed, still ends.
-  while (fit_.epoch < fit_.epochs && (!fit_.stop_training || fit_.step > 0)) {
-    if (fit_.step == 0 && plan_.RunsOut(fit_.epoch, 0)) {
-      // No epoch of no steps.
-      messages_.RanOut(fit_);
-      fit_.stop_training = 1;
-      break;
-    }
-    RINGLET_RETURN_IF_ERROR(Epoch(history));
-  }
+  if (fit_.step > 0) return true;
+  if (fit_.stop_training != 0) return false;
+  // No epoch of no steps.
+  if (!plan_.RunsOut(fit_.epoch, 0)) return true;
+  messages_.RanOut(fit_);
+  fit_.stop_training = 1;
+  return false;
+}
+
+Status Fitter::End() {
   model_->impl_->updater.Finalize();
   if (options_.check_replicas_every > 0) {
     RINGLET_RETURN_IF_ERROR(CheckReplicas());
@@ -184,30 +217,44 @@ Status Fitter::CheckReplicas() {
 // --- an epoch -------------------------------------------------------------
 
 Status Fitter::Epoch(History* history) {
+  RINGLET_RETURN_IF_ERROR(BeginEpoch());
+  messages_.EpochBegins(fit_);
+  Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
+                    options_.out, fit_.steps_per_epoch);
+  while (HasStep()) RINGLET_RETURN_IF_ERROR(TakeStep(&progress));
+  const int64_t epoch = fit_.epoch;
+  Logs logs;
+  const Status ended = EndEpoch(&progress, &logs);
+  if (fit_.epoch == epoch) return ended;
+  history->epoch.push_back(epoch);
+  history->logs.push_back(logs);
+  return ended;
+}
+
+Status Fitter::BeginEpoch() {
   if (fit_.step == 0) {
     recovery_.TakeWholeSnapshot();
     for (MetricState& state : fit_.metrics) state = MetricState();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
   }
-  messages_.EpochBegins(fit_);
-  Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
-                    options_.out, fit_.steps_per_epoch);
-  RINGLET_RETURN_IF_ERROR(Steps(&progress));
-  recovery_.TakeWholeSnapshot();
+  if (HasStep()) requests_.BeginEpoch(*model_->collective(), fit_);
+  return Status();
+}
 
-  Logs logs;
-  SetMetrics(*model_, fit_.metrics, &logs);
-  if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(&logs));
+Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
+  CloseData();
+  recovery_.TakeWholeSnapshot();
+  SetMetrics(*model_, fit_.metrics, logs);
+  if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
   recovery_.CopyWeights();
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, &logs));
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));
   NoteSignal();
-  progress.Finish(fit_.step, logs);
-  messages_.NoteDivergence(fit_, logs);
-  history->epoch.push_back(fit_.epoch);
-  history->logs.push_back(logs);
-  last_ = logs;
+  if (progress != nullptr) progress->Finish(fit_.step, *logs);
+  messages_.NoteDivergence(fit_, *logs);
+  last_ = *logs;
   ++fit_.epoch;
   fit_.step = 0;
+  leaves_ = false;
   // No snapshot before all ranks have come here: what the chief has not done at
   // the epoch's end, as to write a row, is done again.
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
@@ -242,40 +289,32 @@ Status Fitter::Validate(Logs* logs) {
 
 // --- a step ---------------------------------------------------------------
 
-// The rest of the epoch's.
-Status Fitter::Steps(Progress* progress) {
-  if (fit_.step >= fit_.steps_per_epoch) return Status();
-  std::unique_ptr<BatchLoader> loader;
-  Logs logs;
-  requests_.BeginEpoch(*model_->collective(), fit_);
-  while (fit_.step < fit_.steps_per_epoch) {
-    bool moved = false;
-    RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
-    if (moved || loader == nullptr) {
-      RINGLET_RETURN_IF_ERROR(OpenLoader(&loader));
-    }
-    // Alone; several ranks agree in the next step.
-    if (alone() && fit_.stop_training) return Status();
-    if (requests_.meets_anew()) return MeetAnew();
-    if (plan_.RunsOut(fit_.epoch, fit_.step)) {
-      messages_.RanOut(fit_);
-      fit_.stop_training = 1;
-      return Status();
-    }
-    if (requests_.note() != 0) {
-      // As on the others: callbacks may call the collective.
-      RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-      RINGLET_RETURN_IF_ERROR(
-          AtStep(model_->impl_->stepper.GiveUp(requests_.note())));
-      return StepGivenUp();
-    }
-    bool taken = false;
-    RINGLET_RETURN_IF_ERROR(Step(loader.get(), &logs, &taken));
-    if (!taken) return StepGivenUp();
-    progress->Update(fit_.step, logs);
-    RINGLET_RETURN_IF_ERROR(StepEnded());
+Status Fitter::TakeStep(Progress* progress) {
+  bool moved = false;
+  RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
+  if (moved || loader_ == nullptr) RINGLET_RETURN_IF_ERROR(OpenLoader());
+  leaves_ = true;
+  // Alone; several ranks agree in the next step.
+  if (alone() && fit_.stop_training) return Status();
+  if (requests_.meets_anew()) return MeetAnew();
+  if (plan_.RunsOut(fit_.epoch, fit_.step)) {
+    messages_.RanOut(fit_);
+    fit_.stop_training = 1;
+    return Status();
   }
-  return Status();
+  if (requests_.note() != 0) {
+    // As on the others: callbacks may call the collective.
+    RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
+    RINGLET_RETURN_IF_ERROR(
+        AtStep(model_->impl_->stepper.GiveUp(requests_.note())));
+    return StepGivenUp();
+  }
+  bool taken = false;
+  RINGLET_RETURN_IF_ERROR(Step(&taken));
+  if (!taken) return StepGivenUp();
+  leaves_ = false;
+  if (progress != nullptr) progress->Update(fit_.step, logs_);
+  return StepEnded();
 }
 
 Status Fitter::AtStep(const Status& status) const {
@@ -283,18 +322,18 @@ Status Fitter::AtStep(const Status& status) const {
                          fit_.step + 1);
 }
 
-Status Fitter::Step(BatchLoader* loader, Logs* logs, bool* taken) {
+Status Fitter::Step(bool* taken) {
   Batch batch;
   const int64_t begin = Clock::System()->MonotonicNanos();
-  RINGLET_RETURN_IF_ERROR(loader->Next(&batch));
+  RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   model_->impl_->stepper.AddReading(Clock::System()->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
-  RINGLET_RETURN_IF_ERROR(AtStep(Train(loader, &batch, taken)));
+  RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
   if (!*taken) return Status();
-  SetMetrics(*model_, fit_.metrics, logs);
+  SetMetrics(*model_, fit_.metrics, &logs_);
   fit_.step += fit_.steps_taken - 1;
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, *logs));
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs_));
   NoteSignal();
   ++fit_.step;
   fit_.position = batch.next;

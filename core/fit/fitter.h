@@ -1,4 +1,4 @@
-// Fitter: one call of Model::Fit.
+// Fitter: one call of Model::Fit, or what a TrainingLoop makes of its pieces.
 //
 // Internal to core/. The order of events is that of Keras 3's trainer. Every
 // rank runs the same calls of the collective in the same order: whatever
@@ -29,26 +29,48 @@ namespace ringlet {
 
 class Fitter {
  public:
-  // All outlive it. `number`: see FitPlan.
-  Fitter(Model* model, int64_t number, const Dataset& dataset,
-         const FitOptions& options);
+  // All outlive it.
+  Fitter(Model* model, const Dataset& dataset, const FitOptions& options);
 
   Status Run(History* history);
 
+  // The pieces of it: Check once; then as TrainAll calls them, from Begin on,
+  // until one fails or End has not, and so again while Recovers says so; then
+  // Ended.
+  Status Check();
+  Status Begin();
+  // Another epoch is to be trained, or the rest of one.
+  bool HasEpoch();
+  Status BeginEpoch();
+  bool HasStep() const { return !leaves_ && fit_.step < fit_.steps_per_epoch; }
+  // One step, or a round of them; or the ranks leave the epoch here, where they
+  // stop or meet anew. `progress` may be null.
+  Status TakeStep(Progress* progress);
+  // Once an epoch has no more steps: the model's memory may be used otherwise.
+  void CloseData() { loader_.reset(); }
+  // *logs becomes the epoch's.
+  Status EndEpoch(Progress* progress, Logs* logs);
+  Status End();
+  // After a loss that the run outlives: once the workers have met again. Else
+  // *status is what the run ends with.
+  bool Recovers(Status* status);
+  // `epochs` were completed.
+  void Ended(const Status& status, int64_t epochs);
+
+  const FitState& fit() const { return fit_; }
+
  private:
-  Status RunAll(History* history);
   void Reset();
   Status TrainAll(History* history);
   Status SetUp();
   Status Epoch(History* history);
-  Status Steps(Progress* progress);
   // *taken: see Stepper::Train.
-  Status Step(BatchLoader* loader, Logs* logs, bool* taken);
+  Status Step(bool* taken);
   Status AtStep(const Status& status) const;  // says in which it happened
   Status StepEnded();
-  Status Train(BatchLoader* loader, Batch* batch, bool* taken);
+  Status Train(Batch* batch, bool* taken);
   int64_t RoundSteps() const;  // with local updates; else 1
-  Status OpenLoader(std::unique_ptr<BatchLoader>* loader);
+  Status OpenLoader();
   // Where all ranks are between two steps: *moved says whether replicas have
   // another worker now.
   Status ShareBySpeed(bool* moved);
@@ -79,6 +101,9 @@ class Fitter {
   Recovery recovery_;
   StopRequests requests_;
   std::unique_ptr<Interrupts> signals_;  // where a callback saves on signals
+  std::unique_ptr<BatchLoader> loader_;  // while an epoch has steps
+  bool leaves_ = false;                  // the epoch, before its last step
+  Logs logs_;                            // after a step
   Logs last_;                            // of the last epoch
   bool agreed_ = false;  // the error that ends the fit is every rank's
 };

@@ -9,15 +9,15 @@
 
 namespace ringlet {
 
-Status Fitter::OpenLoader(std::unique_ptr<BatchLoader>* loader) {
-  loader->reset();
+Status Fitter::OpenLoader() {
+  loader_.reset();
   LoaderOptions loading;
   loading.start = fit_.position;
   loading.background = options_.prefetch;
   loading.class_weight = options_.class_weight;
   loading.round = RoundSteps();
   loading.steps = plan_.StepsLeft(fit_.epoch, fit_.step);
-  return model_->OpenLoader(dataset_, loading, loader);
+  return model_->OpenLoader(dataset_, loading, &loader_);
 }
 
 Status Fitter::ShareBySpeed(bool* moved) {
@@ -48,17 +48,17 @@ int64_t Fitter::RoundSteps() const {
 }
 
 // One step, or a round of them: *batch becomes the last one.
-Status Fitter::Train(BatchLoader* loader, Batch* batch, bool* taken) {
+Status Fitter::Train(Batch* batch, bool* taken) {
   Model::Impl& m = *model_->impl_;
   RINGLET_RETURN_IF_ERROR(m.Usable());
   if (m.config.local()) {
     fit_.steps_taken =
         std::min(RoundSteps(), plan_.StepsLeft(fit_.epoch, fit_.step));
     const Batch first = *batch;
-    RINGLET_RETURN_IF_ERROR(
-        m.stepper.TrainRound(first, fit_.steps_taken, loader, batch, taken));
+    RINGLET_RETURN_IF_ERROR(m.stepper.TrainRound(first, fit_.steps_taken,
+                                                 loader_.get(), batch, taken));
   } else {
-    RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader, taken));
+    RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader_.get(), taken));
   }
   if (!*taken) return Status();
   recovery_.StepTaken();

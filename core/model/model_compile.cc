@@ -28,7 +28,8 @@ Status Model::Impl::CheckOneReplica() const {
   if (config.replicas == workers) return Status();
   return InvalidArgument(
       "model '%s': a training loop of one's own needs a worker for each "
-      "replica, but there are %d replicas and %d worker%s; use Fit",
+      "replica where it spells a step out, but there are %d replicas and %d "
+      "worker%s; use Fit or a TrainingLoop (fit/training_loop.h)",
       graph.name().c_str(), config.replicas, workers, workers == 1 ? "" : "s");
 }
 

@@ -320,6 +320,36 @@ TEST(ElasticJobTest, SurvivorsGoOnAndWhoComesBackTakesPart) {
   }
 }
 
+// The same in a training loop of one's own, whose bits are those of Fit.
+TEST(ElasticJobTest, ALoopOfOnesOwnOutlivesItsWorkers) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed, fitted;
+  UndisturbedElastic(fitted, kSize);
+  {
+    Job job(undisturbed, kSize, /*backup=*/false, "loop=1");
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  }
+  ExpectEndsLike(fitted, undisturbed, kSize);
+  for (const int victim : {1, 0}) {
+    TempFolder folder;
+    Job job(folder, kSize, /*backup=*/false, "loop=1");
+    for (const int lost : {victim, 1 - victim}) {
+      const int step = lost == victim ? 20 : 60;
+      job.WaitForStep(2, step);
+      job.Signal(lost, SIGKILL);
+      EXPECT_EQ(job.End(lost), 128 + SIGKILL);
+      job.Start(lost);
+      job.WaitForStep(lost, step + 10);
+    }
+    for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+    ExpectEndsLike(undisturbed, folder, kSize);
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      const std::string name = "epoch." + std::to_string(epoch);
+      EXPECT_EQ(ReadWhole(folder / name), ReadWhole(undisturbed / name));
+    }
+  }
+}
+
 TEST(ElasticJobTest, TheLastOfAllFinishesTheJob) {
   constexpr int kSize = 3;
   TempFolder undisturbed, folder;

@@ -101,6 +101,41 @@ TEST(SampleTest, MnistCustomLoopLearns) {
   EXPECT_TRUE(std::regex_search(ran.text, line)) << ran.text;
 }
 
+// Alone, two together and two of which one is killed: the same lines.
+TEST(SampleTest, AnElasticLoopOutlivesAWorker) {
+  const std::string run =
+      Built("samples/mnist_elastic_loop ") + Source("data/fashion-mnist-mini");
+  const std::string launch = Built("tools/ringlet/ringlet") + " launch -n 2 ";
+  const std::regex lines(
+      "Epoch: [0-9], accuracy: [0-9.]+, train_loss: [0-9.]+");
+  const auto epochs = [&](const Ran& ran) {
+    std::vector<std::string> out;
+    std::sregex_iterator at(ran.text.begin(), ran.text.end(), lines), end;
+    for (; at != end; ++at) out.push_back(at->str());
+    return out;
+  };
+  const Ran both = Execute(launch + "-- " + run);
+  EXPECT_EQ(both.code, 0) << both.text;
+  ASSERT_EQ(epochs(both).size(), 3u) << both.text;
+  EXPECT_NE(epochs(both)[2].find("accuracy: 0.9"), std::string::npos)
+      << both.text;
+  // Worker 0 kills itself once, before it has come far.
+  TempFolder folder;
+  const Ran killed =
+      Execute(launch +
+              "--restart -- sh -c '[ \"${TF_CONFIG#*index\\\": 0}\" = "
+              "\"$TF_CONFIG\" ] || ! mkdir " +
+              folder.path() +
+              "/once 2>/dev/null || "
+              "(sleep 1; kill -9 $$) & exec " +
+              run + "'");
+  EXPECT_EQ(killed.code, 0) << killed.text;
+  EXPECT_NE(killed.text.find("signal 9"), std::string::npos) << killed.text;
+  const std::vector<std::string> said = epochs(killed);
+  ASSERT_FALSE(said.empty()) << killed.text;
+  EXPECT_EQ(said.back(), epochs(both)[2]) << killed.text;
+}
+
 TEST(SampleTest, MultiWorkerPrintsTheProgressOfTheChiefAlone) {
   const Ran ran = Execute(Built("tools/ringlet/ringlet") + " launch -n 2 -- " +
                           Built("samples/mnist_multi_worker ") +

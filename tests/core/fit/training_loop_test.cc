@@ -1,0 +1,250 @@
+// Training loops of one's own: their bits are those of Fit, whoever is lost and
+// comes back meanwhile.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/fit.h"
+#include "core/fit/training_loop.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int kEpochs = 3, kReplicas = 5;
+
+Dataset Data() { return Points(203).Shuffle(3).Batch(40); }
+
+FitOptions Options() {
+  FitOptions options = Quiet(kEpochs);
+  options.validation_data = Points(61).Batch(16);
+  return options;
+}
+
+CompileOptions Replicas(Collective* collective, int64_t local_steps = 0) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = kReplicas;
+  options.local.steps = local_steps;
+  return options;
+}
+
+struct Trained {
+  Status status;
+  uint64_t digest = 0;
+  // Of each epoch: the loss, that of the validation, a sum that the loop makes
+  // with the other workers, and what it evaluates. Zeros where it was not
+  // there.
+  std::vector<std::vector<double>> epochs =
+      std::vector<std::vector<double>>(kEpochs, std::vector<double>(4));
+};
+
+Trained Fitted(const CompileOptions& compile) {
+  Trained out;
+  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, compile);
+  const Result<History> history = model->Fit(Data(), Options());
+  out.status = history.status();
+  out.digest = model->weights_digest();
+  for (size_t e = 0; history.ok() && e < history->logs.size(); ++e) {
+    out.epochs[e][0] = *history->logs[e].Find("loss");
+    out.epochs[e][1] = *history->logs[e].Find("val_loss");
+  }
+  return out;
+}
+
+// What a program does with a loop.
+Status Run(Model* model, TrainingLoop* loop, Trained* out) {
+  RINGLET_RETURN_IF_ERROR(loop->Begin());
+  while (loop->HasEpoch()) {
+    while (loop->HasStep()) RINGLET_RETURN_IF_ERROR(loop->Step());
+    const auto epoch = static_cast<size_t>(loop->epoch());
+    const double workers = model->collective()->size();
+    double sum = 1 / workers;
+    RINGLET_RETURN_IF_ERROR(SumOverRanks(model->collective(), &sum, 1));
+    EvaluateOptions quiet;
+    quiet.verbose = Verbose::kSilent;
+    const auto evaluated = model->Evaluate(Points(50).Batch(10), quiet);
+    RINGLET_RETURN_IF_ERROR(evaluated.status());
+    RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
+    EXPECT_EQ(loop->epoch(), static_cast<int64_t>(epoch) + 1);
+    EXPECT_EQ(loop->step(), 0);
+    out->epochs[epoch] = {*loop->logs().Find("loss"),
+                          *loop->logs().Find("val_loss"), sum,
+                          *evaluated->Find("loss")};
+  }
+  return loop->End();
+}
+
+Trained Looped(const CompileOptions& compile) {
+  Trained out;
+  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, compile);
+  TrainingLoop loop(model.get(), Data(), Options());
+  do {
+    out.status = Run(model.get(), &loop, &out);
+  } while (loop.Recovers(&out.status));
+  out.digest = model->weights_digest();
+  return out;
+}
+
+TEST(TrainingLoopTest, HasTheBitsOfFit) {
+  for (const int64_t local_steps : {0, 2}) {
+    const Trained fit = Fitted(Replicas(nullptr, local_steps));
+    const Trained loop = Looped(Replicas(nullptr, local_steps));
+    ASSERT_TRUE(fit.status.ok()) << fit.status.message();
+    ASSERT_TRUE(loop.status.ok()) << loop.status.message();
+    EXPECT_EQ(loop.digest, fit.digest);
+    for (size_t e = 0; e < kEpochs; ++e) {
+      EXPECT_EQ(loop.epochs[e][0], fit.epochs[e][0]) << e;
+      EXPECT_EQ(loop.epochs[e][1], fit.epochs[e][1]) << e;
+      EXPECT_NEAR(loop.epochs[e][2], 1, 1e-12) << e;
+    }
+  }
+}
+
+// Worker number `worker`, which dies and comes back `lives` times.
+void Live(ElasticJob* job, int worker, unsigned seed, int lives,
+          int64_t local_steps, const Trained& undisturbed, int* deaths) {
+  std::mt19937 random(seed);
+  for (;;) {
+    const unsigned calls = local_steps == 0 ? 400 : 120;  // of a run, at most
+    const int dies =
+        lives-- > 0 ? 1 + static_cast<int>(random() % calls) : 1 << 30;
+    job->Arrive(worker);
+    ElasticCollective collective(job, worker, dies);
+    const Trained run = Looped(Replicas(&collective, local_steps));
+    if (collective.dead()) {
+      ++*deaths;
+      continue;
+    }
+    ASSERT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, undisturbed.digest) << "worker " << worker;
+    for (size_t e = 0; e < kEpochs; ++e) {
+      if (run.epochs[e][2] == 0) continue;
+      EXPECT_EQ(run.epochs[e][0], undisturbed.epochs[e][0]) << e;
+      EXPECT_EQ(run.epochs[e][1], undisturbed.epochs[e][1]) << e;
+      EXPECT_NEAR(run.epochs[e][2], 1, 1e-12) << e;
+      EXPECT_EQ(run.epochs[e][3], undisturbed.epochs[e][3]) << e;
+    }
+    return;
+  }
+}
+
+unsigned SeedCount() {
+  const char* const more = std::getenv("RINGLET_ELASTIC_SEEDS");
+  return more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 40;
+}
+
+void ExpectOutlives(int64_t local_steps) {
+  const Trained undisturbed = Looped(Replicas(nullptr, local_steps));
+  ASSERT_TRUE(undisturbed.status.ok()) << undisturbed.status.message();
+  testing::internal::CaptureStderr();
+  int deaths = 0;
+  for (unsigned seed = 1; seed <= SeedCount() && !testing::Test::HasFailure();
+       ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int stays = static_cast<int>(random() % 4) % workers;
+    ElasticJob job;
+    std::vector<int> died(static_cast<size_t>(workers));
+    std::vector<std::thread> threads;
+    for (int w = 0; w < workers; ++w) job.Arrive(w);  // none begins alone
+    for (int w = 0; w < workers; ++w) {
+      const unsigned own = random();
+      // One lives on: whoever comes takes the state from it.
+      const int lives = w == stays ? 0 : static_cast<int>(random() % 4);
+      threads.emplace_back([&, w, own, lives] {
+        Live(&job, w, own, lives, local_steps, undisturbed,
+             &died[static_cast<size_t>(w)]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int n : died) deaths += n;
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (testing::Test::HasFailure()) ADD_FAILURE() << said;
+  EXPECT_GT(deaths, 15);
+}
+
+TEST(TrainingLoopTest, WorkersDieAndReturn) { ExpectOutlives(0); }
+TEST(TrainingLoopTest, WorkersDieAndReturnInRounds) { ExpectOutlives(2); }
+
+TEST(TrainingLoopTest, CallsOutOfOrderAreErrors) {
+  const auto model = TinyModel();
+  TrainingLoop loop(model.get(), Data(), Quiet(1));
+  EXPECT_FALSE(loop.HasEpoch());
+  EXPECT_FALSE(loop.HasStep());
+  EXPECT_EQ(loop.Step().code(), Code::kInvalidArgument);
+  EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);
+  EXPECT_EQ(loop.End().code(), Code::kInvalidArgument);
+  Status none = loop.Begin();
+  ASSERT_TRUE(none.ok()) << none.message();
+  EXPECT_EQ(loop.EndEpoch().code(), Code::kInvalidArgument);  // it has steps
+  // A model is in one loop at a time.
+  EXPECT_EQ(model->Fit(Data(), Quiet(1)).status().code(),
+            Code::kInvalidArgument);
+  TrainingLoop second(model.get(), Data(), Quiet(1));
+  EXPECT_EQ(second.Begin().code(), Code::kInvalidArgument);
+  while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+  EXPECT_EQ(loop.Step().code(), Code::kInvalidArgument);
+  ASSERT_TRUE(loop.EndEpoch().ok());
+  EXPECT_FALSE(loop.HasEpoch());
+  Status ended = loop.End();
+  ASSERT_TRUE(ended.ok());
+  EXPECT_FALSE(loop.Recovers(&ended));
+  EXPECT_TRUE(ended.ok());
+  EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
+}
+
+// One that is left in the middle leaves a model that can be trained.
+TEST(TrainingLoopTest, ALoopThatIsLeftFreesTheModel) {
+  const auto model = TinyModel();
+  {
+    TrainingLoop loop(model.get(), Data(), Quiet(2));
+    ASSERT_TRUE(loop.Begin().ok());
+    ASSERT_TRUE(loop.HasEpoch());
+    ASSERT_TRUE(loop.Step().ok());
+    EXPECT_EQ(loop.step(), 1);
+  }
+  EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
+  model->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
+  EXPECT_TRUE(model->status().ok()) << model->status().message();
+}
+
+// A callback's wish to stop ends the loop as it ends Fit.
+TEST(TrainingLoopTest, ACallbackStopsIt) {
+  class Stops final : public Callback {
+   public:
+    const char* name() const override { return "stops"; }
+    Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+      if (fit.epoch == 1 && fit.step == 2) fit.stop_training = 1;
+      return Status();
+    }
+  };
+  const auto model = TinyModel();
+  FitOptions options = Quiet(5);
+  options.callbacks = {std::make_shared<Stops>()};
+  TrainingLoop loop(model.get(), Data(), options);
+  ASSERT_TRUE(loop.Begin().ok());
+  int64_t steps = 0;
+  while (loop.HasEpoch()) {
+    while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+    steps += loop.step();
+    ASSERT_TRUE(loop.EndEpoch().ok());
+  }
+  EXPECT_EQ(loop.epoch(), 2);
+  EXPECT_EQ(steps, 6 + 3);
+  EXPECT_EQ(model->iterations(), steps);
+  EXPECT_TRUE(loop.End().ok());
+}
+
+}  // namespace
+}  // namespace ringlet
