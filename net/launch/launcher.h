@@ -53,8 +53,9 @@ struct LaunchOptions {
   double backoff_seconds = 0.5;
   double max_backoff_seconds = 30;
   // One that ends with 0 has finished the work of all. From then on none is
-  // started again, those that were have `grace_seconds` to end, and no code
-  // counts of theirs or of one that is killed.
+  // started again and the others, of which one may stand still or may not know,
+  // have `grace_seconds` to end. No code counts any more of one that was
+  // started again, that is killed, or that says 75, run again.
   bool end_together = false;
   double grace_seconds = 5;
   // Where the lines go. A slow reader slows the workers down.

@@ -9,7 +9,9 @@ namespace ringlet {
 
 namespace {
 
-constexpr int kWrongConfiguration = 2;  // an exit code
+// Exit codes.
+constexpr int kWrongConfiguration = 2;
+constexpr int kRunAgain = 75;
 
 std::string Cause(int worker, int code) {
   return "worker " + std::to_string(worker) +
@@ -61,11 +63,11 @@ Supervisor::Actions Supervisor::OnExit(int worker, int code) {
 void Supervisor::Finish(int first, Actions* actions) {
   if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
   finished_ = true;
-  bool late = false;
+  bool late = false;  // some are still to end
   for (size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
     if (worker.done || &worker == &At(first)) continue;
-    late |= worker.restarts > 0 && !worker.waiting;
+    late |= !worker.waiting;
     if (!Cancel(i, actions)) continue;
     actions->notices.push_back("worker " + std::to_string(i) +
                                " is not started again: the others have ended, "
@@ -75,7 +77,9 @@ void Supervisor::Finish(int first, Actions* actions) {
 }
 
 bool Supervisor::Counts(const Worker& worker, int code) const {
-  return !finished_ || (code <= 128 && worker.restarts == 0);
+  if (!finished_) return true;
+  return phase_ == Phase::kLeaveAlone && worker.restarts == 0 && code <= 128 &&
+         code != kRunAgain;
 }
 
 Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
@@ -106,7 +110,9 @@ void Supervisor::OnRestart(int worker) { At(worker).waiting = false; }
 
 void Supervisor::Fail(int worker, int code, Actions* actions) {
   if (!Counts(At(worker), code)) return;
-  if (exit_code_ == 0) exit_code_ = code;
+  const bool first = exit_code_ == 0;
+  if (first) exit_code_ = code;
+  if (finished_ && first) actions->notices.push_back(Cause(worker, code));
   if (phase_ != Phase::kRunning) return;
   const bool others = std::any_of(
       workers_.begin(), workers_.end(),
@@ -143,6 +149,12 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
 Supervisor::Actions Supervisor::OnDeadline() {
   Actions actions;
   if (phase_ == Phase::kLeaveAlone) {
+    for (size_t i = 0; finished_ && i < workers_.size(); ++i) {
+      if (workers_[i].done) continue;
+      actions.notices.push_back("worker " + std::to_string(i) +
+                                " is stopped: the others have ended, with exit "
+                                "code 0, and what it does is done");
+    }
     Enter(Phase::kTerminate, SIGTERM, &actions);
   } else {
     Enter(Phase::kKill, SIGKILL, &actions);

@@ -76,7 +76,8 @@ Status Session::TooFew() {
   return Error(Code::kDeadlineExceeded,
                "rank %d waited %g s for the other workers: %d of %d are there, "
                "itself among them, and at least %d (min_workers) that reach "
-               "each other are needed; missing are %s",
+               "each other are needed; missing are %s; if they have finished "
+               "the job, this worker is not needed",
                rank_, options_.start_timeout_seconds, agreement_->present(),
                size_, options_.min_workers, roll_.Missing(now_).c_str());
 }

@@ -384,6 +384,47 @@ TEST_P(OneResultTest, FewerWorkersHaveItFromTheReplicasOfTheBackup) {
               ReadWhole(folder_ / "cut.csv"));
 }
 
+// It stands still, the others finish without it, and nobody would ever wake it,
+// or it wakes up and would wait for them.
+TEST_F(ProgramTest, AWorkerThatStandsStillDoesNotHoldUpTheEnd) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           R"("steps_per_epoch": 400}, "callbacks": [],
+  "strategy": {"policy": "shrink", "min_workers": 2, "timeout": 0.5})");
+  const std::string program =
+      EnvironmentOr("RINGLET_BUILD", "build") + "/tools/ringlet/ringlet";
+  const auto job = [&](const std::string& name, const char* grace) {
+    return Strings{"launch", "-n", "3",           "--restart",  "--grace",
+                   grace,    "--", program,       "train",      "run.json",
+                   "--save", name, "--log-steps", name + ".csv"};
+  };
+  ASSERT_EQ(Run(job("whole", "5")), 0) << err_;
+  for (const bool wakes : {false, true}) {
+    const std::string name = wakes ? "woken" : "stopped";
+    SCOPED_TRACE(name);
+    Start(job(name, wakes ? "5" : "1"));
+    const auto wait_for = [&](const auto& what) {
+      for (int i = 0; i < 60000 && !what(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    };
+    wait_for([&] {
+      return Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 100;
+    });
+    const std::vector<pid_t> workers = WorkersOf(child_);
+    ASSERT_EQ(workers.size(), 3u);
+    kill(workers[1], SIGSTOP);
+    if (wakes) {
+      wait_for([&] { return WorkersOf(child_).size() < 3; });
+      kill(workers[1], SIGCONT);
+    }
+    EXPECT_EQ(Wait(), 0) << err_;
+    EXPECT_NE(err_.find("worker 1 is stopped: the others have ended"),
+              std::string::npos)
+        << err_;
+    EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
+  }
+}
+
 class LostWorkerTest : public ProgramTest,
                        public testing::WithParamInterface<const char*> {};
 

@@ -153,12 +153,48 @@ TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
   LaunchOptions options = Options(2, true);
   options.end_together = true;
   Supervisor supervisor(options);
-  EXPECT_FALSE(supervisor.OnExit(0, 0).new_deadline);
+  EXPECT_EQ(supervisor.OnExit(0, 0).deadline, options.grace_seconds);
   supervisor.OnEnded(0, 0);
-  supervisor.OnExit(1, 1);
-  EXPECT_LT(supervisor.OnEnded(1, 1).restart_after, 0);
+  EXPECT_EQ(supervisor.OnExit(1, 1).notices,
+            Strings{"worker 1 ended with exit code 1"});
+  const Supervisor::Actions actions = supervisor.OnEnded(1, 1);
+  EXPECT_LT(actions.restart_after, 0);
+  EXPECT_TRUE(actions.notices.empty());
   EXPECT_TRUE(supervisor.done());
   EXPECT_EQ(supervisor.exit_code(), 1);
+}
+
+// One that stood still while the others finished, and never was started again:
+// it would wait for them, and then say 75, or does the rest alone.
+TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
+  LaunchOptions options = Options(3, true);
+  options.end_together = true;
+  for (const int code : {75, 128 + SIGTERM, 128 + SIGKILL, 1}) {
+    Supervisor supervisor(options);
+    supervisor.OnExit(0, 0);
+    supervisor.OnEnded(0, 0);
+    supervisor.OnExit(1, 0);
+    supervisor.OnEnded(1, 0);
+    const Supervisor::Actions actions = supervisor.OnDeadline();
+    EXPECT_EQ(actions.signal, SIGTERM);
+    EXPECT_EQ(actions.notices,
+              Strings{"worker 2 is stopped: the others have ended, with exit "
+                      "code 0, and what it does is done"});
+    EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
+    supervisor.OnExit(2, code);
+    EXPECT_LT(supervisor.OnEnded(2, code).restart_after, 0);
+    EXPECT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.exit_code(), 0);
+  }
+  Supervisor supervisor(options);
+  supervisor.OnExit(0, 0);
+  supervisor.OnEnded(0, 0);
+  for (const int worker : {1, 2}) {  // it waited for the others in vain
+    supervisor.OnExit(worker, 75);
+    supervisor.OnEnded(worker, 75);
+  }
+  EXPECT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.exit_code(), 0);
 }
 
 // Whatever happens, a job whose workers all end is done, each is started no
