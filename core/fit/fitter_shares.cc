@@ -21,13 +21,13 @@ Status Fitter::OpenLoader() {
 }
 
 Status Fitter::ShareBySpeed(bool* moved) {
-  constexpr int64_t kEvery = 32;  // steps, or one round
+  constexpr int64_t kEvery = 32;  // steps, or the round that passes as many
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
   const int64_t steps = model_->iterations();
   if (!collective->elastic() || alone() ||
-      config.replicas <= collective->size() || steps == 0 ||
-      (steps % kEvery != 0 && !config.local())) {
+      config.replicas <= collective->size() ||
+      steps / kEvery == (steps - fit_.steps_taken) / kEvery) {
     return Status();
   }
   const int64_t mine = model_->impl_->stepper.AverageReplicaNanos();

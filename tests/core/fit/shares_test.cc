@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../../support/elastic_collective.h"
@@ -95,6 +96,64 @@ TEST(SharesTest, AWorkerThatReadsSlowlyIsSlow) {
     return data.Shuffle(3).Repeat().Batch(40);
   };
   EXPECT_LE(Trained({1, 4}, {batches(slow), batches(quick)})[0], 96 * 4);
+}
+
+// Counts the gathers of a number.
+class Counts final : public Collective {
+ public:
+  explicit Counts(ElasticCollective* in) : in_(*in) {}
+  int rank() const override { return in_.rank(); }
+  int size() const override { return in_.size(); }
+  Status StartAllReduce(float* data, size_t count, Ticket* ticket) override {
+    return in_.StartAllReduce(data, count, ticket);
+  }
+  Status StartAllReduceInts(int32_t* data, size_t count,
+                            Ticket* ticket) override {
+    return in_.StartAllReduceInts(data, count, ticket);
+  }
+  Status Wait(Ticket ticket) override { return in_.Wait(ticket); }
+  Status Broadcast(void* data, size_t bytes, int root) override {
+    return in_.Broadcast(data, bytes, root);
+  }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    gathers_ += bytes == sizeof(int64_t) ? 1 : 0;
+    return in_.AllGather(in, bytes, out);
+  }
+  Status Barrier() override { return in_.Barrier(); }
+  Status Reform() override { return in_.Reform(); }
+  bool elastic() const override { return true; }
+  int gathers() const { return gathers_; }
+
+ private:
+  ElasticCollective& in_;
+  int gathers_ = 0;
+};
+
+// A round of few steps measures noise: times are compared once in 32 steps,
+// however short the rounds, and after each longer one.
+TEST(SharesTest, TimesAreComparedOnceIn32Steps) {
+  const auto gathers = [](int64_t local_steps, int replicas) {
+    int counted = 0;
+    TwoWorkers(kNever, [&](int w, ElasticCollective* elastic) {
+      Counts collective(elastic);
+      CompileOptions options = Exact(&collective, replicas);
+      options.local.steps = local_steps;
+      const auto model = TinyModel(Adam(0.01f), 0.2f, options);
+      FitOptions fit = Quiet(2);
+      fit.steps_per_epoch = 100;
+      const Result<History> history =
+          model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+      if (w == 0) counted = collective.gathers();
+    });
+    return counted;
+  };
+  // Before a step or round that begins at or beyond 32, 64, ... of 200 steps.
+  for (const auto& [local_steps, wanted] :
+       {std::pair{0, 6}, {1, 6}, {3, 6}, {30, 5}, {50, 3}}) {
+    SCOPED_TRACE(local_steps);
+    EXPECT_EQ(gathers(local_steps, 8) - gathers(local_steps, 2), wanted);
+  }
 }
 
 // Reform met in a larger view, and lost it again.
