@@ -146,6 +146,7 @@ Status Fitter::SetUp() {
   if (fit_.takes_signals) {
     signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
   }
+  model_->impl_->stepper.BeginRounds();
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
   if (!fit_.in_memory) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
@@ -243,6 +244,7 @@ Status Fitter::BeginEpoch() {
 
 Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   CloseData();
+  RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
   recovery_.TakeWholeSnapshot();
   SetMetrics(*model_, fit_.metrics, logs);
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));

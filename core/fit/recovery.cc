@@ -79,9 +79,12 @@ Status Recovery::TakeUpState() {
 void Recovery::Begin() {
   weights_.reset();
   if (!enabled()) return;
+  begun_ = true;
+  // No worker has the state whole: where one is lost they need a backup.
+  takes_snapshots_ = !model_.local_updates().scatters();
+  if (!takes_snapshots_) return;
   RunState state(&fit_, /*live=*/true);
   snapshot_.Plan(&state);
-  takes_snapshots_ = begun_ = true;
   TakeSnapshot();
 }
 

@@ -1,6 +1,6 @@
 // What must be known to change this file: every rank starts the same operations
 // in the same order: the report (by the caller), the gathers of the blocks'
-// greatest exponents, and, from Finish on, the words. A rank that gives the
+// greatest exponents, and, from Start on, the words. A rank that gives the
 // round up starts the first two, and so do those that learn of it then. A lane
 // of b bits holds what is at most L = (2^(b-1) - 1) / R in magnitude, of each
 // of R replicas, less than 2^b in all once L was added to each: no lane carries
@@ -14,7 +14,6 @@
 
 #include "../base/check.h"
 #include "../base/ieee_arithmetic.h"
-#include "rank_exchange.h"
 
 namespace ringlet {
 namespace {
@@ -58,12 +57,12 @@ struct Packing {
   uint32_t offset, offset_of_all;
 };
 
-class DeltaExchange final : public RankExchange {
+class DeltaExchange final : public RoundExchange {
  public:
   DeltaExchange(Collective* collective, int replicas, LocalUpdates::Delta delta,
                 const GridLayout& layout, int64_t changes,
                 const DeltaSpans& spans, const StepTimer* timer)
-      : RankExchange(collective, layout.numbers(), changes, timer),
+      : RoundExchange(collective, layout.numbers(), changes, timer),
         deltas_(LanesOf(delta, replicas), replicas),
         state_(1, replicas),
         layout_(layout),
@@ -72,15 +71,21 @@ class DeltaExchange final : public RankExchange {
         words_(reinterpret_cast<uint32_t*>(spans.words)),
         earlier_(spans.earlier),
         exponents_(static_cast<size_t>(layout.blocks())),
+        sent_(exponents_.size()),
         gathered_(exponents_.size() * static_cast<size_t>(collective->size())) {
   }
-  ~DeltaExchange() override { Drop(); }
+  ~DeltaExchange() override {
+    Abandon();
+    Drop();
+  }
 
   void Begin(int replica, int replicas) override;
   void Ready(int64_t begin) override;
   Status Finish(bool* again) override;
+  Status Start() override;
+  Status Collect(float* mean) override;
   void Drop() override {
-    RankExchange::Drop();
+    RoundExchange::Drop();
     whole_ = false;
   }
 
@@ -88,16 +93,17 @@ class DeltaExchange final : public RankExchange {
   const Packing& PackingOf(int64_t number) const {
     return number < trained_ ? deltas_ : state_;
   }
+  // Of what travels.
   uint8_t ScaleOf(int64_t block, int64_t number) const {
-    return exponents_[block] == kNotFinite
+    return sent_[block] == kNotFinite
                ? kCoarsestScale
-               : ScaleThatHolds(exponents_[block], PackingOf(number).holds);
+               : ScaleThatHolds(sent_[block], PackingOf(number).holds);
   }
   void GatherExponents();
   void MergeExponents();
   int64_t Pack();
-  Status SumWords(int64_t count);
-  void Unpack();
+  void SumWords(int64_t count);
+  void Unpack(float* mean);
 
   const Packing deltas_, state_;
   const GridLayout layout_;
@@ -106,6 +112,7 @@ class DeltaExchange final : public RankExchange {
   uint32_t* const words_;
   float* const earlier_;
   std::vector<uint8_t> exponents_;  // of this rank's; merged, of all
+  std::vector<uint8_t> sent_;       // of all, of what travels
   std::vector<uint8_t> gathered_;   // piece after piece, each rank after rank
   int replica_ = 0, replicas_ = 1;  // of this rank's
   bool taken_ = false;              // the contribution under way
@@ -181,7 +188,7 @@ int64_t DeltaExchange::Pack() {
   return words;
 }
 
-Status DeltaExchange::SumWords(int64_t count) {
+void DeltaExchange::SumWords(int64_t count) {
   for (int64_t at = 0; at < count && status_.ok(); at += bucket_) {
     Collective::Ticket ticket = 0;
     const Status status = collective_.StartAllReduceInts(
@@ -189,37 +196,50 @@ Status DeltaExchange::SumWords(int64_t count) {
         static_cast<size_t>(std::min(bucket_, count - at)), &ticket);
     Started(status, ticket);
   }
-  return WaitForAll();
 }
 
 // A block with a number that is not finite is NaN on all ranks, whoever had it.
-void DeltaExchange::Unpack() {
+void DeltaExchange::Unpack(float* mean) {
   const uint32_t* words = words_;
-  layout_.ForEach(0, layout_.numbers(),
-                  [&](int64_t b, int64_t begin, int64_t end) {
-                    const Packing& packing = PackingOf(begin);
-                    int32_t whole[kGridBlock];
-                    packing.Take(words, end - begin, whole);
-                    words += WordsOf(end - begin, packing.lanes);
-                    if (exponents_[b] == kNotFinite) {
-                      std::fill(contribution_ + begin, contribution_ + end,
-                                std::numeric_limits<float>::quiet_NaN());
-                      return;
-                    }
-                    (void)FromGrid(whole, end - begin, ScaleOf(b, begin),
-                                   contribution_ + begin);
-                  });
+  layout_.ForEach(
+      0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
+        const Packing& packing = PackingOf(begin);
+        int32_t whole[kGridBlock];
+        packing.Take(words, end - begin, whole);
+        words += WordsOf(end - begin, packing.lanes);
+        if (sent_[b] == kNotFinite) {
+          std::fill(mean + begin, mean + end,
+                    std::numeric_limits<float>::quiet_NaN());
+          return;
+        }
+        (void)FromGrid(whole, end - begin, ScaleOf(b, begin), mean + begin);
+      });
+}
+
+Status DeltaExchange::Start() {
+  const IeeeArithmetic ieee;
+  if (!WaitForAll().ok() || !whole_) return status_;
+  RINGLET_CHECK(travelling_.empty());
+  whole_ = false;
+  MergeExponents();
+  sent_.swap(exponents_);
+  SumWords(Pack());
+  Travels();
+  return status_;
+}
+
+Status DeltaExchange::Collect(float* mean) {
+  const IeeeArithmetic ieee;
+  RINGLET_RETURN_IF_ERROR(WaitFor(&travelling_));
+  Unpack(mean);
+  return Status();
 }
 
 Status DeltaExchange::Finish(bool* again) {
-  const IeeeArithmetic ieee;
   *again = false;
-  if (!WaitForAll().ok() || !whole_) return status_;
-  whole_ = false;
-  MergeExponents();
-  RINGLET_RETURN_IF_ERROR(SumWords(Pack()));
-  Unpack();
-  return Status();
+  if (!whole_) return WaitForAll();
+  RINGLET_RETURN_IF_ERROR(Start());
+  return Collect(contribution_);
 }
 
 }  // namespace
@@ -230,7 +250,7 @@ int LanesOf(LocalUpdates::Delta delta, int replicas) {
   return replicas <= kMostOf16Bits ? 2 : 1;
 }
 
-std::unique_ptr<GradientExchange> MakeDeltaExchange(
+std::unique_ptr<RoundExchange> MakeDeltaExchange(
     Collective* collective, int replicas, LocalUpdates::Delta delta,
     const GridLayout& layout, int64_t changes, const DeltaSpans& spans,
     const StepTimer* timer) {

@@ -15,8 +15,8 @@
 
 #include "../base/collective.h"
 #include "../compute/exact_grid.h"
-#include "gradient_exchange.h"
 #include "local_updates.h"
+#include "round_exchange.h"
 #include "step_timer.h"
 
 namespace ringlet {
@@ -28,7 +28,8 @@ struct DeltaSpans {
   float* earlier = nullptr;  // of this worker's replicas but one, as many each
 };
 
-// So many numbers go into a word; the words of `count` numbers of a block.
+// Not of sparse ones: so many numbers go into a word; the words of `count`
+// numbers of a block.
 int LanesOf(LocalUpdates::Delta delta, int replicas);
 constexpr int64_t WordsOf(int64_t count, int lanes) {
   return (count + lanes - 1) / lanes;
@@ -36,7 +37,7 @@ constexpr int64_t WordsOf(int64_t count, int lanes) {
 
 // `replicas` of the whole job; the last `changes` numbers of `layout` are of
 // state, and travel with 32 bits.
-std::unique_ptr<GradientExchange> MakeDeltaExchange(
+std::unique_ptr<RoundExchange> MakeDeltaExchange(
     Collective* collective, int replicas, LocalUpdates::Delta delta,
     const GridLayout& layout, int64_t changes, const DeltaSpans& spans,
     const StepTimer* timer);

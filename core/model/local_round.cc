@@ -45,29 +45,40 @@ void LocalRound::EndReplica(double share) {
     const float* const after = kept.weights + v.offset;
     float* const delta = v.trained() ? kept.gradients + v.gradient_offset
                                      : kept.state_changes + v.change_offset;
+    if (options_.overlap && !v.trained()) {
+      // The change would come to a state that has changed meanwhile.
+      for (int64_t i = 0; i < v.size(); ++i) delta[i] = after[i] * factor;
+      continue;
+    }
     for (int64_t i = 0; i < v.size(); ++i) {
       delta[i] = (before[i] - after[i]) * factor;
     }
   }
 }
 
-void LocalRound::Finish() {
+void LocalRound::Finish(const float* mean) {
   const KeptSpans& kept = memory_.kept();
+  if (mean == nullptr) {
+    std::copy_n(kept.round_weights, graph_.num_weights(), kept.weights);
+    return;
+  }
   const float rate = options_.learning_rate, mu = options_.momentum;
   const bool nesterov = options_.nesterov;
   for (const Variable& v : graph_.variables()) {
     const float* const before = kept.round_weights + v.offset;
     float* const w = kept.weights + v.offset;
     if (v.change_offset >= 0) {
-      const float* const delta = kept.state_changes + v.change_offset;
-      for (int64_t i = 0; i < v.size(); ++i) w[i] = before[i] - delta[i];
+      const float* const delta = mean + graph_.num_trained() + v.change_offset;
+      for (int64_t i = 0; i < v.size(); ++i) {
+        w[i] = options_.overlap ? delta[i] : before[i] - delta[i];
+      }
       continue;
     }
     if (!v.trained()) {
       std::copy_n(before, v.size(), w);
       continue;
     }
-    const float* const delta = kept.gradients + v.gradient_offset;
+    const float* const delta = mean + v.gradient_offset;
     float* const m = kept.outer_momentum + v.gradient_offset;
     for (int64_t i = 0; i < v.size(); ++i) {
       m[i] = mu * m[i] + delta[i];

@@ -29,8 +29,9 @@ class LocalRound {
   // What it changed, times `share`, its examples as a part of all replicas',
   // lies where gradients and changes of state do.
   void EndReplica(double share);
-  // The replicas' mean lies there: the weights move by it.
-  void Finish();
+  // The weights move by the replicas' mean, which lies in `mean` as gradients
+  // and changes of state do. Null: they are those of Begin, with overlap.
+  void Finish(const float* mean);
   // Weights and iterations are those of Begin.
   void Undo();
 

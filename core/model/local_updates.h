@@ -15,6 +15,16 @@
 // decay belong to the steps. Sources: DiLoCo (arXiv 2311.08105); with
 // learning_rate 1 and momentum 0 it is FedAvg (arXiv 1602.05629).
 //
+// With `overlap` the change d_t of round t moves the weights where round t + 1
+// ends, so that the exchange has that long:
+//
+//   w_{t+2} = step(w_{t+1}, d_t),   w_1 = w_0
+//
+// with the step above, which the momentum follows too; d_t is that of replicas
+// which began with w_t. State becomes the replicas' mean of round t. The last
+// round's change is applied where the epoch ends, before its validation and
+// OnEpochEnd, and the next epoch begins with none on its way.
+//
 // To callbacks a round is what `steps_per_execution` is in Keras: between two
 // rounds they are told of its last step, and stops, backups and losses of
 // workers take effect there. An epoch's last round ends with it.
@@ -39,11 +49,21 @@ struct LocalUpdates {
     // more than 1,023 with 32.
     kInt8,
     kFloat32,  // 32 bits
+    // Of each 4,096 numbers of a replica's tensor the 64 largest, with 4 bits;
+    // what they lack is kept, 0.95 of it, and added to its next change. This
+    // error feedback is the replica's, begins at zero in each Fit, and is in
+    // backups.
+    kSparse,
   };
 
   static constexpr int64_t kUsualSteps = 30;
 
   bool on() const { return steps != 0; }
+  bool sparse() const { return on() && delta == Delta::kSparse; }
+  bool overlaps() const { return on() && overlap; }
+  // Between two rounds a worker has what no other has: where it is lost all go
+  // back to the last backup, and no job may go on without it.
+  bool scatters() const { return sparse() || overlaps(); }
   Status Check() const;
 
   int64_t steps = 0;  // of a round; 0: every step is synchronized
@@ -51,6 +71,8 @@ struct LocalUpdates {
   float momentum = 0.9f;
   bool nesterov = true;
   Delta delta = Delta::kInt8;
+  // What changed in a round travels while the next one is computed.
+  bool overlap = false;
 };
 
 }  // namespace ringlet

@@ -321,4 +321,6 @@ Status Model::RejoinReplicas() {
 
 Status Model::CheckReplicas() { return impl_->replicas.Check(); }
 
+Status Model::GatherState() { return impl_->stepper.GatherRounds(); }
+
 }  // namespace ringlet

@@ -274,6 +274,9 @@ class Model {
   // kOutOfSync, on every rank, where a rank's weights, optimizer slots,
   // iterations or learning rate are not those of rank 0, bit for bit.
   Status CheckReplicas();
+  // What of a running fit's state single ranks have between two steps, as with
+  // sparse local updates, comes to all. Every rank calls it before one saves.
+  Status GatherState();
 
   const std::vector<Variable>& variables() const;
   int64_t num_weights() const;  // floats in the span
@@ -331,6 +334,7 @@ class Model {
  private:
   friend class Fitter;    // see fit/fitter.h
   friend class Recovery;  // see fit/recovery.h
+  friend class RunState;  // see fit/run_state.h
   struct Impl;
   struct Deleter {
     void operator()(Impl* impl) const;

@@ -7,6 +7,7 @@
 #include "delta_exchange.h"
 #include "exact_exchange.h"
 #include "model_impl.h"
+#include "sparse_exchange.h"
 
 namespace ringlet {
 
@@ -73,6 +74,15 @@ Status Model::Impl::CheckLocal() const {
 }
 
 Status Model::Impl::CheckElastic() const {
+  if (config.collective->elastic() && config.options.local.scatters()) {
+    return InvalidArgument(
+        "model '%s': workers may leave this job and join it, but with %s a "
+        "worker has what no other has; leave that out, or let the others wait "
+        "for who is lost (policy \"wait\")",
+        graph.name().c_str(),
+        config.options.local.sparse() ? "sparse changes (delta)"
+                                      : "an exchange that overlaps (overlap)");
+  }
   if (!config.collective->elastic() || config.exact() || config.local()) {
     return Status();
   }
@@ -104,11 +114,14 @@ Status Model::Impl::PlaceWeights() {
   options.exact = config.exact();
   // A worker may come to have several.
   options.sums = config.own.count > 1 ||
-                 (config.collective->elastic() && config.replicas > 1) ||
-                 config.local();
+                 (config.collective->elastic() && config.replicas > 1);
   if (config.local()) {
+    const LocalUpdates& local = config.options.local;
+    options.sums = !local.sparse();
     options.local_replicas =
         config.collective->elastic() ? config.replicas : config.own.count;
+    options.error_replicas = local.sparse() ? config.replicas : 0;
+    options.pending = local.overlap;
   }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
@@ -169,7 +182,7 @@ Status Model::Impl::Compile(const std::vector<OutputLoss>& losses) {
   if (!placed.ok() && compiled) graph.KeepTrained();
   RINGLET_RETURN_IF_ERROR(placed);
   updater.Reset();
-  stepper.SetExchange(MakeExchange());
+  MakeExchange();
   compiled = true;
   RINGLET_RETURN_IF_ERROR(config.ResolveMetrics(graph));
   stepper.report().Reset();
@@ -216,7 +229,7 @@ Status Model::Impl::Rejoin(bool lived) {
   Collective* const c = config.collective;
   RINGLET_RETURN_IF_ERROR(Usable());
   replicas.Meet();
-  stepper.Drop();  // of the ring that is no more
+  stepper.Abandon();  // of the ring that is no more
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(MeetOthers(lived));
   const Status agreed = config.AgreeReplicas(config.replicas);
@@ -228,26 +241,40 @@ Status Model::Impl::Rejoin(bool lived) {
 }
 
 void Model::Impl::TakeReplicas() {
-  stepper.SetExchange(MakeExchange());
+  MakeExchange();
   stepper.report().Reset();
 }
 
-std::unique_ptr<GradientExchange> Model::Impl::MakeExchange() {
+std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
+  const KeptSpans& kept = memory.kept();
+  if (config.options.local.sparse()) {
+    return MakeSparseExchange(
+        config.collective, config.shares, config.replicas, graph,
+        {kept.gradients, kept.contributions, kept.errors}, &timer);
+  }
+  return MakeDeltaExchange(
+      config.collective, config.replicas, config.options.local.delta,
+      GridOf(graph), graph.num_changes(),
+      {kept.gradients, kept.sums, kept.contributions}, &timer);
+}
+
+void Model::Impl::MakeExchange() {
   KeptSpans kept = memory.kept();
   if (config.local()) {
-    return MakeDeltaExchange(
-        config.collective, config.replicas, config.options.local.delta,
-        GridOf(graph), graph.num_changes(),
-        {kept.gradients, kept.sums, kept.contributions}, &timer);
+    std::unique_ptr<RoundExchange> rounds = MakeRoundExchange();
+    RoundExchange* const same = rounds.get();
+    return stepper.SetExchange(std::move(rounds), same);
   }
   if (config.own.count == 1) kept.sums = nullptr;
-  if (config.exact() && config.replicas > 1) {
-    return MakeExactExchange(config.collective, config.replicas, GridOf(graph),
-                             {kept.gradients, kept.sums, kept.scales},
-                             graph.num_changes(), &timer);
-  }
-  return MakeGradientExchange(config.collective, config.replicas, kept,
-                              graph.num_trained(), graph.num_changes(), &timer);
+  std::unique_ptr<GradientExchange> exchange =
+      config.exact() && config.replicas > 1
+          ? MakeExactExchange(config.collective, config.replicas, GridOf(graph),
+                              {kept.gradients, kept.sums, kept.scales},
+                              graph.num_changes(), &timer)
+          : MakeGradientExchange(config.collective, config.replicas, kept,
+                                 graph.num_trained(), graph.num_changes(),
+                                 &timer);
+  stepper.SetExchange(std::move(exchange), nullptr);
 }
 
 void Model::Compile(const Optimizer& optimizer, const Loss& loss,
@@ -276,7 +303,7 @@ void Model::Compile(const Optimizer& optimizer,
   Impl& m = *impl_;
   m.refused = m.CheckMayCompile();
   if (!m.refused.ok()) return;
-  m.stepper.Drop();  // while the collective that sums is known
+  m.stepper.Abandon();  // while the collective that sums is known
   m.config.Set(optimizer, options);
   m.Fail(m.CompileTogether(losses));
 }

@@ -49,7 +49,8 @@ struct Model::Impl {
   Status Rejoin(bool lived);
   Status MeetOthers(bool lived);
   Status PlaceWeights();
-  std::unique_ptr<GradientExchange> MakeExchange();
+  void MakeExchange();
+  std::unique_ptr<RoundExchange> MakeRoundExchange();
   // For AsLayer; null where there are none yet.
   Status GiveWeights(std::shared_ptr<const std::vector<float>>* given) const;
   Status CheckInitialWeights() const;

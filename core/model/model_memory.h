@@ -38,6 +38,8 @@ struct KeptSpans {
   float* round_weights = nullptr;
   float* outer_momentum = nullptr;
   float* contributions = nullptr;
+  float* errors = nullptr;   // of all replicas, see SparseSpans
+  float* pending = nullptr;  // the mean that was collected and not yet applied
 };
 
 // The places of a step besides the planned buffers.
@@ -80,6 +82,8 @@ class ModelMemory {
     bool sums = false;       // the worker computes several replicas
     // Of local updates: the most replicas that it computes; 0: there are none.
     int local_replicas = 0;
+    int error_replicas = 0;  // of sparse ones: all of the job
+    bool pending = false;    // of those that overlap
   };
 
   // `graph` outlives it.

@@ -27,6 +27,11 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
     const auto others = static_cast<uint64_t>(options_.local_replicas - 1);
     sizes.local = sizes.weights + Arena::RoundUp(trained) +
                   Arena::RoundUp(others * summed * sizeof(float));
+    sizes.local += Arena::RoundUp(
+        static_cast<uint64_t>(options_.error_replicas) * trained);
+    if (options_.pending) {
+      sizes.local += Arena::RoundUp(summed * sizeof(float));
+    }
   }
   RINGLET_CHECK(sizes.kept() == kept_bytes_);
 

@@ -54,15 +54,15 @@ void RankExchange::Started(const Status& status, Collective::Ticket ticket) {
   if (status_.ok()) tickets_.push_back(ticket);
 }
 
-Status RankExchange::WaitForAll() {
-  if (tickets_.empty()) return status_;
+Status RankExchange::WaitFor(std::vector<Collective::Ticket>* tickets) {
+  if (tickets->empty()) return status_;
   const int64_t begin = timer_.Now();
-  for (size_t i = 0; i < tickets_.size(); ++i) {
-    const Status s = collective_.Wait(tickets_[i]);
+  for (size_t i = 0; i < tickets->size(); ++i) {
+    const Status s = collective_.Wait((*tickets)[i]);
     if (status_.ok()) status_ = s;
     if (status_.ok()) Arrived(i);
   }
-  tickets_.clear();
+  tickets->clear();
   timer_.Piece("all-reduce", "step", begin);
   return status_;
 }

@@ -32,7 +32,9 @@ class RankExchange : public GradientExchange {
   // A sum of the step's was started, or could not be.
   void Started(const Status& status, Collective::Ticket ticket);
   // For all that was started. The first error stays until Drop.
-  Status WaitForAll();
+  Status WaitForAll() { return WaitFor(&tickets_); }
+  // The same for these alone, which are gone then.
+  Status WaitFor(std::vector<Collective::Ticket>* tickets);
 
   Collective& collective_;
   const int64_t bucket_, exact_bucket_;  // numbers

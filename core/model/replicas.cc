@@ -42,6 +42,7 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("the outer momentum", local.momentum);
   f->Add("the outer step's nesterov", int64_t{local.nesterov});
   f->Add("the delta", static_cast<int64_t>(local.delta));
+  f->Add("the overlap of rounds", int64_t{local.overlap});
 }
 
 // Of the only output, which is the last node, the loss says all but its weight.

@@ -25,8 +25,11 @@
 
 namespace ringlet {
 
-void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange) {
+void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange,
+                          RoundExchange* rounds) {
   exchange_ = std::move(exchange);
+  rounds_ = rounds;
+  travels_ = false;
   passes_ = exchange_.get();
   have_ = Have();
   warm_ = false;

@@ -17,6 +17,8 @@
 #include "graph.h"
 #include "local_round.h"
 #include "model_memory.h"
+#include "round_exchange.h"
+#include "round_state.h"
 #include "step_report.h"
 #include "step_timer.h"
 #include "updater.h"
@@ -35,10 +37,12 @@ class Stepper final : private GradientSink, private WorkerSums {
         timer_(*timer),
         report_(config),
         round_(graph, &config->options.local, memory, updater),
+        round_state_(graph, config, memory),
         alone_(MakeNoExchange()) {}
 
-  // After a Compile, before any step.
-  void SetExchange(std::unique_ptr<GradientExchange> exchange);
+  // After a Compile, before any step. `rounds`: with local updates, that too.
+  void SetExchange(std::unique_ptr<GradientExchange> exchange,
+                   RoundExchange* rounds);
   StepReport& report() { return report_; }
 
   // What a replica takes on the average, its examples and its passes: those
@@ -60,6 +64,13 @@ class Stepper final : private GradientSink, private WorkerSums {
   // *last becomes its last one. After an error too all is as before.
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* taken);
+  // Of local updates: a fit begins, which knows nothing of those before.
+  void BeginRounds();
+  // Between two rounds, on all ranks: all of their state is on each of them.
+  Status GatherRounds();
+  // An epoch ends: so do its rounds, the last one's change being applied.
+  Status EndRounds();
+  Saveable* round_state() { return &round_state_; }
   // This rank's part of a step that it gives up on all ranks: `note`, which is
   // not 0, goes to them with its report. It needs no batch, and runs no layer
   // but those that the other ranks' wait for. Only with several ranks.
@@ -78,6 +89,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Apply();
   // Ends the step under way without an update.
   void Drop();
+  // That, and what travels from round to round: nobody waits for it any more.
+  void Abandon();
   // The gradients of the last Backward are sums over all replicas. What that
   // was computed of is read again where it has to be computed again.
   Status FinishGradients();
@@ -97,6 +110,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status TrainReplica(const Batch& batch, bool again);
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
   Status LocalStep(const Batch& batch);
+  Status EndRound();
+  Status CollectPending();
   Status TimeReplica(bool again, Batch* batch);
   void AddReplica(int64_t nanos) {
     computed_nanos_ += nanos;
@@ -143,7 +158,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   const StepTimer& timer_;
   StepReport report_;
   LocalRound round_;
+  RoundState round_state_;
+  bool travels_ = false;  // a round's change, to be collected
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
+  RoundExchange* rounds_ = nullptr;  // the same, with local updates; else null
   // Of steps that a replica makes on its own.
   const std::unique_ptr<GradientExchange> alone_;
   // Which of the two the passes' gradients go to.

@@ -25,8 +25,7 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   DropColdTimes();
   if (status.ok()) status = report_.Receive(exchange_.get());
   if (status.ok() && !report_.has_note()) {
-    bool again = false;
-    status = exchange_->Finish(&again);
+    status = EndRound();
     *taken = status.ok();
   }
   if (status.ok()) {
@@ -34,12 +33,62 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
               static_cast<uint64_t>(updater_.iterations()));
   }
   Drop();
-  if (*taken) {
-    round_.Finish();
-  } else {
-    round_.Undo();
-  }
+  if (!status.ok()) Abandon();
+  if (!*taken) round_.Undo();
   return status;
+}
+
+// The change that moves the weights: this round's, or the one's before.
+Status Stepper::EndRound() {
+  const KeptSpans& kept = memory_.kept();
+  round_state_.Scatter();
+  if (!config_.options.local.overlap) {
+    bool again = false;
+    RINGLET_RETURN_IF_ERROR(rounds_->Finish(&again));
+    round_.Finish(kept.gradients);
+    return Status();
+  }
+  RINGLET_RETURN_IF_ERROR(CollectPending());
+  RINGLET_RETURN_IF_ERROR(rounds_->Start());
+  round_.Finish(round_state_.pending() ? kept.pending : nullptr);
+  round_state_.SetPending(true);
+  travels_ = true;
+  return Status();
+}
+
+Status Stepper::CollectPending() {
+  if (!travels_) return Status();
+  travels_ = false;
+  return rounds_->Collect(memory_.kept().pending);
+}
+
+void Stepper::BeginRounds() {
+  if (!config_.local()) return;
+  Abandon();
+  round_state_.Reset();
+}
+
+Status Stepper::GatherRounds() {
+  if (!config_.local()) return Status();
+  RINGLET_RETURN_IF_ERROR(CollectPending());
+  return round_state_.Gather();
+}
+
+Status Stepper::EndRounds() {
+  const IeeeArithmetic ieee;
+  if (!round_state_.pending()) return Status();
+  RINGLET_RETURN_IF_ERROR(CollectPending());
+  round_state_.SetPending(false);
+  round_.Begin();
+  round_.Finish(memory_.kept().pending);
+  return Status();
+}
+
+void Stepper::Abandon() {
+  if (travels_) round_state_.SetPending(false);
+  travels_ = false;
+  if (rounds_ != nullptr) rounds_->Abandon();
+  Drop();
 }
 
 // What this rank's replicas change goes to the exchange.

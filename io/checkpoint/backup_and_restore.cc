@@ -269,6 +269,7 @@ class BackupAndRestoreCallback final : public Callback {
 
   Status Save(FitState& fit) {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
+    RINGLET_RETURN_IF_ERROR(fit.model->GatherState());
     if (!fit.chief) return Status();
     if (fit.interrupted) {
       if (saver_ != nullptr) saver_->Wait();  // it may be looking at ends_

@@ -114,11 +114,13 @@ std::string DescribeLosses(const Model& model) {
 std::string DescribeLocal(const Model& model) {
   const LocalUpdates& local = model.local_updates();
   if (!local.on()) return "";
-  const bool int8 = local.delta == LocalUpdates::Delta::kInt8;
+  constexpr const char* kDeltas[] = {", int8", ", float32", ", sparse"};
   return "rounds of " + std::to_string(local.steps) + " local steps, outer " +
          JsonWriter().Float(local.learning_rate).text() + ", " +
          JsonWriter().Float(local.momentum).text() +
-         (local.nesterov ? ", nesterov" : "") + (int8 ? ", int8" : ", float32");
+         (local.nesterov ? ", nesterov" : "") +
+         kDeltas[static_cast<int>(local.delta)] +
+         (local.overlap ? ", overlap" : "");
 }
 
 std::string DescribeData(const FitState& fit) {

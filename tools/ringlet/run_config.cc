@@ -217,7 +217,8 @@ constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
 constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
 constexpr Named<LocalUpdates::Delta> kDeltas[] = {
     {"int8", LocalUpdates::Delta::kInt8},
-    {"float32", LocalUpdates::Delta::kFloat32}};
+    {"float32", LocalUpdates::Delta::kFloat32},
+    {"sparse", LocalUpdates::Delta::kSparse}};
 
 // Fields that only mode "local" has; without it they may say their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
@@ -236,6 +237,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
     fields->Fail(outer.Finish());
   }
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
+  fields->Bool("overlap", &read.overlap);
   fields->Fail(read.Check().Annotate("strategy"));
   if (is_local) {
     *local = read;
@@ -249,7 +251,8 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
     bool same;
   } given[] = {{"local_steps", read.steps == usual.steps},
                {"outer", same_outer},
-               {"delta", read.delta == usual.delta}};
+               {"delta", read.delta == usual.delta},
+               {"overlap", read.overlap == usual.overlap}};
   for (const auto& field : given) {
     if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
   }

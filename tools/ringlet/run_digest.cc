@@ -159,6 +159,7 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
     digest.Add(double{local.momentum});
     digest.Add(int64_t{local.nesterov});
     digest.Add(static_cast<int64_t>(local.delta));
+    digest.Add(int64_t{local.overlap});
   }
   *text = digest.text();
   return Status();

@@ -1,0 +1,54 @@
+// RoundState: what of local updates is between two rounds besides weights and
+// momentum: the error feedback of sparse changes, and a round's change that is
+// not applied yet.
+//
+// Internal to core/. Each worker has place for the error feedback of all
+// replicas, and keeps that of its own; Gather brings the others' to it. As a
+// Saveable it is all of it, by replica and tensor, "optimizer/…".
+
+#ifndef RINGLET_CORE_MODEL_ROUND_STATE_H_
+#define RINGLET_CORE_MODEL_ROUND_STATE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "../base/saveable.h"
+#include "compile_config.h"
+#include "graph.h"
+#include "model_memory.h"
+
+namespace ringlet {
+
+class RoundState final : public Saveable {
+ public:
+  // All outlive it.
+  RoundState(const Graph* graph, const CompileConfig* config,
+             const ModelMemory* memory)
+      : graph_(*graph), config_(*config), memory_(*memory) {}
+
+  // As a fit begins: there is none.
+  void Reset();
+  // A round's change travels, or lies in KeptSpans::pending.
+  bool pending() const { return pending_ != 0; }
+  void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
+  // A round has changed the error feedback of this rank's replicas.
+  void Scatter() { gathered_ = false; }
+  // Every rank calls it.
+  Status Gather();
+
+  void AppendState(std::vector<StateSpan>* spans) override;
+  Status StateLoaded() override;
+
+ private:
+  void AppendPending(std::vector<StateSpan>* spans);
+
+  const Graph& graph_;
+  const CompileConfig& config_;
+  const ModelMemory& memory_;
+  int64_t pending_ = 0;
+  bool gathered_ = true;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_CORE_MODEL_ROUND_STATE_H_
