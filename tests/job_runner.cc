@@ -12,8 +12,10 @@
 //   rate=R            rank R has another learning rate
 //   elastic=N         the job goes on with N workers or more, of 6 replicas
 //   loop=N            the same, in a training loop of its own, five times
-//   slower drags=R           elastic, of 8 replicas, for which rank R takes
-//   four times
+//                     slower
+//   sparse=H          rounds of H local steps, sparse changes, overlap
+//   overlap=H         rounds of H local steps, overlap
+//   drags=R           elastic, of 8 replicas, for which rank R takes four times
 //                     as long as the others
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
@@ -185,6 +187,15 @@ int main(int argc, char** argv) {
       cluster.replicas = 6;
       // A slow machine parts no job: its two parts would write the same logs.
       cluster.timeout_seconds = 4;
+    }
+    for (const char* const name : {"sparse", "overlap"}) {
+      if (At(argv[i], name).rank < 0) continue;
+      cluster.local.steps = At(argv[i], name).rank;
+      cluster.local.overlap = true;
+      if (name[0] == 's') {
+        cluster.local.delta = LocalUpdates::Delta::kSparse;
+      }
+      cluster.replicas = 4;
     }
     if (At(argv[i], "drags").rank >= 0) {
       drags = At(argv[i], "drags");

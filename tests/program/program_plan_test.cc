@@ -270,5 +270,20 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
   EXPECT_EQ(NumberAfter(out_, "local"), 3 * weights);
 }
 
+TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
+           "\"replicas\": 4, \"delta\": \"sparse\", \"overlap\": true}");
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
+  // Of (784, 8) two blocks, of (8, 10) 64 of 80 numbers with no low bits, and
+  // (8) and (10) whole, with 4 bits a number; two replicas of a worker, to two.
+  constexpr int64_t kMessages = 97 + (1 + 96) + (1 + 4) + (1 + 50) + (1 + 5);
+  EXPECT_EQ(NumberAfter(out_, "round_bytes"), 2 * 2 * kMessages);
+  // Weights and momentum, the further replica's, four replicas' error feedback
+  // and what travels.
+  const int64_t weights = NumberAfter(out_, "weights");
+  EXPECT_EQ(NumberAfter(out_, "local"), (3 + 4 + 1) * weights);
+}
+
 }  // namespace
 }  // namespace ringlet

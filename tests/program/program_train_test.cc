@@ -326,7 +326,11 @@ class OneResultTest : public ProgramTest,
 INSTANTIATE_TEST_SUITE_P(Strategies, OneResultTest,
                          testing::Values("\"reduction\": \"exact\"",
                                          "\"mode\": \"local\", "
-                                         "\"local_steps\": 3"));
+                                         "\"local_steps\": 3",
+                                         "\"mode\": \"local\", "
+                                         "\"local_steps\": 2, "
+                                         "\"delta\": \"sparse\", "
+                                         "\"overlap\": true"));
 
 // Four replicas: one file, whoever computes them, and whoever goes on.
 TEST_P(OneResultTest, ReplicasHaveItOnAnyNumberOfWorkers) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/model/delta_exchange.h"
+#include "core/model/sparse_delta.h"
 #include "net/wire/wire_dtype.h"
 
 namespace ringlet {
@@ -21,9 +22,26 @@ int64_t SumBytes(int64_t floats, WireDtype dtype, int64_t workers) {
   return AroundTheRing(floats * WireBytesPerFloat(dtype, floats), workers);
 }
 
+// The messages of all replicas, as many from each worker, and the words of
+// state.
+int64_t SparseRoundBytes(const Model& model, int64_t replicas,
+                         int64_t workers) {
+  int64_t messages = 0, words = 0, blocks = 0;
+  for (const Variable& v : model.variables()) {
+    if (v.trained()) messages += static_cast<int64_t>(SparseBytesOf(v.size()));
+    if (v.change_offset < 0) continue;
+    words += v.size();
+    blocks += (v.size() + kGridBlock - 1) / kGridBlock;
+  }
+  const int64_t most = (replicas + workers - 1) / workers;
+  return (most * messages + blocks) * (workers - 1) +
+         AroundTheRing(4 * words, workers);
+}
+
 // The words of delta_exchange.h, and before them an exponent for each block.
 int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
+  if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
   const int lanes = LanesOf(local.delta, static_cast<int>(replicas));
   int64_t words = 0, blocks = 0;
   for (const Variable& v : model.variables()) {
@@ -62,8 +80,7 @@ double StepSeconds(const WirePlan& plan, const Link& link) {
                  link);
 }
 double RoundSeconds(const WirePlan& plan, const Link& link) {
-  return Seconds(plan.round_bytes, 3 * (plan.flags.workers - 1), plan.flags,
-                 link);
+  return Seconds(plan.round_bytes, plan.round_hops, plan.flags, link);
 }
 
 // The steps that are computed while a round's exchange takes place.
@@ -82,7 +99,9 @@ void PrintComputing(const WirePlan& plan, const Link& link) {
   const auto rounds = static_cast<double>(plan.round_steps);
   std::printf("seconds a step with computing, %s:\n", link.name);
   Row("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
-  Row("local", "%15.3f\n", step + RoundSeconds(plan, link) / rounds);
+  const double exchange = RoundSeconds(plan, link) / rounds;
+  Row("local", "%15.3f\n",
+      plan.overlaps ? std::max(step, exchange) : step + exchange);
   Row("local_steps that balance the two", "%15.0f\n",
       static_cast<double>(BalancedSteps(plan, link)));
 }
@@ -105,6 +124,10 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   plan.round_bytes = RoundBytes(
       model, strategy.local,
       std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);
+  // Messages go around once, and exponents and words of a sum before or after.
+  plan.round_hops = (strategy.local.sparse() ? (changes > 0 ? 4 : 1) : 3) *
+                    (flags.workers - 1);
+  plan.overlaps = strategy.local.overlaps();
   return plan;
 }
 

@@ -299,6 +299,16 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   bool is_local = false;
   fields.Choice("mode", kModes, &is_local);
   ReadLocal(&fields, is_local, &options->local);
+  if (options->local.scatters()) {
+    strategy->may_shrink = false;
+    if (strategy->elastic()) {
+      const bool sparse = options->local.sparse();
+      fields.Refuse(sparse ? "delta" : "overlap",
+                    "strategy.policy is \"shrink\", but with it a worker has "
+                    "what no other has: say \"policy\": \"wait\", or leave "
+                    "it out");
+    }
+  }
   if (is_local && fields.Has("reduction")) {
     fields.Refuse("reduction",
                   "strategy.mode is \"local\", which sums no gradients, and "

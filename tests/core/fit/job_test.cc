@@ -230,8 +230,9 @@ int RandomStep(int number, int most) {
                               static_cast<uint32_t>(most));
 }
 
-void Undisturbed(const TempFolder& folder, int size) {
-  Job job(folder, size, /*backup=*/true);
+void Undisturbed(const TempFolder& folder, int size,
+                 const std::string& option = "") {
+  Job job(folder, size, /*backup=*/true, option);
   for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
 }
 
@@ -271,6 +272,28 @@ TEST(JobTest, WhereTheBackupWasRemovedTheSurvivorsStateGoesOn) {
       if (!busy) break;
     }
   });
+}
+
+// A lost worker has what no other has: all go back to the backup, which has it.
+TEST(JobTest, SparseRoundsAndThoseThatOverlapGoOnFromTheBackup) {
+  constexpr int kSize = 3;
+  for (const char* const option : {"sparse=3", "overlap=2"}) {
+    TempFolder undisturbed;
+    Undisturbed(undisturbed, kSize, option);
+    for (int n = 0; n < Losses(); ++n) {
+      const int victim = n % kSize;
+      TempFolder folder;
+      Job job(folder, kSize, /*backup=*/true, option);
+      for (const int step : {0, 70}) {
+        job.WaitForStep(victim, step + RandomStep(n, 60));
+        job.Signal(victim, SIGKILL);
+        EXPECT_EQ(job.End(victim), 128 + SIGKILL);
+        job.Start(victim);
+      }
+      for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+      ExpectEndsLike(undisturbed, folder, kSize);
+    }
+  }
 }
 
 // Also while the ring forms again: the victims come back one after the other.
