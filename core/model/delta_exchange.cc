@@ -70,6 +70,7 @@ class DeltaExchange final : public RoundExchange {
         contribution_(spans.contribution),
         words_(reinterpret_cast<uint32_t*>(spans.words)),
         earlier_(spans.earlier),
+        stride_(spans.stride),
         exponents_(static_cast<size_t>(layout.blocks())),
         sent_(exponents_.size()),
         gathered_(exponents_.size() * static_cast<size_t>(collective->size())) {
@@ -111,6 +112,7 @@ class DeltaExchange final : public RoundExchange {
   float* const contribution_;
   uint32_t* const words_;
   float* const earlier_;
+  const int64_t stride_;
   std::vector<uint8_t> exponents_;  // of this rank's; merged, of all
   std::vector<uint8_t> sent_;       // of all, of what travels
   std::vector<uint8_t> gathered_;   // piece after piece, each rank after rank
@@ -139,8 +141,7 @@ void DeltaExchange::Ready(int64_t begin) {
       });
   whole_ = replica_ + 1 == replicas_;
   if (whole_) return GatherExponents();
-  std::copy_n(contribution_, layout_.numbers(),
-              earlier_ + replica_ * layout_.numbers());
+  std::copy_n(contribution_, layout_.numbers(), earlier_ + replica_ * stride_);
 }
 
 void DeltaExchange::GatherExponents() {
@@ -172,7 +173,7 @@ int64_t DeltaExchange::Pack() {
   int64_t words = 0;
   for (int r = 0; r < replicas_; ++r) {
     const float* const from =
-        r + 1 == replicas_ ? contribution_ : earlier_ + r * layout_.numbers();
+        r + 1 == replicas_ ? contribution_ : earlier_ + r * stride_;
     words = 0;
     layout_.ForEach(
         0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {

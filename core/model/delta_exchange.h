@@ -26,6 +26,7 @@ struct DeltaSpans {
   float* contribution = nullptr;  // of the replica that is ready
   float* words = nullptr;         // as many
   float* earlier = nullptr;  // of this worker's replicas but one, as many each
+  int64_t stride = 0;        // from one of these to the next
 };
 
 // Not of sparse ones: so many numbers go into a word; the words of `count`

@@ -25,9 +25,12 @@ void LocalRound::Begin() {
   updater_.BeginRound();
 }
 
-void LocalRound::BeginReplica() {
+void LocalRound::BeginReplica(const float* start) {
+  const KeptSpans& kept = memory_.kept();
   Undo();
   memory_.ResetSlots();
+  start_ = start == nullptr ? kept.round_weights : start;
+  std::copy_n(start_, graph_.num_weights(), kept.weights);
 }
 
 void LocalRound::Undo() {
@@ -41,7 +44,7 @@ void LocalRound::EndReplica(double share) {
   const auto factor = static_cast<float>(share);
   for (const Variable& v : graph_.variables()) {
     if (!v.trained() && v.change_offset < 0) continue;
-    const float* const before = kept.round_weights + v.offset;
+    const float* const before = start_ + v.offset;
     const float* const after = kept.weights + v.offset;
     float* const delta = v.trained() ? kept.gradients + v.gradient_offset
                                      : kept.state_changes + v.change_offset;
@@ -62,8 +65,6 @@ void LocalRound::Finish(const float* mean) {
     std::copy_n(kept.round_weights, graph_.num_weights(), kept.weights);
     return;
   }
-  const float rate = options_.learning_rate, mu = options_.momentum;
-  const bool nesterov = options_.nesterov;
   for (const Variable& v : graph_.variables()) {
     const float* const before = kept.round_weights + v.offset;
     float* const w = kept.weights + v.offset;
@@ -81,9 +82,32 @@ void LocalRound::Finish(const float* mean) {
     const float* const delta = mean + v.gradient_offset;
     float* const m = kept.outer_momentum + v.gradient_offset;
     for (int64_t i = 0; i < v.size(); ++i) {
-      m[i] = mu * m[i] + delta[i];
-      const float by = nesterov ? delta[i] + mu * m[i] : m[i];
-      w[i] = before[i] - rate * by;
+      w[i] = Step(before[i], delta[i], m + i);
+    }
+  }
+}
+
+void LocalRound::Predict(const float* contribution, double share,
+                         float* start) const {
+  const KeptSpans& kept = memory_.kept();
+  // Without examples nothing has changed.
+  const auto part = static_cast<float>(share > 0 ? share : 1);
+  for (const Variable& v : graph_.variables()) {
+    const float* const w = kept.weights + v.offset;
+    float* const to = start + v.offset;
+    if (v.trained()) {
+      const float* const change = contribution + v.gradient_offset;
+      const float* const momentum = kept.outer_momentum + v.gradient_offset;
+      for (int64_t i = 0; i < v.size(); ++i) {
+        float m = momentum[i];
+        to[i] = Step(w[i], change[i] / part, &m);
+      }
+    } else if (v.change_offset >= 0 && share > 0) {
+      const float* const end =
+          contribution + graph_.num_trained() + v.change_offset;
+      for (int64_t i = 0; i < v.size(); ++i) to[i] = end[i] / part;
+    } else {
+      std::copy_n(w, v.size(), to);
     }
   }
 }

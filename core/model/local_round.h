@@ -25,21 +25,33 @@ class LocalRound {
         updater_(*updater) {}
 
   void Begin();
-  void BeginReplica();
+  // `start`: the weights that it begins with; null: those of Begin.
+  void BeginReplica(const float* start);
   // What it changed, times `share`, its examples as a part of all replicas',
   // lies where gradients and changes of state do.
   void EndReplica(double share);
   // The weights move by the replicas' mean, which lies in `mean` as gradients
   // and changes of state do. Null: they are those of Begin, with overlap.
   void Finish(const float* mean);
+  // After Finish: `start` becomes where a replica begins the next round, which
+  // has changed so much, times `share`, in this one.
+  void Predict(const float* contribution, double share, float* start) const;
   // Weights and iterations are those of Begin.
   void Undo();
 
  private:
+  // The step that the weight w makes, by the mean change; *m is its momentum.
+  float Step(float w, float change, float* m) const {
+    *m = options_.momentum * *m + change;
+    const float by = options_.nesterov ? change + options_.momentum * *m : *m;
+    return w - options_.learning_rate * by;
+  }
+
   const Graph& graph_;
   const LocalUpdates& options_;
   const ModelMemory& memory_;
   Updater& updater_;
+  const float* start_ = nullptr;  // of the replica under way
 };
 
 }  // namespace ringlet

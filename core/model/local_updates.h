@@ -15,15 +15,17 @@
 // decay belong to the steps. Sources: DiLoCo (arXiv 2311.08105); with
 // learning_rate 1 and momentum 0 it is FedAvg (arXiv 1602.05629).
 //
-// With `overlap` the change d_t of round t moves the weights where round t + 1
-// ends, so that the exchange has that long:
+// With `overlap` the change of a round travels while the next one is computed,
+// and moves the weights where that ends. A replica begins the next round with
+// the step that its own change would make. Of rounds t of an epoch, with
+// step(w, d) as above, d_t the mean and d_(t,r) the change of replica r:
 //
-//   w_{t+2} = step(w_{t+1}, d_t),   w_1 = w_0
+//   w_(t+1) = step(w_t, d_t)        made where round t + 1, or the epoch, ends
+//   x_(t+1,r) = step(w_t, d_(t,r))  its weights as round t + 1 begins; x_0 = w_0
+//   d_(t,r) = x_(t,r) - its weights as round t ends
 //
-// with the step above, which the momentum follows too; d_t is that of replicas
-// which began with w_t. State becomes the replicas' mean of round t. The last
-// round's change is applied where the epoch ends, before its validation and
-// OnEpochEnd, and the next epoch begins with none on its way.
+// State becomes the replicas' mean, and a replica goes on with its own. The
+// last round's change is applied before the epoch's validation and OnEpochEnd.
 //
 // To callbacks a round is what `steps_per_execution` is in Keras: between two
 // rounds they are told of its last step, and stops, backups and losses of

@@ -16,10 +16,11 @@ struct MemoryPlan {
   // Of the trained weights, and of state; twice where a worker has several
   // replicas; with exact reduction a byte for 256 of them.
   uint64_t gradients = 0;
-  uint64_t slots = 0;    // the optimizer's
+  uint64_t slots = 0;  // the optimizer's
   // Of local updates: a round's first weights, the outer momentum, and what
   // each further replica of the worker has changed; with sparse changes the
-  // error feedback of all replicas, with overlap a change that travels.
+  // error feedback of all replicas, with overlap where each of them begins, and
+  // a change that travels.
   uint64_t local = 0;
   uint64_t batches = 0;  // examples and labels: of this step and of the next
   uint64_t activations = 0;  // the layers' outputs

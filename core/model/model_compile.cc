@@ -120,8 +120,9 @@ Status Model::Impl::PlaceWeights() {
     options.sums = !local.sparse();
     options.local_replicas =
         config.collective->elastic() ? config.replicas : config.own.count;
-    options.error_replicas = local.sparse() ? config.replicas : 0;
-    options.pending = local.overlap;
+    options.all_replicas = config.replicas;
+    options.errors = local.sparse();
+    options.starts = local.overlap;
   }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
@@ -247,15 +248,16 @@ void Model::Impl::TakeReplicas() {
 
 std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
   const KeptSpans& kept = memory.kept();
+  const int64_t numbers = graph.num_trained() + graph.num_changes();
   if (config.options.local.sparse()) {
     return MakeSparseExchange(
         config.collective, config.shares, config.replicas, graph,
-        {kept.gradients, kept.contributions, kept.errors}, &timer);
+        {kept.gradients, kept.contributions, numbers, kept.errors}, &timer);
   }
   return MakeDeltaExchange(
       config.collective, config.replicas, config.options.local.delta,
       GridOf(graph), graph.num_changes(),
-      {kept.gradients, kept.sums, kept.contributions}, &timer);
+      {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
 }
 
 void Model::Impl::MakeExchange() {

@@ -63,9 +63,13 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
     kept.outer_momentum = arena->Allocate<float>(n);
     const auto others = static_cast<uint64_t>(options.local_replicas - 1);
     kept.contributions = arena->Allocate<float>(others * summed);
-    const auto all = static_cast<uint64_t>(options.error_replicas);
-    kept.errors = arena->Allocate<float>(all * n);
-    if (options.pending) kept.pending = arena->Allocate<float>(summed);
+    const auto all = static_cast<uint64_t>(options.all_replicas);
+    if (options.errors) kept.errors = arena->Allocate<float>(all * n);
+    if (options.starts) {
+      kept.pending = arena->Allocate<float>(summed);
+      kept.starts = arena->Allocate<float>(
+          all * static_cast<uint64_t>(graph_.num_weights()));
+    }
   }
   if (!options.exact) return kept;
   kept.scales =

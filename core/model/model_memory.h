@@ -40,6 +40,7 @@ struct KeptSpans {
   float* contributions = nullptr;
   float* errors = nullptr;   // of all replicas, see SparseSpans
   float* pending = nullptr;  // the mean that was collected and not yet applied
+  float* starts = nullptr;   // the weights of all replicas, see RoundState
 };
 
 // The places of a step besides the planned buffers.
@@ -82,8 +83,9 @@ class ModelMemory {
     bool sums = false;       // the worker computes several replicas
     // Of local updates: the most replicas that it computes; 0: there are none.
     int local_replicas = 0;
-    int error_replicas = 0;  // of sparse ones: all of the job
-    bool pending = false;    // of those that overlap
+    int all_replicas = 0;  // of the job
+    bool errors = false;   // of sparse changes
+    bool starts = false;   // of rounds that overlap
   };
 
   // `graph` outlives it.

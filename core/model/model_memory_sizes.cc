@@ -27,10 +27,13 @@ MemoryPlan ModelMemory::Plan(int64_t batch) const {
     const auto others = static_cast<uint64_t>(options_.local_replicas - 1);
     sizes.local = sizes.weights + Arena::RoundUp(trained) +
                   Arena::RoundUp(others * summed * sizeof(float));
-    sizes.local += Arena::RoundUp(
-        static_cast<uint64_t>(options_.error_replicas) * trained);
-    if (options_.pending) {
-      sizes.local += Arena::RoundUp(summed * sizeof(float));
+    const auto all = static_cast<uint64_t>(options_.all_replicas);
+    if (options_.errors) sizes.local += Arena::RoundUp(all * trained);
+    if (options_.starts) {
+      sizes.local +=
+          Arena::RoundUp(summed * sizeof(float)) +
+          Arena::RoundUp(all * static_cast<uint64_t>(graph_.num_weights()) *
+                         sizeof(float));
     }
   }
   RINGLET_CHECK(sizes.kept() == kept_bytes_);

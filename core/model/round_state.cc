@@ -8,6 +8,7 @@ namespace ringlet {
 namespace {
 
 constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
+constexpr char kStartPrefix[] = "optimizer/replica_start/";
 constexpr char kPendingPrefix[] = "optimizer/pending_change/";
 constexpr char kPendingName[] = "optimizer/pending";
 
@@ -17,35 +18,53 @@ void RoundState::Reset() {
   pending_ = 0;
   gathered_ = true;
   const KeptSpans& kept = memory_.kept();
-  const LocalUpdates& local = config_.options.local;
-  if (local.sparse()) {
+  if (kept.errors != nullptr) {
     std::fill_n(kept.errors, config_.replicas * graph_.num_trained(), 0.0f);
   }
-  if (local.overlaps()) {
-    std::fill_n(kept.pending, graph_.num_trained() + graph_.num_changes(),
-                0.0f);
-  }
+  if (kept.starts == nullptr) return;
+  std::fill_n(kept.pending, graph_.num_trained() + graph_.num_changes(), 0.0f);
+  std::fill_n(kept.starts, config_.replicas * graph_.num_weights(), 0.0f);
+}
+
+float* RoundState::StartOf(int replica) const {
+  if (!pending()) return nullptr;
+  return memory_.kept().starts + replica * graph_.num_weights();
 }
 
 Status RoundState::Gather() {
-  Collective* const collective = config_.collective;
-  if (!config_.options.local.sparse() || gathered_) return Status();
+  if (gathered_) return Status();
   gathered_ = true;
-  const int64_t trained = graph_.num_trained();
+  Collective* const collective = config_.collective;
+  const KeptSpans& kept = memory_.kept();
+  const auto give = [&](float* values, int64_t count, int replica, int rank) {
+    return BroadcastNumbers(collective, values + replica * count, sizeof(float),
+                            static_cast<size_t>(count), rank);
+  };
   for (int rank = 0; rank < collective->size(); ++rank) {
     const ReplicaRange own = config_.shares.of(rank);
     for (int r = own.first; r < own.first + own.count; ++r) {
-      RINGLET_RETURN_IF_ERROR(
-          BroadcastNumbers(collective, memory_.kept().errors + r * trained,
-                           sizeof(float), static_cast<size_t>(trained), rank));
+      if (kept.errors != nullptr) {
+        RINGLET_RETURN_IF_ERROR(
+            give(kept.errors, graph_.num_trained(), r, rank));
+      }
+      if (pending()) {
+        RINGLET_RETURN_IF_ERROR(
+            give(kept.starts, graph_.num_weights(), r, rank));
+      }
     }
   }
   return Status();
 }
 
 void RoundState::AppendState(std::vector<StateSpan>* spans) {
-  const LocalUpdates& local = config_.options.local;
-  for (int r = 0; local.sparse() && r < config_.replicas; ++r) {
+  if (memory_.kept().errors != nullptr) AppendErrors(spans);
+  if (memory_.kept().starts == nullptr) return;
+  AppendStarts(spans);
+  AppendPending(spans);
+}
+
+void RoundState::AppendErrors(std::vector<StateSpan>* spans) {
+  for (int r = 0; r < config_.replicas; ++r) {
     float* const error = memory_.kept().errors + r * graph_.num_trained();
     const std::string prefix = kErrorPrefix + std::to_string(r) + "/";
     for (const Variable& v : graph_.variables()) {
@@ -54,7 +73,17 @@ void RoundState::AppendState(std::vector<StateSpan>* spans) {
                         error + v.gradient_offset, /*optional=*/true});
     }
   }
-  if (local.overlaps()) AppendPending(spans);
+}
+
+void RoundState::AppendStarts(std::vector<StateSpan>* spans) {
+  for (int r = 0; r < config_.replicas; ++r) {
+    float* const start = memory_.kept().starts + r * graph_.num_weights();
+    const std::string prefix = kStartPrefix + std::to_string(r) + "/";
+    for (const Variable& v : graph_.variables()) {
+      spans->push_back({prefix + v.path, DType::kFloat32, v.shape,
+                        start + v.offset, /*optional=*/true});
+    }
+  }
 }
 
 void RoundState::AppendPending(std::vector<StateSpan>* spans) {

@@ -1,10 +1,11 @@
 // RoundState: what of local updates is between two rounds besides weights and
-// momentum: the error feedback of sparse changes, and a round's change that is
-// not applied yet.
+// momentum: the error feedback of sparse changes; with overlap a round's change
+// that is not applied yet, and the weights with which each replica begins the
+// next one.
 //
-// Internal to core/. Each worker has place for the error feedback of all
-// replicas, and keeps that of its own; Gather brings the others' to it. As a
-// Saveable it is all of it, by replica and tensor, "optimizer/…".
+// Internal to core/. Each worker has place for the error feedback and weights
+// of all replicas, and keeps those of its own; Gather brings the others' to it.
+// As a Saveable it is all of it, by replica and tensor, "optimizer/…".
 
 #ifndef RINGLET_CORE_MODEL_ROUND_STATE_H_
 #define RINGLET_CORE_MODEL_ROUND_STATE_H_
@@ -31,7 +32,9 @@ class RoundState final : public Saveable {
   // A round's change travels, or lies in KeptSpans::pending.
   bool pending() const { return pending_ != 0; }
   void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
-  // A round has changed the error feedback of this rank's replicas.
+  // Where a replica begins; null: with the weights of all.
+  float* StartOf(int replica) const;
+  // A round has changed what this rank has of its replicas.
   void Scatter() { gathered_ = false; }
   // Every rank calls it.
   Status Gather();
@@ -40,7 +43,9 @@ class RoundState final : public Saveable {
   Status StateLoaded() override;
 
  private:
+  void AppendErrors(std::vector<StateSpan>* spans);
   void AppendPending(std::vector<StateSpan>* spans);
+  void AppendStarts(std::vector<StateSpan>* spans);
 
   const Graph& graph_;
   const CompileConfig& config_;

@@ -107,11 +107,12 @@ void SparseExchange::MakeState(int replicas, const Graph& graph,
   const int64_t changes = graph.num_changes();
   if (changes == 0) return;
   words_.resize(static_cast<size_t>(changes));
-  const int64_t earlier = (own_.count - 1) * trained_;  // those of weights
   DeltaSpans spans;
   spans.contribution = spans_.contribution + trained_;
   spans.words = words_.data();
-  spans.earlier = own_.count > 1 ? spans_.earlier + earlier : nullptr;
+  spans.earlier =
+      spans_.earlier == nullptr ? nullptr : spans_.earlier + trained_;
+  spans.stride = spans_.stride;
   state_ =
       MakeDeltaExchange(&collective_, replicas, LocalUpdates::Delta::kFloat32,
                         StateOf(graph), changes, spans, timer);
@@ -130,7 +131,7 @@ void SparseExchange::Ready(int64_t begin) {
   taken_ = true;
   if (replica_ + 1 < replicas_) {
     std::copy_n(spans_.contribution, trained_,
-                spans_.earlier + replica_ * trained_);
+                spans_.earlier + replica_ * spans_.stride);
   }
   if (state_ != nullptr) state_->Ready(0);
 }
@@ -140,7 +141,7 @@ void SparseExchange::Encode() {
   for (int r = 0; r < replicas_; ++r) {
     const float* const delta = r + 1 == replicas_
                                    ? spans_.contribution
-                                   : spans_.earlier + r * trained_;
+                                   : spans_.earlier + r * spans_.stride;
     float* const error = spans_.errors + (own_.first + r) * trained_;
     ForEachBlock([&](int64_t begin, int64_t count) {
       EncodeSparse(delta + begin, count, error + begin, to);

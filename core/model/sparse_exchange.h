@@ -22,6 +22,7 @@ namespace ringlet {
 struct SparseSpans {
   float* contribution = nullptr;  // as DeltaSpans
   float* earlier = nullptr;       // as DeltaSpans
+  int64_t stride = 0;             // as DeltaSpans
   float* errors = nullptr;  // replica after replica: of each trained number
 };
 

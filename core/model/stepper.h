@@ -159,7 +159,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   StepReport report_;
   LocalRound round_;
   RoundState round_state_;
-  bool travels_ = false;  // a round's change, to be collected
+  bool travels_ = false;        // a round's change, to be collected
+  std::vector<double> shares_;  // of a round's examples, by own replica
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
   RoundExchange* rounds_ = nullptr;  // the same, with local updates; else null
   // Of steps that a replica makes on its own.

@@ -53,6 +53,14 @@ Status Stepper::EndRound() {
   round_.Finish(round_state_.pending() ? kept.pending : nullptr);
   round_state_.SetPending(true);
   travels_ = true;
+  const int64_t numbers = graph_.num_trained() + graph_.num_changes();
+  for (int k = 0; k < config_.own.count; ++k) {
+    const float* const contribution = k + 1 == config_.own.count
+                                          ? kept.gradients
+                                          : kept.contributions + k * numbers;
+    round_.Predict(contribution, shares_[static_cast<size_t>(k)],
+                   round_state_.StartOf(config_.own.first + k));
+  }
   return Status();
 }
 
@@ -94,9 +102,10 @@ void Stepper::Abandon() {
 // What this rank's replicas change goes to the exchange.
 Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
   const int replicas = config_.own.count;
+  shares_.assign(static_cast<size_t>(replicas), 0);
   for (int k = 0; k < replicas; ++k) {
     replica_ = k;
-    round_.BeginReplica();
+    round_.BeginReplica(round_state_.StartOf(config_.own.first + k));
     report_.Clear(k);
     const int64_t begin = Clock::System()->MonotonicNanos();
     int64_t examples = 0, of_all = 0;
@@ -110,8 +119,9 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
       examples += batch->count;
       of_all += batch->global_count;
     }
-    round_.EndReplica(static_cast<double>(examples) /
-                      static_cast<double>(of_all));
+    shares_[static_cast<size_t>(k)] =
+        static_cast<double>(examples) / static_cast<double>(of_all);
+    round_.EndReplica(shares_[static_cast<size_t>(k)]);
     if (examples > 0) AddReplica(Clock::System()->MonotonicNanos() - begin);
     if (k + 1 == replicas) {
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));

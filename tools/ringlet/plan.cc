@@ -74,6 +74,16 @@ int OfOneWorker(const RunConfig& config, int64_t workers) {
       std::max<int64_t>(1, (replicas + workers - 1) / workers));
 }
 
+// What a worker keeps of the other workers' replicas too, and the model, which
+// is compiled with its own, does not know of.
+uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
+  const LocalUpdates& local = model.local_updates();
+  const int64_t numbers = (local.sparse() ? model.num_trained() : 0) +
+                          (local.overlaps() ? model.num_weights() : 0);
+  const int64_t others = std::max<int64_t>(0, replicas - model.num_replicas());
+  return static_cast<uint64_t>(others * numbers) * sizeof(float);
+}
+
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   RunConfig config;
   RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
@@ -94,6 +104,9 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
     plan->batch = std::max(plan->batch, config.fit.validation_batch_size);
   }
   plan->bytes = model.PlanMemory(plan->batch);
+  const uint64_t others =
+      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers));
+  plan->bytes.local += others;
   const auto flops = [plan, own](int64_t multiply_adds) {
     const int64_t examples = plan->batch * own;
     const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
@@ -103,10 +116,10 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   plan->again_flops = flops(plan->bytes.recomputed_multiply_adds);
   plan->wire = PlanWire(model, config.strategy.options, flags.wire);
   if (flags.limit > 0) {
-    const uint64_t most = SIZE_MAX / 2;
-    plan->largest_batch =
-        LargestBatch(model, static_cast<int64_t>(std::min<uint64_t>(
-                                most, static_cast<uint64_t>(flags.limit))));
+    const auto left = static_cast<int64_t>(
+        std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
+    plan->largest_batch = LargestBatch(
+        model, std::max<int64_t>(0, left - static_cast<int64_t>(others)));
   }
   return Status();
 }

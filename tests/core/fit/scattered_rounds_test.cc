@@ -155,6 +155,7 @@ class Reference {
     momentum_.assign(weights_.size(), 0);
     errors_.assign(static_cast<size_t>(job.replicas),
                    std::vector<float>(weights_.size(), 0));
+    starts_.assign(static_cast<size_t>(job.replicas), weights_);
   }
 
   std::vector<float> Train() {
@@ -164,14 +165,25 @@ class Reference {
         const std::vector<float> change =
             Round(std::min(job_.local.steps, steps - s));
         if (!job_.local.overlap) {
-          Apply(change);
+          Apply(change, &weights_, &momentum_);
+        } else {
+          if (!pending_.empty()) Apply(pending_, &weights_, &momentum_);
+          pending_ = change;
+          for (size_t r = 0; r < starts_.size(); ++r) {
+            starts_[r] = weights_;
+            std::vector<float> momentum = momentum_;
+            Apply(changes_[r], &starts_[r], &momentum);
+            for (size_t i = 0; i < weights_.size(); ++i) {
+              if (std::isnan(starts_[r][i])) starts_[r][i] = weights_[i];
+            }
+          }
           continue;
         }
-        if (!pending_.empty()) Apply(pending_);
-        pending_ = change;
+        for (auto& start : starts_) start = weights_;
       }
-      if (!pending_.empty()) Apply(pending_);
+      if (!pending_.empty()) Apply(pending_, &weights_, &momentum_);
       pending_.clear();
+      for (auto& start : starts_) start = weights_;
     }
     return weights_;
   }
@@ -187,7 +199,8 @@ class Reference {
     std::vector<double> examples;
     DataPosition end;
     for (int r = 0; r < job_.replicas; ++r) {
-      std::copy(weights_.begin(), weights_.end(), model_->weights());
+      const std::vector<float>& start = starts_[static_cast<size_t>(r)];
+      std::copy(start.begin(), start.end(), model_->weights());
       model_->Compile(job_.optimizer,
                       SparseCategoricalCrossentropy(kFromLogits), {});
       end = at_;
@@ -199,14 +212,20 @@ class Reference {
     const double all = std::accumulate(examples.begin(), examples.end(), 0.0);
     std::vector<float> mean(weights_.size(), 0);
     std::vector<double> precise(weights_.size(), 0);
+    changes_.clear();
     for (size_t r = 0; r < ends.size(); ++r) {
       const auto share = static_cast<float>(examples[r] / all);
       std::vector<float> delta(weights_.size());
       for (size_t i = 0; i < delta.size(); ++i) {
         const bool whole = job_.local.overlap && IsState(i);
-        delta[i] = ((whole ? 0 : weights_[i]) - ends[r][i]) * share;
+        delta[i] = ((whole ? 0 : starts_[r][i]) - ends[r][i]) * share;
         if (whole) delta[i] = -delta[i];
         precise[i] += double{delta[i]};
+      }
+      changes_.push_back(delta);
+      for (size_t i = 0; i < delta.size(); ++i) {
+        if (share > 0) changes_[r][i] /= share;
+        if (share == 0 && IsState(i)) changes_[r][i] = NAN;  // as weights_
       }
       for (const Variable& v : model_->variables()) {
         if (!v.trained() || job_.local.delta != Delta::kSparse) continue;
@@ -223,15 +242,16 @@ class Reference {
     return mean;
   }
 
-  void Apply(const std::vector<float>& change) {
+  void Apply(const std::vector<float>& change, std::vector<float>* weights,
+             std::vector<float>* momentum) const {
     const LocalUpdates& local = job_.local;
     for (size_t i = 0; i < change.size(); ++i) {
-      float& w = weights_[i];
+      float& w = (*weights)[i];
       if (IsState(i)) {
         w = local.overlap ? change[i] : w - change[i];
         continue;
       }
-      float& m = momentum_[i];
+      float& m = (*momentum)[i];
       m = local.momentum * m + change[i];
       const float by = local.nesterov ? change[i] + local.momentum * m : m;
       w -= local.learning_rate * by;
@@ -264,7 +284,8 @@ class Reference {
   const Dataset data_;
   const std::unique_ptr<Sequential> model_;
   std::vector<float> weights_, momentum_, pending_;
-  std::vector<std::vector<float>> errors_;  // of each replica
+  // Of each replica; what it changed in the last round, and where it begins.
+  std::vector<std::vector<float>> errors_, changes_, starts_;
   DataPosition at_;
 };
 
