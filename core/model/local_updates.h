@@ -21,8 +21,8 @@
 // step(w, d) as above, d_t the mean and d_(t,r) the change of replica r:
 //
 //   w_(t+1) = step(w_t, d_t)        made where round t + 1, or the epoch, ends
-//   x_(t+1,r) = step(w_t, d_(t,r))  its weights as round t + 1 begins; x_0 = w_0
-//   d_(t,r) = x_(t,r) - its weights as round t ends
+//   x_(t+1,r) = step(w_t, d_(t,r))  its weights as round t + 1 begins
+//   d_(t,r) = x_(t,r) - its weights as round t ends; x_(0,r) = w_0
 //
 // State becomes the replicas' mean, and a replica goes on with its own. The
 // last round's change is applied before the epoch's validation and OnEpochEnd.

@@ -49,8 +49,8 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   KeptSpans kept;
   const auto n = static_cast<uint64_t>(graph_.num_trained());
   const uint64_t summed = n + static_cast<uint64_t>(graph_.num_changes());
-  kept.weights =
-      arena->Allocate<float>(static_cast<uint64_t>(graph_.num_weights()));
+  const auto weights = static_cast<uint64_t>(graph_.num_weights());
+  kept.weights = arena->Allocate<float>(weights);
   kept.gradients = arena->Allocate<float>(summed);
   if (kept.gradients != nullptr) kept.state_changes = kept.gradients + n;
   for (int s = 0; s < options.num_slots; ++s) {
@@ -58,8 +58,7 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
   }
   if (options.sums) kept.sums = arena->Allocate<float>(summed);
   if (options.local_replicas > 0) {
-    kept.round_weights =
-        arena->Allocate<float>(static_cast<uint64_t>(graph_.num_weights()));
+    kept.round_weights = arena->Allocate<float>(weights);
     kept.outer_momentum = arena->Allocate<float>(n);
     const auto others = static_cast<uint64_t>(options.local_replicas - 1);
     kept.contributions = arena->Allocate<float>(others * summed);
@@ -67,8 +66,7 @@ KeptSpans ModelMemory::PlaceKept(const Options& options, Arena* arena) const {
     if (options.errors) kept.errors = arena->Allocate<float>(all * n);
     if (options.starts) {
       kept.pending = arena->Allocate<float>(summed);
-      kept.starts = arena->Allocate<float>(
-          all * static_cast<uint64_t>(graph_.num_weights()));
+      kept.starts = arena->Allocate<float>(all * weights);
     }
   }
   if (!options.exact) return kept;
