@@ -55,7 +55,7 @@ struct RingOptions {
   // How long Open waits for the others.
   double start_timeout_seconds = 120;
   // 0: all workers of the list take part, or none. Else the ring is elastic, of
-  // a list of at most 16: so many of them suffice where others are missing, at
+  // a list of at most 64: so many of them suffice where others are missing, at
   // Open after start_timeout_seconds, at Reform after half of timeout_seconds.
   // The same on every worker.
   int min_workers = 0;

@@ -111,7 +111,8 @@ void RingNode::ListenLocal(const sockaddr_storage& own) {
 // once. Where they cannot, dials would fail until the start's timeout.
 Status RingNode::CheckDescriptors() const {
   const int size = options_.size();
-  const auto links = static_cast<int>(LinksOf(options_.rank, size).size());
+  const auto links = static_cast<int>(
+      LinksOf(options_.rank, size, options_.min_workers > 0).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;

@@ -71,7 +71,7 @@ struct StrategyOptions {
   // many, and one that comes back or comes late is let in between two steps.
   // Sums are exact then, and the replicas, where `replicas` is 0, as many as
   // the workers of the list, so that the trained bits are those of a run in
-  // which nobody was lost. Of up to 16 workers; not over MPI, and not in a
+  // which nobody was lost. Of up to 64 workers; not over MPI, and not in a
   // training loop of one's own.
   int min_workers = 0;
   // Workers of another job are refused.

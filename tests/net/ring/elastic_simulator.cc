@@ -27,6 +27,12 @@ constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
 
 class Town;
 
+// Of a sum: no part of them has the sum of another.
+uint32_t PartOf(int worker) {
+  return worker < 16 ? 1u << worker
+                     : static_cast<uint32_t>(worker) * 0x9e3779b1u;
+}
+
 // One worker: a process, which may end and start again, and its caller.
 class Citizen final : public SimProcess, public Session::Owner {
  public:
@@ -73,7 +79,7 @@ class Citizen final : public SimProcess, public Session::Owner {
 
 class Town {
  public:
-  Town(uint64_t seed, bool trace);
+  Town(uint64_t seed, bool trace, bool large);
   ElasticReport Run();
 
   void Violated(const std::string& what) {
@@ -171,7 +177,7 @@ void Citizen::OnRunning() {
                           " of" + names);
   town_->Runs(rank_, generation_, members_);
   town_->Forms(2 * kMs);
-  if (generation_ <= last_)
+  if (ViewCount(generation_) <= ViewCount(last_))
     town_->Violated("a new view has no higher generation");
   last_ = generation_;
   running_ = true;
@@ -194,7 +200,7 @@ void Citizen::StartNext() {
   std::vector<int32_t>& v = data_[op];
   v.resize(CountOf(op));
   for (size_t i = 0; i < v.size(); ++i) {
-    v[i] = static_cast<int32_t>((1u << rank_) + (i % 5 << 16));
+    v[i] = static_cast<int32_t>(PartOf(rank_) + (i % 5 << 16));
   }
   SwapToLittle(v.data(), sizeof(int32_t), v.size());
   Call call;
@@ -222,7 +228,7 @@ void Citizen::CheckSum(size_t op) {
     ++town_->report_.partial;
   }
   uint32_t sum = 0;
-  for (const int w : members_) sum += 1u << w;
+  for (const int w : members_) sum += PartOf(w);
   const uint32_t many = static_cast<uint32_t>(members_.size());
   for (size_t i = 0; i < v.size(); ++i) {
     const uint32_t right = sum + many * (static_cast<uint32_t>(i % 5) << 16);
@@ -282,10 +288,11 @@ void Citizen::Closed() {
 
 // Town.
 
-Town::Town(uint64_t seed, bool trace)
+Town::Town(uint64_t seed, bool trace, bool large)
     : seed_(seed),
       trace_(trace),
-      size_(2 + static_cast<int>(seed % 5)),
+      size_(large ? 17 + static_cast<int>(seed * 13 % 48)
+                  : 2 + static_cast<int>(seed % 5)),
       network_(size_, seed * 2 + 1) {
   for (int w = 0; w < size_; ++w) {
     ring_.addresses.push_back("worker" + std::to_string(w) + ":7000");
@@ -346,7 +353,8 @@ void Town::Runs(int worker, uint32_t generation,
 
 // A part of them hears the other no more, or each other.
 void Town::Partition(int64_t lasts) {
-  const int64_t sides = 1 + network_.Random((int64_t{1} << size_) - 1);
+  const int bits = std::min(size_, 62);
+  const int64_t sides = 1 + network_.Random((int64_t{1} << bits) - 1);
   const bool one_way = network_.Chance(4);
   const bool ragged = network_.Chance(4);  // some pairs only
   Trace(0, "and others are parted, " + std::to_string(sides) + " for " +
@@ -446,8 +454,8 @@ ElasticReport Town::Run() {
 
 }  // namespace
 
-ElasticReport SimulateElastic(uint64_t seed, bool trace) {
-  return Town(seed, trace).Run();
+ElasticReport SimulateElastic(uint64_t seed, bool trace, bool large) {
+  return Town(seed, trace, large).Run();
 }
 
 }  // namespace sim
