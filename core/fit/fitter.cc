@@ -356,20 +356,6 @@ Status Fitter::StepEnded() {
   return SavePoint(/*epoch_ended=*/false);
 }
 
-// A rank asks for it: the fit is where it was before the step.
-Status Fitter::StepGivenUp() {
-  requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
-  if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
-  const bool ends = fit_.stop_training != 0;
-  return requests_.meets_anew() && !ends ? MeetAnew() : Status();
-}
-
-// Between two steps, on every rank.
-Status Fitter::MeetAnew() {
-  agreed_ = true;
-  return PeerLost(-1, "another worker waits to take part");
-}
-
 // --- save points ----------------------------------------------------------
 
 Status Fitter::SavePoint(bool epoch_ended) {

@@ -66,4 +66,18 @@ Status Fitter::Train(Batch* batch, bool* taken) {
   return Status();
 }
 
+// A rank asks for it: the fit is where it was before the step.
+Status Fitter::StepGivenUp() {
+  requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
+  if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
+  const bool ends = fit_.stop_training != 0;
+  return requests_.meets_anew() && !ends ? MeetAnew() : Status();
+}
+
+// Between two steps, on every rank.
+Status Fitter::MeetAnew() {
+  agreed_ = true;
+  return PeerLost(-1, "another worker waits to take part");
+}
+
 }  // namespace ringlet
