@@ -149,18 +149,27 @@ Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
   if (!fit_.in_memory) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
-  if (fit_.lost) {
-    return Error(Code::kInternal,
-                 "the workers are together again, but nobody holds the "
-                 "state of the run: no worker's memory and no backup; start "
-                 "all of them anew");
-  }
+  if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
   recovery_.Begin();
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   model_->impl_->config.arrivals.Settle();
   fit_.comes = false;
   return Status();
+}
+
+// In an elastic job others may have it, who are elsewhere.
+Status Fitter::NobodyHasTheState() const {
+  if (model_->collective()->elastic()) {
+    return Error(Code::kCancelled,
+                 "the state of the run was cut off on its way to this worker, "
+                 "and nobody holds the state of the run whole who is there: no "
+                 "worker's memory and no backup; start this worker again");
+  }
+  return Error(Code::kInternal,
+               "the workers are together again, but nobody holds the state of "
+               "the run: no worker's memory and no backup; start all of them "
+               "anew");
 }
 
 Status Fitter::TrainAll(History* history) {

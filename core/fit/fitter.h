@@ -79,6 +79,7 @@ class Fitter {
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
+  Status NobodyHasTheState() const;
   Status CheckReplicas();
   void TellOthers(const Status& status);
   void FitReturns(const Status& status);
