@@ -81,10 +81,9 @@ test: build check-deps ## all tests, or VARIANT=asan|tsan|clang|mpi|coverage
 SEEDS ?= 100000
 
 sim: build ## SEEDS whole jobs on a simulated network; or CASE=n alone, with LARGE=1, ELASTIC=1 or TRAINING=1
-	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
-	  $(BUILD)/tests/simulator_test
-	@$(if $(CASE),$(if $(TRAINING),RINGLET_SIM_TRAINING_SEED=$(CASE) \
-	  $(BUILD)/tests/training_simulator_test),RINGLET_SIM_SEEDS=$(SEEDS) \
+	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)$(if $(TRAINING),_TRAINING)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
+	  $(BUILD)/tests/$(if $(TRAINING),training_)simulator_test
+	@$(if $(CASE)$(TRAINING),,RINGLET_SIM_SEEDS=$(SEEDS) \
 	  $(BUILD)/tests/training_simulator_test)
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run

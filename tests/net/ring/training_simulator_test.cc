@@ -29,8 +29,7 @@ TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
     ASSERT_EQ(report.violation, "")
         << report.workers << " workers, after "
         << report.virtual_nanos / sim::kMs
-        << " ms; see it by: RINGLET_SIM_TRAINING_SEED=" << seed
-        << " training_simulator_test";
+        << " ms; see it by: make sim TRAINING=1 CASE=" << seed;
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
     all.faults += report.faults;
