@@ -124,6 +124,7 @@ Status FitPlan::Agree(const Arrivals& arrivals) const {
   f.Add("steps_per_epoch", StepsPerEpoch());
   f.Add("steps_per_epoch as given", options_.steps_per_epoch);
   f.Add("check_replicas_every", options_.check_replicas_every);
+  if (collective.elastic()) f.Add("cross_check", int64_t{options_.cross_check});
   AddValidation(options_, &f);
   f.Add("the number of callbacks",
         static_cast<int64_t>(options_.callbacks.size()));

@@ -68,13 +68,17 @@ Status Fitter::Check() {
 
 bool Fitter::Recovers(Status* status) {
   CloseData();
-  if (!agreed_) TellOthers(*status);
+  const Replicas& replicas = model_->impl_->replicas;
+  if (!agreed_ && !replicas.judged()) TellOthers(*status);
   requests_.Restore(&fit_);
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
   if (fit_.replacing) recovery_.Forget();
-  if (resumes) recovery_.Preserve();  // before the callbacks let go of it
+  // Before the callbacks let go of it.
+  if (resumes) {
+    replicas.spoiled() ? recovery_.GoBack() : recovery_.Preserve();
+  }
   FitReturns(*status);
   // Who is told to stop waits for nobody. An elastic job waits for none that is
   // lost: it stops, and saves, once the others have met.
@@ -94,6 +98,7 @@ void Fitter::Ended(const Status& status, int64_t epochs) {
   signals_.reset();
   lines_.End(status, epochs, model_->iterations());
   model_->impl_->fitting = false;
+  model_->impl_->check_examples = 0;
   if (status.ok()) ++model_->impl_->fits;
 }
 
@@ -138,6 +143,10 @@ void Fitter::Reset() {
 // Up to where the first step can be trained.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
+  if (options_.cross_check) {
+    model_->impl_->check_examples =
+        dataset_.LargestPart(model_->num_replicas());
+  }
   const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
@@ -153,6 +162,9 @@ Status Fitter::SetUp() {
   model_->impl_->replicas.Restored();
   recovery_.Begin();
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  if (options_.check_replicas_every > 0 && model_->collective()->elastic()) {
+    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/true));
+  }
   model_->impl_->config.arrivals.Settle();
   fit_.comes = false;
   return Status();
@@ -205,7 +217,7 @@ bool Fitter::HasEpoch() {
 Status Fitter::End() {
   model_->impl_->updater.Finalize();
   if (options_.check_replicas_every > 0) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas());
+    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/false));
   }
   messages_.WarnOfDivergence(fit_);
   // What callbacks do to the weights now, they would do a second time.
@@ -217,9 +229,12 @@ Status Fitter::End() {
   return model_->collective()->Barrier();
 }
 
-Status Fitter::CheckReplicas() {
+// `to_here`: where a later check fails the fit goes on from here.
+Status Fitter::CheckReplicas(bool to_here) {
   const Status status = model_->CheckReplicas();
   agreed_ = status.code() == Code::kOutOfSync;
+  const bool proven = status.ok() && model_->impl_->check_examples > 0;
+  if (proven && to_here && !alone()) recovery_.Proven();
   return status;
 }
 
@@ -353,7 +368,8 @@ Status Fitter::StepEnded() {
   recovery_.TakeSnapshot();
   const int64_t every = options_.check_replicas_every;
   if (every > 0 && model_->iterations() % every < fit_.steps_taken) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas());
+    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/true));
+    model_->impl_->replicas.Mark();
   }
   const bool another =
       fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);

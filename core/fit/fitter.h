@@ -80,7 +80,7 @@ class Fitter {
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
   Status NobodyHasTheState() const;
-  Status CheckReplicas();
+  Status CheckReplicas(bool to_here);
   void TellOthers(const Status& status);
   void FitReturns(const Status& status);
   void NoteSignal();

@@ -319,6 +319,13 @@ Status Model::RejoinReplicas() {
   return impl_->replicas.CheckWhole();
 }
 
-Status Model::CheckReplicas() { return impl_->replicas.Check(); }
+Status Model::CheckReplicas() {
+  Impl& m = *impl_;
+  const Collective& c = *m.config.collective;
+  if (m.check_examples == 0 || !c.elastic() || c.size() == 1) {
+    return m.replicas.Check();
+  }
+  return m.replicas.CrossCheck(m.stepper.ComputeCheck(m.check_examples));
+}
 
 }  // namespace ringlet

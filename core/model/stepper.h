@@ -23,6 +23,12 @@
 
 namespace ringlet {
 
+// What comes of a pass, equal on all machines that made the same one.
+struct PassDigests {
+  uint64_t metrics = 0;    // and losses
+  uint64_t gradients = 0;  // and what the step changes state by
+};
+
 class Stepper final : private GradientSink, private WorkerSums {
  public:
   // All outlive it.
@@ -65,6 +71,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   // but those that the other ranks' wait for. Only with several ranks.
   Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
+  // Between two steps: a training pass over so many made-up examples, which
+  // follow from seed and iterations and are the same on every rank. Nothing but
+  // the gradients' place is changed by it.
+  PassDigests ComputeCheck(int64_t examples);
   // What the next step's first examples took.
   void AddReading(int64_t nanos) { computed_nanos_ += nanos; }
 
@@ -98,6 +108,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
   Status LocalStep(const Batch& batch);
   Status TimeReplica(bool again, Batch* batch);
+  Batch MadeUpBatch(int64_t count) const;
+  Status CheckPass(const Batch& batch, StepReport* report);
   void AddReplica(int64_t nanos) {
     computed_nanos_ += nanos;
     ++computed_replicas_;
