@@ -17,45 +17,14 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/one_bit_layer.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/fit.h"
-#include "core/layers/custom_layer.h"
 
 namespace ringlet {
 namespace {
 
 constexpr int64_t kEpochs = 6, kSteps = 55;  // of an epoch
-
-// Hands on what it is given, and where it is broken another bit of one
-// gradient.
-class OneBit final : public CustomLayer {
- public:
-  explicit OneBit(int bit) : bit_(bit) {}
-  const char* class_name() const override { return "OneBit"; }
-  Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
-    plan->backward_reads_input = plan->backward_reads_output = false;
-    return Status();
-  }
-  Status Forward(const LayerCall& call) const override {
-    std::copy_n(call.x[0], call.batch * call.output->elements(), call.y);
-    return Status();
-  }
-  Status Backward(const LayerCall& call) const override {
-    std::copy_n(call.dy, call.batch * call.output->elements(), call.dx[0]);
-    if (!broken_) return Status();
-    uint32_t bits;
-    std::memcpy(&bits, call.dx[0], sizeof(bits));
-    bits ^= uint32_t{1} << bit_;
-    std::memcpy(call.dx[0], &bits, sizeof(bits));
-    return Status();
-  }
-  void Break() { broken_ = true; }
-  void Mend() { broken_ = false; }
-
- private:
-  const int bit_;
-  std::atomic<bool> broken_{false};
-};
 
 // What is saved, by step: the weights after a check that found nothing.
 class Saves final : public Callback {
@@ -98,7 +67,7 @@ struct Way {
 };
 
 Trained Train(Collective* collective, const Way& way,
-              std::shared_ptr<OneBit> layer,
+              std::shared_ptr<OneBitLayer> layer,
               std::function<void(FitState&)> before_step = nullptr) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
@@ -132,7 +101,7 @@ const Trained& Undisturbed(int64_t local_steps) {
     Way way;
     way.local_steps = local_steps;
     way.save_freq = 1;
-    run = Train(nullptr, way, std::make_shared<OneBit>(0));
+    run = Train(nullptr, way, std::make_shared<OneBitLayer>(0));
   }
   return run;
 }
@@ -161,7 +130,7 @@ std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
   for (int w = 0; w < workers; ++w) {
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
-      const auto layer = std::make_shared<OneBit>(bit);
+      const auto layer = std::make_shared<OneBitLayer>(bit);
       runs[static_cast<size_t>(w)] =
           Train(&collective, way, layer, [&](FitState& fit) {
             if (w == broken && fit.model->iterations() >= from) layer->Break();
@@ -244,12 +213,13 @@ TEST(CrossCheckTest, OtherWeightsAreFound) {
   for (int w = 0; w < 3; ++w) {
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
-      runs[static_cast<size_t>(w)] = Train(
-          &collective, {}, std::make_shared<OneBit>(0), [&](FitState& fit) {
-            if (w == 2 && fit.model->iterations() == 130) {
-              fit.model->weights()[5] += 1;
-            }
-          });
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                [&](FitState& fit) {
+                  if (w == 2 && fit.model->iterations() == 130) {
+                    fit.model->weights()[5] += 1;
+                  }
+                });
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -277,19 +247,20 @@ TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
       int64_t last = 0;
       {
         ElasticCollective collective(&job, w, 1 << 30);
-        runs[static_cast<size_t>(w)] = Train(
-            &collective, {}, std::make_shared<OneBit>(0), [&](FitState& fit) {
-              const int64_t step = fit.model->iterations();
-              if (w == 0 && step < last) ++lost;  // steps are made again
-              last = step;
-              std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            });
+        runs[static_cast<size_t>(w)] =
+            Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                  [&](FitState& fit) {
+                    const int64_t step = fit.model->iterations();
+                    if (w == 0 && step < last) ++lost;  // steps are made again
+                    last = step;
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                  });
       }
       done = true;
     });
   }
   threads.emplace_back([&] {
-    const auto layer = std::make_shared<OneBit>(29);
+    const auto layer = std::make_shared<OneBitLayer>(29);
     layer->Mend();
     while (!done && lives < 6) {
       if (lives > 0) job.Arrive(2);
@@ -323,7 +294,7 @@ TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
   for (int w = 0; w < 4; ++w) {
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
-      const auto layer = std::make_shared<OneBit>(24);
+      const auto layer = std::make_shared<OneBitLayer>(24);
       int gone = 0;
       runs[static_cast<size_t>(w)] =
           Train(&collective, {}, layer, [&](FitState& fit) {
