@@ -49,13 +49,17 @@ uint64_t DigestOfStates(const MetricState* states, size_t count) {
 // Made-up examples, others in each step: inputs and values from 0 to 1, and
 // class numbers that there are.
 Batch Stepper::MadeUpBatch(int64_t count) const {
-  const Philox random(config_.options.seed + kCheckStream,
-                      static_cast<uint64_t>(updater_.iterations()));
-  uint64_t at = 0;
+  // Cheap numbers will do; the high bits are the better ones.
+  const Philox random(config_.options.seed, kCheckStream);
+  uint32_t word = random.At(static_cast<uint64_t>(updater_.iterations()))[0];
+  const auto next = [&] {
+    word = word * 747796405u + 2891336453u;
+    return word;
+  };
   float* x = memory_.step().x;
   for (int i = 0; i < graph_.num_inputs(); ++i) {
     const int64_t n = count * graph_.node(i).output.elements();
-    for (int64_t k = 0; k < n; ++k) *x++ = Philox::Unit(random.At(at++)[0]);
+    for (int64_t k = 0; k < n; ++k) *x++ = Philox::Unit(next());
   }
   auto* const y = static_cast<unsigned char*>(memory_.step().y);
   for (const CompileConfig::Output& output : config_.outputs) {
@@ -64,8 +68,8 @@ Batch Stepper::MadeUpBatch(int64_t count) const {
         static_cast<uint32_t>(graph_.node(output.node).output.back());
     for (int64_t k = output.first_target * count;
          k < (output.first_target + output.targets) * count; ++k) {
-      const uint32_t word = random.At(at++)[0];
-      const auto number = static_cast<int32_t>(word % classes);
+      next();
+      const auto number = static_cast<int32_t>((word >> 8) % classes);
       const float value = Philox::Unit(word);
       std::memcpy(y + 4 * k,
                   output.loss.takes_classes()

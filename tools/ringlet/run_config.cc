@@ -281,6 +281,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   fields.Bool("insecure", &options->insecure);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
+  fields.Bool("cross_check", &strategy->cross_check);
   if (fields.Has("communication")) {
     const Json communication = fields.Part(
         "communication", "an implementation, or an object", AsJson("auto"));

@@ -145,6 +145,7 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   options.callbacks = config.callbacks;
   options.verbose = config.fit.verbose;
   options.class_weight = config.fit.class_weight;
+  options.cross_check = config.strategy.cross_check;
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }

@@ -290,27 +290,28 @@ TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
   ElasticJob job, other;
   std::vector<Trained> runs(4);
   std::vector<std::thread> threads;
+  std::atomic<bool> waits{false};
   for (int w = 0; w < 4; ++w) job.Arrive(w);
   for (int w = 0; w < 4; ++w) {
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
       const auto layer = std::make_shared<OneBitLayer>(24);
-      int gone = 0;
+      int gone = 0;  // any step may be begun a second time
       runs[static_cast<size_t>(w)] =
           Train(&collective, {}, layer, [&](FitState& fit) {
             const int64_t step = fit.model->iterations();
-            if (w == 3 && step == 120 && gone == 0) {
-              ++gone;
+            if (w == 0 && step == 230 && gone++ == 0) {
+              waits = true;
+              while (!job.visited()) std::this_thread::yield();
+            } else if (w == 3 && step == 120 && gone == 0) {
+              gone = 1;
               layer->Break();
               collective.MoveTo(&other);
-            }
-            if (w == 3 && step == 250 && gone == 1) {
-              ++gone;
+            } else if (w == 3 && step == 250 && gone == 1) {
+              gone = 2;
+              while (!waits) std::this_thread::yield();
               layer->Mend();  // so that no check of now would find it
               collective.MoveTo(&job);
-            }
-            while (w == 0 && step == 230 && !job.visited()) {
-              std::this_thread::yield();
             }
           });
     });
