@@ -68,17 +68,13 @@ Status Fitter::Check() {
 
 bool Fitter::Recovers(Status* status) {
   CloseData();
-  const Replicas& replicas = model_->impl_->replicas;
-  if (!agreed_ && !replicas.judged()) TellOthers(*status);
+  if (!agreed_ && !model_->impl_->replicas.judged()) TellOthers(*status);
   requests_.Restore(&fit_);
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
   if (fit_.replacing) recovery_.Forget();
-  // Before the callbacks let go of it.
-  if (resumes) {
-    replicas.spoiled() ? recovery_.GoBack() : recovery_.Preserve();
-  }
+  if (resumes) KeepState();  // before the callbacks let go of it
   FitReturns(*status);
   // Who is told to stop waits for nobody. An elastic job waits for none that is
   // lost: it stops, and saves, once the others have met.
@@ -143,10 +139,7 @@ void Fitter::Reset() {
 // Up to where the first step can be trained.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
-  if (options_.cross_check) {
-    model_->impl_->check_examples =
-        dataset_.LargestPart(model_->num_replicas());
-  }
+  SetUpChecks();
   const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
@@ -162,9 +155,7 @@ Status Fitter::SetUp() {
   model_->impl_->replicas.Restored();
   recovery_.Begin();
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
-  if (options_.check_replicas_every > 0 && model_->collective()->elastic()) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/true));
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtBegin());
   model_->impl_->config.arrivals.Settle();
   fit_.comes = false;
   return Status();
@@ -216,9 +207,7 @@ bool Fitter::HasEpoch() {
 
 Status Fitter::End() {
   model_->impl_->updater.Finalize();
-  if (options_.check_replicas_every > 0) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/false));
-  }
+  RINGLET_RETURN_IF_ERROR(CheckReplicas());
   messages_.WarnOfDivergence(fit_);
   // What callbacks do to the weights now, they would do a second time.
   recovery_.TakeWholeSnapshot();
@@ -227,15 +216,6 @@ Status Fitter::End() {
   // Nobody has completed the fit before all have: what fails on one rank in
   // OnTrainEnd reaches the others here.
   return model_->collective()->Barrier();
-}
-
-// `to_here`: where a later check fails the fit goes on from here.
-Status Fitter::CheckReplicas(bool to_here) {
-  const Status status = model_->CheckReplicas();
-  agreed_ = status.code() == Code::kOutOfSync;
-  const bool proven = status.ok() && model_->impl_->check_examples > 0;
-  if (proven && to_here && !alone()) recovery_.Proven();
-  return status;
 }
 
 // --- an epoch -------------------------------------------------------------
@@ -366,11 +346,7 @@ Status Fitter::Step(bool* taken) {
 
 Status Fitter::StepEnded() {
   recovery_.TakeSnapshot();
-  const int64_t every = options_.check_replicas_every;
-  if (every > 0 && model_->iterations() % every < fit_.steps_taken) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas(/*to_here=*/true));
-    model_->impl_->replicas.Mark();
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtStep());
   const bool another =
       fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);
   if (another) {

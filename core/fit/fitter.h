@@ -80,7 +80,13 @@ class Fitter {
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
   Status NobodyHasTheState() const;
-  Status CheckReplicas(bool to_here);
+  // Model::CheckReplicas, and what follows from it (fitter_checks.cc).
+  void SetUpChecks();
+  Status CheckAtBegin();
+  Status CheckAtStep();
+  Status CheckReplicas();
+  void Proven();
+  void KeepState();
   void TellOthers(const Status& status);
   void FitReturns(const Status& status);
   void NoteSignal();
