@@ -7,6 +7,11 @@
 
 #include "lanes.h"
 
+#if defined(RINGLET_AVX512) && !defined(__clang__)
+// gcc 12's own header, of registers that it says are undefined.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 namespace ringlet {
 namespace {
 
