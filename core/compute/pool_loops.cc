@@ -102,6 +102,19 @@ void GradientOf(const PoolWindows w, const float* x, const float* y,
                 });
 }
 
+void Maxima(const PoolWindows& w, const float* x, float* y) {
+  if (w.height == 2 && w.width == 2) return MaximaOf<2>(w, x, y);
+  MaximaOf<0>(w, x, y);
+}
+
+void Gradient(const PoolWindows& w, const float* x, const float* y,
+              const float* dy, float* dx) {
+  if (w.height == 2 && w.width == 2) return GradientOf<2>(w, x, y, dy, dx);
+  GradientOf<0>(w, x, y, dy, dx);
+}
+
+#if defined(RINGLET_AVX2) || defined(RINGLET_AVX512)
+
 // Of a vector's lanes, as bytes.
 using Bytes = uint8_t __attribute__((vector_size(kLanes)));
 
@@ -109,11 +122,9 @@ inline Mask Widened(Bytes bytes) {
 #if defined(RINGLET_AVX512)
   return reinterpret_cast<Mask>(
       _mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(bytes)));
-#elif defined(RINGLET_AVX2)
+#else
   return reinterpret_cast<Mask>(_mm256_cvtepu8_epi32(
       _mm_cvtsi64_si128(reinterpret_cast<int64_t>(bytes))));
-#else
-  return __builtin_convertvector(bytes, Mask);
 #endif
 }
 
@@ -121,14 +132,12 @@ inline Bytes Narrowed(Mask places) {
 #if defined(RINGLET_AVX512)
   return reinterpret_cast<Bytes>(
       _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(places)));
-#elif defined(RINGLET_AVX2)
+#else
   const auto all = reinterpret_cast<__m256i>(places);
   const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(all),
                                          _mm256_extracti128_si256(all, 1));
   return reinterpret_cast<Bytes>(
       _mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
-#else
-  return __builtin_convertvector(places, Bytes);
 #endif
 }
 
@@ -193,17 +202,6 @@ void PlacedGradientOf(const PoolWindows w, const uint8_t* places,
       });
 }
 
-void Maxima(const PoolWindows& w, const float* x, float* y) {
-  if (w.height == 2 && w.width == 2) return MaximaOf<2>(w, x, y);
-  MaximaOf<0>(w, x, y);
-}
-
-void Gradient(const PoolWindows& w, const float* x, const float* y,
-              const float* dy, float* dx) {
-  if (w.height == 2 && w.width == 2) return GradientOf<2>(w, x, y, dy, dx);
-  GradientOf<0>(w, x, y, dy, dx);
-}
-
 void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
                   float* y, uint8_t* places) {
   const bool square = w.height == 2 && w.width == 2;
@@ -215,6 +213,41 @@ void PlacedGradient(const PoolWindows& w, const uint8_t* places,
   const bool square = w.height == 2 && w.width == 2;
   (square ? PlacedGradientOf<2> : PlacedGradientOf<0>)(w, places, dy, dx);
 }
+
+#else  // bytes count for more than what a pool takes beside its convolution
+
+void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
+                  float* y, uint8_t* places) {
+  for (int64_t p = 0; p < w.positions; ++p) {
+    for (int64_t c = 0; c < w.channels; ++c, ++y, ++places) {
+      const float* const from = x + p * w.step + c;
+      float most = *from;
+      int place = 0, pixel = 0;
+      ForEachPixel<0>(w, [&](int64_t at) {
+        const float v = from[at];
+        if (v > most || v != v) most = v, place = pixel;  // NOLINT: of NaN
+        ++pixel;
+      });
+      const bool holds = above_zero ? most > 0 : most == most;  // NOLINT
+      *y = most;
+      *places = static_cast<uint8_t>(holds ? place : kNoPlace);
+    }
+  }
+}
+
+void PlacedGradient(const PoolWindows& w, const uint8_t* places,
+                    const float* dy, float* dx) {
+  for (int64_t p = 0; p < w.positions; ++p) {
+    for (int64_t c = 0; c < w.channels; ++c, ++dy, ++places) {
+      float* const to = dx + p * w.step + c;
+      int pixel = 0;
+      ForEachPixel<0>(
+          w, [&](int64_t at) { to[at] = *places == pixel++ ? *dy : 0; });
+    }
+  }
+}
+
+#endif
 
 }  // namespace
 
