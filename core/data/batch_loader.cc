@@ -98,6 +98,7 @@ BatchLoader::Options AsLists(BatchLoader::Options o) {
 
 Status CheckOptions(const BatchLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
+  RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwn(o.rank, o.parts));
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
   RINGLET_RETURN_IF_ERROR(CheckInputs(o, source, name));
@@ -202,6 +203,41 @@ void BatchLoader::StepAgain() {
   changed_.notify_all();
 }
 
+Status BatchLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !wanted_; });
+  RINGLET_RETURN_IF_ERROR(result_);
+  const Dataset& dataset = options_.dataset;
+  for (int64_t i = 0; i < steps; ++i) {
+    // Of the first, in the background, this and Advance are done.
+    if (i > 0 || !options_.background) {
+      plan_ = dataset.Plan(at_, options_.rank + part_, options_.world);
+      Advance();
+    }
+    *examples += plan_.global_count;
+  }
+  if (steps == 0) return Status();
+  batch_round_at_ = read_round_at_;
+  batch_rest_ = read_rest_;
+  *batch = Batch();
+  batch->global_count = plan_.global_count;
+  batch->next = plan_.next;
+  batch->last = plan_.last;
+  wanted_ = options_.background;
+  changed_.notify_all();
+  return Status();
+}
+
+void BatchLoader::RoundAgain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return !wanted_; });
+  at_ = batch_round_at_;
+  rest_ = batch_rest_;
+  BeginRound();
+  wanted_ = options_.background && result_.ok();
+  changed_.notify_all();
+}
+
 // In the types of the source; x in place where it is float32 and no batch is
 // read ahead.
 Status BatchLoader::Read() {
@@ -233,6 +269,8 @@ void BatchLoader::BeginRound() {
 
 // All steps of a round for a part, and then the next part's.
 void BatchLoader::Advance() {
+  read_round_at_ = round_at_;
+  read_rest_ = rest_ + round_;
   at_ = plan_.next;
   if (++step_ < round_) return;
   if (++part_ == options_.parts) return BeginRound();
@@ -254,6 +292,8 @@ Status BatchLoader::Convert() {
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
   batch_at_ = read_at_;
+  batch_round_at_ = read_round_at_;
+  batch_rest_ = read_rest_;
   return Status();
 }
 

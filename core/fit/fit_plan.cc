@@ -64,7 +64,12 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {
     f->Add(std::string(name) + of, value);
   };
-  add("the number of examples", dataset.size());
+  std::string own;
+  for (const int64_t count : dataset.own_examples()) {
+    own += std::to_string(count) + " ";
+  }
+  add("the workers' own examples", own);
+  if (own.empty()) add("the number of examples", dataset.size());
   add("the first example", dataset.first());
   add("the stride of examples", dataset.stride());
   add("the batch size", dataset.batch_size());
@@ -75,8 +80,10 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
-  f->AddChecksum(std::string("the sizes of the files") + of,
-                 static_cast<uint64_t>(dataset.files_checksum()));
+  if (own.empty()) {
+    f->AddChecksum(std::string("the sizes of the files") + of,
+                   static_cast<uint64_t>(dataset.files_checksum()));
+  }
   f->AddChecksum(std::string("the sample weights") + of, ChecksumOf(dataset));
 }
 

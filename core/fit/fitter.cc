@@ -133,7 +133,11 @@ void Fitter::Reset() {
   fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
-  agreed_ = leaves_ = false;
+  const CompileConfig& config = model_->impl_->config;
+  fit_.local_steps = config.chooses_steps() ? config.chosen_steps
+                     : config.local()       ? config.options.local.steps
+                                            : 0;
+  agreed_ = leaves_ = chose_ = false;
 }
 
 // Up to where the first step can be trained.
@@ -241,7 +245,9 @@ Status Fitter::BeginEpoch() {
     for (MetricState& state : fit_.metrics) state = MetricState();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
   }
-  if (HasStep()) requests_.BeginEpoch(*model_->collective(), fit_);
+  if (!HasStep()) return Status();
+  RINGLET_RETURN_IF_ERROR(ChooseRoundSteps());
+  requests_.BeginEpoch(*model_->collective(), fit_);
   return Status();
 }
 
@@ -280,9 +286,9 @@ Status Fitter::Validate(Logs* logs) {
   };
   Logs test;
   int64_t done = 0;
-  RINGLET_RETURN_IF_ERROR(RunEvaluation(model_, model_->impl_->config.shares,
-                                        options_.validation_data, evaluation,
-                                        &test, &done));
+  RINGLET_RETURN_IF_ERROR(
+      RunEvaluation(model_, model_->impl_->config.TestShares(),
+                    options_.validation_data, evaluation, &test, &done));
   if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
   for (const auto& entry : test.entries()) {

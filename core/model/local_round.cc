@@ -6,7 +6,9 @@
 namespace ringlet {
 
 Status LocalUpdates::Check() const {
-  if (steps < 0) return InvalidArgument("local_steps must be at least 1");
+  if (steps < 0 && steps != kAutoSteps) {
+    return InvalidArgument("local_steps must be at least 1");
+  }
   if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
     return InvalidArgument(
         "the outer learning_rate is %g; give a number above 0",
@@ -15,6 +17,23 @@ Status LocalUpdates::Check() const {
   if (!(momentum >= 0 && momentum < 1)) {
     return InvalidArgument("the outer momentum is %g; give one in [0, 1)",
                            double{momentum});
+  }
+  if (participation < 0 || quorum < 0) {
+    return InvalidArgument("participation and quorum are at least 1");
+  }
+  if (participation > 0 && quorum > participation) {
+    return InvalidArgument(
+        "a quorum of %d where rounds are made of %d replicas (participation); "
+        "give at most as many",
+        quorum, participation);
+  }
+  if (!(round_deadline_seconds >= 0)) {
+    return InvalidArgument("the round_deadline is %g s; give a number above 0",
+                           round_deadline_seconds);
+  }
+  if (round_deadline_seconds > 0 && quorum == 0) {
+    return InvalidArgument(
+        "a round_deadline without quorum: say how many replicas are enough");
   }
   return Status();
 }
@@ -51,10 +70,15 @@ void LocalRound::EndReplica(double share) {
   }
 }
 
-void LocalRound::Finish() {
+void LocalRound::Finish(double scale) {
   const KeptSpans& kept = memory_.kept();
   const float rate = options_.learning_rate, mu = options_.momentum;
   const bool nesterov = options_.nesterov;
+  if (scale != 1) {
+    const auto factor = static_cast<float>(scale);
+    const int64_t n = graph_.num_trained() + graph_.num_changes();
+    for (int64_t i = 0; i < n; ++i) kept.gradients[i] *= factor;
+  }
   for (const Variable& v : graph_.variables()) {
     const float* const before = kept.round_weights + v.offset;
     float* const w = kept.weights + v.offset;

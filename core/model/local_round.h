@@ -29,8 +29,14 @@ class LocalRound {
   // What it changed, times `share`, its examples as a part of all replicas',
   // lies where gradients and changes of state do.
   void EndReplica(double share);
-  // The replicas' mean lies there: the weights move by it.
-  void Finish();
+  // It does not count: its part of the sum is zero.
+  void LeaveOut() {
+    Undo();
+    EndReplica(0);
+  }
+  // The sum of these parts lies there; times `scale` it is the replicas' mean,
+  // by which the weights move.
+  void Finish(double scale);
   // Weights and iterations are those of Begin.
   void Undo();
 

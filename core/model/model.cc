@@ -211,8 +211,12 @@ Status Model::OpenLoader(const Dataset& dataset,
   BatchLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
-  options.rank = m.config.own.first;
-  options.parts = m.config.own.count;
+  const ReplicaRange own =
+      loader_options.training
+          ? m.config.own
+          : m.config.TestShares().of(m.config.collective->rank());
+  options.rank = own.first;
+  options.parts = own.count;
   options.world = m.config.replicas;
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),

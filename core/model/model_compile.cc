@@ -7,6 +7,7 @@
 #include "delta_exchange.h"
 #include "exact_exchange.h"
 #include "model_impl.h"
+#include "participation.h"
 
 namespace ringlet {
 
@@ -62,6 +63,8 @@ Status Model::Impl::CheckLocal() const {
         name,
         config.optimizer.use_ema ? "use_ema" : "gradient_accumulation_steps");
   }
+  RINGLET_RETURN_IF_ERROR(CheckDrawn(config.options.local, config.replicas)
+                              .Annotate("model '%s'", name));
   for (const GraphNode& node : graph.nodes()) {
     if (node.op == nullptr || !node.op->synchronizes()) continue;
     return InvalidArgument(
@@ -108,7 +111,9 @@ Status Model::Impl::PlaceWeights() {
                  config.local();
   if (config.local()) {
     options.local_replicas =
-        config.collective->elastic() ? config.replicas : config.own.count;
+        config.collective->elastic() && !config.owns_replicas()
+            ? config.replicas
+            : config.own.count;
   }
   options.label_bytes = sizeof(float) * static_cast<size_t>(config.targets());
   RINGLET_RETURN_IF_ERROR(memory.TakeKept(options));
@@ -236,8 +241,8 @@ std::unique_ptr<GradientExchange> Model::Impl::MakeExchange() {
   KeptSpans kept = memory.kept();
   if (config.local()) {
     return MakeDeltaExchange(
-        config.collective, config.replicas, config.options.local.delta,
-        GridOf(graph), graph.num_changes(),
+        config.collective, MostDrawn(config.options.local, config.replicas),
+        config.options.local.delta, GridOf(graph), graph.num_changes(),
         {kept.gradients, kept.sums, kept.contributions}, &timer);
   }
   if (config.own.count == 1) kept.sums = nullptr;

@@ -45,6 +45,10 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("the outer momentum", local.momentum);
   f->Add("the outer step's nesterov", int64_t{local.nesterov});
   f->Add("the delta", static_cast<int64_t>(local.delta));
+  f->Add("the participation", int64_t{local.participation});
+  f->Add("the quorum", int64_t{local.quorum});
+  f->Add("the round_deadline",
+         static_cast<float>(local.round_deadline_seconds));
 }
 
 // Of the only output, which is the last node, the loss says all but its weight.

@@ -17,6 +17,7 @@
 #include "graph.h"
 #include "local_round.h"
 #include "model_memory.h"
+#include "participation.h"
 #include "step_report.h"
 #include "step_timer.h"
 #include "updater.h"
@@ -41,6 +42,7 @@ class Stepper final : private GradientSink, private WorkerSums {
         timer_(*timer),
         report_(config),
         round_(graph, &config->options.local, memory, updater),
+        participation_(config),
         alone_(MakeNoExchange()) {}
 
   // After a Compile, before any step.
@@ -63,9 +65,19 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   // The same of a round of `steps` local updates, of which `batch` is the first
   // and `loader` gives the others in order: of each replica all of the round.
-  // *last becomes its last one. After an error too all is as before.
+  // *last becomes its last one. After an error too all is as before. Which
+  // replicas take part, and are in the mean: see participation() and report().
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* taken);
+  const Participation& participation() const { return participation_; }
+  // What a round costs, in nanoseconds: all its steps, on this rank, and the
+  // exchange.
+  struct RoundTimes {
+    int64_t steps = 0, exchange = 0;
+  };
+  // A round that changes nothing.
+  Status TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
+                  RoundTimes* times);
   // This rank's part of a step that it gives up on all ranks: `note`, which is
   // not 0, goes to them with its report. It needs no batch, and runs no layer
   // but those that the other ranks' wait for. Only with several ranks.
@@ -105,7 +117,13 @@ class Stepper final : private GradientSink, private WorkerSums {
   uint64_t BeginStep();
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
-  Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
+  Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
+                      int64_t deadline);
+  Status ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
+                      int64_t deadline);
+  int64_t RoundDeadline() const;
+  bool HasQuorum() const;
+  void FinishRound();
   Status LocalStep(const Batch& batch);
   Status TimeReplica(bool again, Batch* batch);
   Batch MadeUpBatch(int64_t count) const;
@@ -155,6 +173,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   const StepTimer& timer_;
   StepReport report_;
   LocalRound round_;
+  Participation participation_;  // in the round under way
+  int64_t of_all_ = 0;           // its examples, if all took part
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
   // Of steps that a replica makes on its own.
   const std::unique_ptr<GradientExchange> alone_;

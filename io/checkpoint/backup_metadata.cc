@@ -18,7 +18,8 @@ constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
                kOptimizerKey[] = "optimizer", kEpochKey[] = "epoch",
-               kStepKey[] = "step", kLocalKey[] = "local_updates";
+               kStepKey[] = "step", kLocalKey[] = "local_updates",
+               kRoundKey[] = "local_steps";
 
 void WarnOfReplicas(const std::string& path, int saved, int here) {
   if (saved == 0 || saved == here) return;
@@ -51,6 +52,7 @@ Metadata DescribeRun(const FitState& fit) {
   };
   const std::string local = DescribeLocal(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
+  if (fit.local_steps > 0) run[kRoundKey] = std::to_string(fit.local_steps);
   return run;
 }
 

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 24;
+constexpr int64_t kMostInRun = 8192;  // replicas
 
 // null stands, as None does in Keras, for the default.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -219,14 +220,34 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
     {"int8", LocalUpdates::Delta::kInt8},
     {"float32", LocalUpdates::Delta::kFloat32}};
 
+void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
+  const char kTakes[] = "a whole number from 1 to 1000000, or \"auto\"";
+  const Json json = fields->Take("local_steps", kTakes, AsJson(*steps));
+  if (json.text() == "auto") {
+    *steps = LocalUpdates::kAutoSteps;
+  } else if (json && json.kind() != Json::Kind::kNull &&
+             (!json.ToInt64(steps) || *steps < 1 || *steps > 1000000)) {
+    fields->MustBe("local_steps", kTakes);
+  }
+}
+
+void ReadFederated(FieldReader* fields, LocalUpdates* local) {
+  int64_t participation = 0, quorum = 0;
+  OptionalInt(fields, "participation", 1, kMostInRun, &participation);
+  OptionalInt(fields, "quorum", 1, kMostInRun, &quorum);
+  local->participation = static_cast<int>(participation);
+  local->quorum = static_cast<int>(quorum);
+  if (fields->Has("round_deadline")) {
+    fields->Double("round_deadline", kSeconds, &local->round_deadline_seconds);
+  }
+}
+
 // Fields that only mode "local" has; without it they may say their defaults.
 void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   LocalUpdates usual;
   usual.steps = LocalUpdates::kUsualSteps;
   LocalUpdates read = usual;
-  if (fields->Has("local_steps")) {
-    fields->Int("local_steps", 1, 1000000, &read.steps);
-  }
+  ReadLocalSteps(fields, &read.steps);
   if (fields->Has("outer")) {
     FieldReader outer(fields->Part("outer", "an object", "{}"),
                       "strategy.outer");
@@ -236,6 +257,7 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
     fields->Fail(outer.Finish());
   }
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
+  ReadFederated(fields, &read);
   fields->Fail(read.Check().Annotate("strategy"));
   if (is_local) {
     *local = read;
@@ -249,7 +271,10 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
     bool same;
   } given[] = {{"local_steps", read.steps == usual.steps},
                {"outer", same_outer},
-               {"delta", read.delta == usual.delta}};
+               {"delta", read.delta == usual.delta},
+               {"participation", read.participation == 0},
+               {"quorum", read.quorum == 0},
+               {"round_deadline", read.round_deadline_seconds == 0}};
   for (const auto& field : given) {
     if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
   }
@@ -270,7 +295,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   }
   fields.String("job", &options->job);
   int64_t replicas = 0;
-  OptionalInt(&fields, "replicas", 1, 8192, &replicas);
+  OptionalInt(&fields, "replicas", 1, kMostInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
   if (fields.Has("key_file")) {
     fields.Text("key_file", "a path", &options->key_file);

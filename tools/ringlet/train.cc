@@ -180,7 +180,9 @@ std::string Beginning(const std::string& path, const RunConfig& config,
   if (config.strategy.elastic()) text += " that may come and go (exact sums)";
   const LocalUpdates& local = config.strategy.options.local;
   if (local.on()) {
-    text += ", rounds of " + Count(local.steps, "local step");
+    text += local.steps == LocalUpdates::kAutoSteps
+                ? ", rounds of local steps by the link"
+                : ", rounds of " + Count(local.steps, "local step");
   }
   return text + ", " + Count(fit.threads, "thread");
 }
