@@ -184,6 +184,11 @@ Dataset Dataset::SampleWeight(std::vector<float> weights) const {
 
 Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
   Dataset d = *this;
+  if (!counts.empty() && policy_ != AutoShardPolicy::kOff) {
+    return d.With(InvalidArgument(
+        "own examples: each worker goes through its own, so call "
+        "AutoShard(kOff) before OwnExamples"));
+  }
   for (const int64_t count : counts) {
     if (count >= 0 && count <= kMostExamples) continue;
     return d.With(
@@ -196,6 +201,7 @@ Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
 Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
   Dataset d = *this;
   d.policy_ = policy;
+  if (policy != AutoShardPolicy::kOff) d.own_.clear();
   return d;
 }
 
@@ -245,11 +251,10 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
                            " is outside of %" PRId64 " examples",
                            name.c_str(), at.used, at.pass, size_);
   }
-  if (!own_.empty() && (policy_ != AutoShardPolicy::kOff ||
-                        own_.size() != static_cast<size_t>(world))) {
+  if (!own_.empty() && own_.size() != static_cast<size_t>(world)) {
     return InvalidArgument(
         "%s: the own examples of %zu workers for %d replicas; give a number "
-        "for each, and AutoShardPolicy::kOff",
+        "for each",
         name.c_str(), own_.size(), world);
   }
   if (ByFile() && files_->size() < static_cast<size_t>(world)) {

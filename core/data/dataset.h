@@ -112,8 +112,8 @@ class Dataset {
   // worker opens all the files; Skip, Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
   // The source has the examples of this worker alone, which nobody else can
-  // read; counts[r] are those of replica r's. With kOff, and a worker for each
-  // replica.
+  // read; counts[r] are those of replica r's. After AutoShard(kOff), and with a
+  // worker for each replica.
   Dataset OwnExamples(std::vector<int64_t> counts) const;
 
   bool empty() const { return source_ == nullptr && status_.ok(); }

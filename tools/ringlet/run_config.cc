@@ -17,6 +17,7 @@
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
+#include "local_config.h"
 #include "net/ring/view_agreement.h"
 #include "net/wire/wire_dtype.h"
 
@@ -216,70 +217,6 @@ constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
                                             {"exact", Reduction::kExact}};
 
 constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
-constexpr Named<LocalUpdates::Delta> kDeltas[] = {
-    {"int8", LocalUpdates::Delta::kInt8},
-    {"float32", LocalUpdates::Delta::kFloat32}};
-
-void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
-  const char kTakes[] = "a whole number from 1 to 1000000, or \"auto\"";
-  const Json json = fields->Take("local_steps", kTakes, AsJson(*steps));
-  if (json.text() == "auto") {
-    *steps = LocalUpdates::kAutoSteps;
-  } else if (json && json.kind() != Json::Kind::kNull &&
-             (!json.ToInt64(steps) || *steps < 1 || *steps > 1000000)) {
-    fields->MustBe("local_steps", kTakes);
-  }
-}
-
-void ReadFederated(FieldReader* fields, LocalUpdates* local) {
-  int64_t participation = 0, quorum = 0;
-  OptionalInt(fields, "participation", 1, kMostInRun, &participation);
-  OptionalInt(fields, "quorum", 1, kMostInRun, &quorum);
-  local->participation = static_cast<int>(participation);
-  local->quorum = static_cast<int>(quorum);
-  if (fields->Has("round_deadline")) {
-    fields->Double("round_deadline", kSeconds, &local->round_deadline_seconds);
-  }
-}
-
-// Fields that only mode "local" has; without it they may say their defaults.
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
-  LocalUpdates usual;
-  usual.steps = LocalUpdates::kUsualSteps;
-  LocalUpdates read = usual;
-  ReadLocalSteps(fields, &read.steps);
-  if (fields->Has("outer")) {
-    FieldReader outer(fields->Part("outer", "an object", "{}"),
-                      "strategy.outer");
-    outer.Float("learning_rate", kPositive, &read.learning_rate);
-    outer.Float("momentum", kShareBelow1, &read.momentum);
-    outer.Bool("nesterov", &read.nesterov);
-    fields->Fail(outer.Finish());
-  }
-  if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
-  ReadFederated(fields, &read);
-  fields->Fail(read.Check().Annotate("strategy"));
-  if (is_local) {
-    *local = read;
-    return;
-  }
-  const bool same_outer = read.learning_rate == usual.learning_rate &&
-                          read.momentum == usual.momentum &&
-                          read.nesterov == usual.nesterov;
-  const struct {
-    const char* name;
-    bool same;
-  } given[] = {{"local_steps", read.steps == usual.steps},
-               {"outer", same_outer},
-               {"delta", read.delta == usual.delta},
-               {"participation", read.participation == 0},
-               {"quorum", read.quorum == 0},
-               {"round_deadline", read.round_deadline_seconds == 0}};
-  for (const auto& field : given) {
-    if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
-  }
-}
-
 Status ReadStrategy(const Json& json, const std::string& folder,
                     StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
