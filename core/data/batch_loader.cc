@@ -98,7 +98,9 @@ BatchLoader::Options AsLists(BatchLoader::Options o) {
 
 Status CheckOptions(const BatchLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
-  RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwn(o.rank, o.parts));
+  if (o.dataset.HasOwn(o.world)) {
+    RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwn(o.rank, o.parts));
+  }
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
   RINGLET_RETURN_IF_ERROR(CheckInputs(o, source, name));

@@ -7,6 +7,8 @@
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
 #include "../base/number_text.h"
+#include "../layers/layer_table.h"
+#include "../model/participation.h"
 #include "evaluation.h"
 
 namespace ringlet {
@@ -15,6 +17,8 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(model_.status());
   if (!model_.compiled()) return InvalidArgument("Fit: call Compile first");
   RINGLET_RETURN_IF_ERROR(dataset_.status());
+  RINGLET_RETURN_IF_ERROR(
+      CheckDrawn(model_.local_updates(), model_.num_replicas()));
   if (options_.epochs < 0 || options_.initial_epoch < 0) {
     return InvalidArgument("epochs and initial_epoch must be >= 0");
   }

@@ -63,8 +63,6 @@ Status Model::Impl::CheckLocal() const {
         name,
         config.optimizer.use_ema ? "use_ema" : "gradient_accumulation_steps");
   }
-  RINGLET_RETURN_IF_ERROR(CheckDrawn(config.options.local, config.replicas)
-                              .Annotate("model '%s'", name));
   for (const GraphNode& node : graph.nodes()) {
     if (node.op == nullptr || !node.op->synchronizes()) continue;
     return InvalidArgument(

@@ -114,9 +114,9 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective) {
   const Result<History> history = model->Fit(data, fit);
   Trained trained;
   trained.status = history.status();
-  trained.weights = WeightsOf(model.get());
   trained.rounds = notes->rounds;
   if (!history.ok()) return trained;
+  trained.weights = WeightsOf(model.get());
   for (const Logs& logs : history->logs) {
     trained.losses.push_back(*logs.Find("loss"));
   }
@@ -488,10 +488,10 @@ TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
 
 TEST(FederatedTest, WhatCannotWorkIsRefused) {
   const auto refused = [](const LocalUpdates& local) {
-    CompileOptions options;
-    options.replicas = 4;
-    options.local = local;
-    return std::string(ModelOf(Job(), options)->status().message());
+    Job job;
+    job.replicas = 4;
+    job.local = local;
+    return std::string(TrainOn(job, DataOf(job), nullptr).status.message());
   };
   LocalUpdates on;
   on.steps = 2;
