@@ -78,6 +78,9 @@ struct RingOptions {
   // of loopback addresses, and only who has one of them takes part. Without,
   // an address that is not loopback is refused.
   std::shared_ptr<const JobKeys> keys;
+  // "host:port" of a relay (net/relay), by which alone workers then reach each
+  // other: each dials out to it, and none listens. With keys only. "": none.
+  std::string relay;
   // Such addresses are taken, and whoever reaches a port may take part.
   bool insecure = false;
 };

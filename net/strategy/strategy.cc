@@ -62,6 +62,12 @@ Status CheckOptions(const StrategyOptions& strategy) {
         "\"policy\": \"shrink\" too (StrategyOptions::min_workers)",
         strategy.local.quorum);
   }
+  if (!strategy.relay.empty() &&
+      options.implementation == CommunicationImplementation::kMpi) {
+    return InvalidArgument(
+        "a relay with implementation MPI, which has connections of its own: "
+        "leave one of them out");
+  }
   switch (options.implementation) {
     case CommunicationImplementation::kMpi:
       if (options.wire_dtype == WireDtype::kFloat32) break;
@@ -162,6 +168,7 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   RingOptions ring;
   ring.keys = std::move(keys);
   ring.insecure = IsInsecure(options);
+  ring.relay = options.relay;
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
   }

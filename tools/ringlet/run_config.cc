@@ -240,6 +240,14 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (!options->key_file.empty()) {
     options->key_file = PathIn(folder, options->key_file);
   }
+  if (fields.Has("relay")) {
+    fields.Text("relay", "host:port", &options->relay);
+    Address relay;
+    if (!options->relay.empty()) {
+      fields.Fail(
+          ParseAddress(options->relay, &relay).Annotate("strategy.relay"));
+    }
+  }
   fields.Bool("insecure", &options->insecure);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
