@@ -7,7 +7,6 @@
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
 #include "../base/number_text.h"
-#include "../layers/layer_table.h"
 #include "../model/participation.h"
 #include "evaluation.h"
 
@@ -84,10 +83,9 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
-  if (own.empty()) {
-    f->AddChecksum(std::string("the sizes of the files") + of,
-                   static_cast<uint64_t>(dataset.files_checksum()));
-  }
+  if (!own.empty()) return;  // nor has anybody else their weights
+  f->AddChecksum(std::string("the sizes of the files") + of,
+                 static_cast<uint64_t>(dataset.files_checksum()));
   f->AddChecksum(std::string("the sample weights") + of, ChecksumOf(dataset));
 }
 
