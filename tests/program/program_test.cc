@@ -438,8 +438,8 @@ TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
   EXPECT_EQ(
       err_,
       "error: unknown command 'test'; known are 'train', 'evaluate', "
-      "'predict', 'launch', 'keygen', 'plan', 'verify', 'audit', 'summary', "
-      "'inspect', 'diff', 'export' (see 'ringlet --help')\n");
+      "'predict', 'launch', 'keygen', 'relay', 'plan', 'verify', 'audit', "
+      "'summary', 'inspect', 'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--layers'; known are '--help', '--json', "
