@@ -110,6 +110,13 @@ Status CheckRun(FileSystem* files, const std::string& path,
         path.c_str(), was_local ? "with" : "without",
         local.empty() ? "off" : "on");
   }
+  const int64_t steps = fit.model->local_updates().steps;
+  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
+    return InvalidArgument(
+        "%s: was saved by a run whose local_steps are \"auto\", here they are "
+        "%lld; say \"auto\", and the run goes on with its number",
+        path.c_str(), static_cast<long long>(steps));
+  }
   const auto compare = [&](const char* key, const char* other,
                            const std::string& here) {
     const auto saved = file.metadata().find(key);

@@ -108,6 +108,10 @@ TEST(AutoStepsTest, ABackupHasTheNumber) {
   const Trained first = Train(kAuto, &slow, folder / "b", /*stop_at=*/0);
   EXPECT_EQ(first.status.code(), Code::kCancelled) << first.status.message();
   ASSERT_GT(first.steps, 8);
+  const Trained other = Train(9, &fast, folder / "b");
+  EXPECT_NE(std::string(other.status.message()).find("say \"auto\""),
+            std::string::npos)
+      << other.status.message();
   const int before = fast.sums;
   const Trained rest = Train(kAuto, &fast, folder / "b");
   ASSERT_TRUE(rest.status.ok()) << rest.status.message();
