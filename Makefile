@@ -80,9 +80,11 @@ test: build check-deps ## all tests, or VARIANT=asan|tsan|clang|mpi|coverage
 
 SEEDS ?= 100000
 
-sim: build ## SEEDS whole jobs on a simulated network; or CASE=n alone, LARGE=1 or ELASTIC=1
-	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
-	  $(BUILD)/tests/simulator_test
+sim: build ## SEEDS whole jobs on a simulated network; or CASE=n alone, with LARGE=1, ELASTIC=1 or TRAINING=1
+	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)$(if $(TRAINING),_TRAINING)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
+	  $(BUILD)/tests/$(if $(TRAINING),training_)simulator_test
+	@$(if $(CASE)$(TRAINING),,RINGLET_SIM_SEEDS=$(SEEDS) \
+	  $(BUILD)/tests/training_simulator_test)
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run
 	@tools/deps.sh bench
@@ -162,8 +164,9 @@ LONG_mixed = tests/mixed_ring_test.py $(BUILD)-static-$(BLIS) \
   $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch)) || [ $$? = 77 ]
 # One file of the trained model: all kernels, threads, workers; killed and not.
 LONG_result = tests/one_result.py $(BUILD) --seed $(SEED)
-# Each rule of docs/one_result.md broken in a copy: the tests must notice.
-LONG_rules = tests/rules.py
+# Each rule of docs/one_result.md, and of how workers leave and come, broken in a
+# copy: the tests must notice.
+LONG_rules = tests/rules.py && tests/rules.py --of elastic
 # 200,000 all-reduces, and five minutes on a machine twice busy.
 LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.

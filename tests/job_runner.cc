@@ -11,12 +11,14 @@
 //   slow=R            rank R is slow at an epoch's end, before it logs it
 //   rate=R            rank R has another learning rate
 //   elastic=N         the job goes on with N workers or more, of 6 replicas
-//   loop=N            the same, in a training loop of its own, five times
-//                     slower
+//   loop=N            the same, in a training loop of its own, slower
 //   sparse=H          rounds of H local steps, sparse changes, overlap
 //   overlap=H         rounds of H local steps, overlap
 //   drags=R           elastic, of 8 replicas, for which rank R takes four times
 //                     as long as the others
+//   wrong=R@S         elastic, of 8 replicas, of which rank R has another bit
+//   in
+//                     one of a pass's gradients from step S on
 //
 // Writes FOLDER/pid.<rank>, after every step FOLDER/step.<rank>, and at the end
 // FOLDER/final.<rank>.safetensors.
@@ -28,6 +30,7 @@
 #include <cstring>
 
 #include "ringlet.h"
+#include "support/one_bit_layer.h"
 #include "support/slow_layer.h"
 #include "support/temp_folder.h"
 #include "support/tiny_model.h"
@@ -167,6 +170,20 @@ Status Train(Model* model, const Dataset& data, const FitOptions& options,
   return status;
 }
 
+std::unique_ptr<Sequential> WrongModel(std::shared_ptr<const OneBitLayer> layer,
+                                       const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(16, kRelu));
+  model->Add(Dropout(0.2f));
+  model->Add(BatchNormalization(0.9f));
+  model->Add(Custom(std::move(layer)));
+  model->Add(Dense(3));
+  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -176,7 +193,7 @@ int main(int argc, char** argv) {
   cluster.timeout_seconds = 1;
   bool backup = false, in_loop = false;
   At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
-      save("", ""), rate("", ""), drags("", "");
+      save("", ""), rate("", ""), drags("", ""), wrong("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
@@ -197,8 +214,9 @@ int main(int argc, char** argv) {
       }
       cluster.replicas = 4;
     }
-    if (At(argv[i], "drags").rank >= 0) {
-      drags = At(argv[i], "drags");
+    if (At(argv[i], "wrong").rank >= 0) wrong = At(argv[i], "wrong");
+    if (At(argv[i], "drags").rank >= 0) drags = At(argv[i], "drags");
+    if (wrong.rank >= 0 || drags.rank >= 0) {
       cluster.min_workers = 1;
       cluster.replicas = 8;
       cluster.timeout_seconds = 4;
@@ -218,7 +236,9 @@ int main(int argc, char** argv) {
   const int own = strategy.rank();
   const auto slow_layer =
       std::make_shared<SlowLayer>(drags.rank == own ? 12 : 3);
-  auto model = large.rank >= 0 ? LargeModel(strategy)
+  const auto one_bit = std::make_shared<OneBitLayer>(/*bit=*/27);
+  auto model = large.rank >= 0   ? LargeModel(strategy)
+               : wrong.rank >= 0 ? WrongModel(one_bit, strategy)
                : drags.rank >= 0
                    ? SlowModel(slow_layer, strategy)
                    : TinyModel(Adam(0.01f), /*dropout=*/0.2f, strategy);
@@ -229,6 +249,11 @@ int main(int argc, char** argv) {
   options.epochs = 4;
   options.steps_per_epoch = large.rank >= 0 ? 5 : 40;
   LambdaCallbackOptions lambda;
+  lambda.on_train_batch_begin = [&](int64_t) {
+    if (wrong.rank == own && model->iterations() >= wrong.step) {
+      one_bit->Break();
+    }
+  };
   lambda.on_train_batch_end = [&](int64_t, const Logs&) {
     WriteWhole(folder + "/step." + rank, std::to_string(model->iterations()));
     usleep(in_loop ? 25000 : 5000);  // who comes back is to be in time

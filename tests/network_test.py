@@ -145,7 +145,7 @@ def ring(network, size, count, rounds, *keys):
     """Workers that sum vectors, once all have met."""
     workers = Processes()
     addresses = ",".join(network.addresses(size))
-    if SEALED:
+    if SEALED and "key=right" not in keys:
         keys = (*keys, "key=right")
     for i in range(size):
         workers.append(Process(network.inside(
@@ -183,6 +183,41 @@ def test_cut():
                           f"{min(times):.2f} to {max(times):.2f} timeouts",
                           flush=True)
                     assert 0.5 <= min(times) and max(times) <= LOADED, times
+
+
+def test_relay():
+    """Workers that only dial out, and reach a relay alone, are a job."""
+    size = 3
+    with Network(size + 1) as network:
+        # Nothing comes but what the relay answers.
+        for i in range(size):
+            network.rule(i, ["input"], f"ip saddr != {network.host(size)} drop")
+            network.rule(i, ["input"], "tcp flags & (syn | ack) == syn drop")
+        relay = f"{network.host(size)}:{PORT}"
+
+        def serve():
+            process = Process(network.inside(
+                size, f"{BUILD}/tools/ringlet/ringlet", "relay", str(PORT)))
+            wait_until(lambda: process.said("relays at"), "the relay")
+            return process
+
+        with Processes([serve()]), ring(
+                network, size, 30000, 50, f"relay={relay}",
+                "key=right") as workers:
+            for worker in workers:
+                assert worker.end() == 0, worker.lines[-1]
+            ends = {worker.lines[-1][1] for worker in workers}
+            assert len(ends) == 1, ends
+        with Processes([serve()]) as relays, ring(
+                network, size, 30000, 0, f"relay={relay}", "key=right",
+                "pause=10") as workers:
+            time.sleep(0.3)
+            relays[0].kill()
+            for worker in workers:
+                assert worker.end() == RESUMABLE
+                said = worker.said("failed:")[1]
+                assert f"by the relay at {relay}: closed" in said, said
+            print("  " + said, flush=True)
 
 
 def job(network, size, folder, *arguments):

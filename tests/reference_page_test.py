@@ -551,14 +551,20 @@ def check_data(shop, fields):
             shop.refused(put(1, "zzz"), form, "'zzz'")
 
 
-OF_LOCAL = ("local_steps", "outer", "delta")
+# What "strategy" must say besides.
+SHRINKS = {"mode": "local", "policy": "shrink"}
+OF_LOCAL = {"local_steps": {"mode": "local"}, "outer": {"mode": "local"},
+            "delta": {"mode": "local"}, "participation": {"mode": "local"},
+            "quorum": SHRINKS, "round_deadline": {**SHRINKS, "quorum": 1}}
 
 
 def check_part(shop, part, fields):
     def put(value=None, name=None, without=None):
         run = run_json()
-        if part == "strategy.outer" or name in OF_LOCAL:
+        if part == "strategy.outer":
             run["strategy"] = {"mode": "local"}
+        elif name in OF_LOCAL:
+            run["strategy"] = dict(OF_LOCAL[name])
         if part == "fit":
             run["fit"] = {"verbose": 0}
         at = run

@@ -10,10 +10,11 @@
 // (prints the seconds of each of ROUNDS in a line; then COUNT and ROUNDS are
 // read from stdin, line by line), soak=1 (sums of random lengths up to COUNT,
 // several at once, each checked; prints how far it is and what it holds),
-// key=TEXT (of the job), hold=FILE (at the end the ring stays until FILE is
-// there), dtype, abort (the round in which this rank gives up), quit=1 (and its
-// process ends there and then), reform=1 (after a loss it forms the ring again,
-// as often as it takes, and all go on from the greatest round of any).
+// key=TEXT (of the job), relay=HOST:PORT, hold=FILE (at the end the ring stays
+// until FILE is there), dtype, abort (the round in which this rank gives up),
+// quit=1 (and its process ends there and then), reform=1 (after a loss it forms
+// the ring again, as often as it takes, and all go on from the greatest round
+// of any).
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -224,6 +225,7 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
     options.start_timeout_seconds = std::atof(keys["start"].c_str());
   }
   if (keys.count("job")) options.job = keys["job"];
+  if (keys.count("relay")) options.relay = keys["relay"];
   if (keys.count("key")) {
     auto job_keys = std::make_shared<JobKeys>();
     job_keys->count = 1;

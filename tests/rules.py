@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Each rule of docs/one_result.md is kept by a test: broken, it fails.
+"""Each rule is kept by a test: broken, it fails.
 
-    rules.py [--folder FOLDER] [RULE...]
+    rules.py [--of results|elastic] [--folder FOLDER] [RULE...]
 
 Copies the sources, breaks one rule after another there, builds, and runs the
-tests; some of them must fail. x86-64 with AVX2 and FMA. With --folder the copy
-and its build stay there, for the next run.
+tests; some of them must fail. `results`: the rules of docs/one_result.md, by
+digests (x86-64 with AVX2 and FMA); `elastic`: those by which workers leave and
+come, by the simulators. With --folder the copy and its build stay there, for
+the next run.
 """
 import argparse
 import os
@@ -16,7 +18,8 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ("digests_test", "gemm_test")
+TESTS = {"results": ("digests_test", "gemm_test"),
+         "elastic": ("simulator_test", "training_simulator_test")}
 
 # A product of few columns as a library's kernels for small matrices compute
 # it: several partial sums along k.
@@ -39,7 +42,7 @@ SMALL = """
   }
 """
 # Name -> file, what is there, what takes its place.
-RULES = {
+RESULTS = {
     "functions of libm":
         ("core/compute/functions.h", "inline float Exp(float x) {",
          "inline float Exp(float x) {\n  if (x < 1e9f) return std::exp(x);"),
@@ -65,6 +68,33 @@ RULES = {
          "  if (p.c.rows == 0 || p.c.cols == 0) return;\n",
          "  if (p.c.rows == 0 || p.c.cols == 0) return;\n" + SMALL),
 }
+ELASTIC = {
+    "one that slept lets go of its ring":
+        ("net/ring/failure_detector.cc",
+         "  if (late > timeout) return HeldUp(now);\n", ""),
+    "frames of another generation are dropped":
+        ("net/ring/session.h", "  bool stale(int peer, const FrameHeader& header) const {\n",
+         "  bool stale(int peer, const FrameHeader& header) const {\n"
+         "    if (peer >= 0) return false;\n"),
+    "a state goes with its step":
+        ("core/fit/recovery.cc",
+         "  if (!offers[source].SameState(mine)) snapshot_.Invalidate();\n",
+         "  const bool other = !offers[source].SameState(mine);\n"
+         "  if (other) snapshot_.Invalidate();\n",
+         "  Begin();\n  snapshot_.Complete();",
+         "  if (other && fit_.step > 0) --fit_.step;\n"
+         "  Begin();\n  snapshot_.Complete();"),
+    "a replica is computed once":
+        ("core/model/replica_range.h",
+         "return {cut(rank), cut(rank + 1) - cut(rank)};",
+         "return {cut(rank), cut(rank + 1) - cut(rank) +\n"
+         "                         (workers > 1 && rank == 0 ? 1 : 0)};"),
+    "a step that a loss cuts off is made again":
+        ("core/fit/recovery.cc",
+         "  if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));\n",
+         ""),
+}
+RULES = {"results": RESULTS, "elastic": ELASTIC}
 
 
 def run(command, **more):
@@ -85,45 +115,56 @@ def copy(folder):
         to.chmod((SOURCE / name).stat().st_mode)
 
 
-def build(folder):
+def build(folder, tests):
     code, said = run(["ninja", "-C", folder / "build", "-j", str(
         os.cpu_count()), "tools/ringlet/ringlet",
-        *("tests/" + test for test in TESTS)])
+        *("tests/" + test for test in tests)])
     if code != 0:
         sys.exit(said[-4000:])
 
 
-def failing(folder):
+def failing(folder, tests):
     """The tests that fail, each with how often."""
     environment = dict(os.environ, RINGLET_SOURCE=str(folder),
                        RINGLET_BUILD=str(folder / "build"))
     found = {}
-    for test in TESTS:
-        code, said = run([folder / "build/tests" / test], env=environment)
+    for test in tests:
+        try:
+            code, said = run([folder / "build/tests" / test], timeout=1200,
+                             env=environment)
+        except subprocess.TimeoutExpired:
+            code, said = 1, ""
         failures = len(re.findall(r": Failure$", said, re.MULTILINE))
         if code != 0:
             found[test] = failures
     return found
 
 
-def check(folder, names):
+def broken(text, name, path, *pairs):
+    """`text` with each of `pairs`, what is there and what takes its place."""
+    for before, after in zip(pairs[::2], pairs[1::2]):
+        if before not in text:
+            sys.exit(f"{name}: {path} has no longer: {before}")
+        text = text.replace(before, after)
+    return text
+
+
+def check(folder, rules, tests, names):
     copy(folder)
     if not (folder / "build/build.ninja").exists():
         code, said = run(["meson", "setup", folder / "build", folder])
         if code != 0:
             sys.exit(said)
-    build(folder)
-    if failing(folder):
+    build(folder, tests)
+    if failing(folder, tests):
         sys.exit("the tests fail without any rule broken")
     missed = []
     for name in names:
-        path, before, after = RULES[name]
+        path = rules[name][0]
         text = (folder / path).read_text()
-        if before not in text:
-            sys.exit(f"{name}: {path} has no longer: {before}")
-        (folder / path).write_text(text.replace(before, after))
-        build(folder)
-        found = failing(folder)
+        (folder / path).write_text(broken(text, name, *rules[name]))
+        build(folder, tests)
+        found = failing(folder, tests)
         (folder / path).write_text(text)
         print(f"{name}: " + (", ".join(
             f"{test} fails {count} times" for test, count in found.items())
@@ -135,13 +176,15 @@ def check(folder, names):
 
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser.add_argument("--of", choices=RULES, default="results")
 parser.add_argument("--folder", type=pathlib.Path)
 parser.add_argument("rules", nargs="*", metavar="RULE",
-                    help="of: " + ", ".join(RULES))
+                    help="of: " + ", ".join([*RESULTS, *ELASTIC]))
 options = parser.parse_args()
+table = RULES[options.of]
 for rule in options.rules:
-    if rule not in RULES:
-        parser.error(f"no rule {rule!r}; there are: {', '.join(RULES)}")
+    if rule not in table:
+        parser.error(f"no rule {rule!r}; there are: {', '.join(table)}")
 with tempfile.TemporaryDirectory() as scratch:
-    check((options.folder or pathlib.Path(scratch)).resolve(),
-          options.rules or list(RULES))
+    check((options.folder or pathlib.Path(scratch)).resolve(), table,
+          TESTS[options.of], options.rules or list(table))

@@ -5,12 +5,14 @@
 
 Every round measures each contestant once, so that a busy machine disturbs all
 alike; what is printed are medians. PyTorch takes part where it is installed
-for /usr/bin/python3.
+for /usr/bin/python3, and dlib where its headers are. RINGLET_BENCH_ROUNDS: of
+them (15); RINGLET_BENCH_EPOCHS: of LeNet-5's whole run (1; the goal is of 10).
 """
 import json
 import os
 import pathlib
 import pty
+import re
 import socket
 import statistics
 import subprocess
@@ -21,6 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ROUNDS = int(os.environ.get("RINGLET_BENCH_ROUNDS", "15"))
+EPOCHS = int(os.environ.get("RINGLET_BENCH_EPOCHS", "1"))
 GFLOP = 1.11  # of a step of the tutorials' model at batch 64
 MINI = ROOT / "data/fashion-mnist-mini"
 BIG = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -109,6 +112,44 @@ for line in sys.stdin:
     for _ in range(3):
         step()
     print(step(), flush=True)
+"""
+
+
+# A whole run as lenet5_json's.
+TORCH_LENET5 = r"""
+import gzip, sys, time
+import numpy, torch
+from torch import nn
+folder, epochs, threads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+torch.set_num_threads(threads)
+def read(name, header):
+    data = gzip.open(f"{folder}/{name}-ubyte.gz").read()
+    return torch.from_numpy(numpy.frombuffer(data, numpy.uint8, -1, header)
+                            .copy())
+x = read("train-images-idx3", 16).view(-1, 1, 28, 28)
+y = read("train-labels-idx1", 8).long()
+model = nn.Sequential(
+    nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+    nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+    nn.Linear(84, 10))
+for layer in model:  # as Keras
+    if hasattr(layer, "weight"):
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-4, eps=1e-7)
+begin = time.perf_counter()
+for _ in range(epochs):
+    for part in torch.randperm(len(x)).split(128):
+        optimizer.zero_grad()
+        logits = model(x[part].float() / 255)
+        nn.functional.cross_entropy(logits, y[part]).backward()
+        optimizer.step()
+seconds = time.perf_counter() - begin
+x = read("t10k-images-idx3", 16).view(-1, 1, 28, 28).float() / 255
+y = read("t10k-labels-idx1", 8).long()
+with torch.no_grad():
+    print(seconds, (model(x).argmax(1) == y).float().mean().item())
 """
 
 
@@ -202,31 +243,138 @@ def steps():
         torch.close()
 
 
+def dlib_peer():
+    """tests/dlib_bench, which is built for the processor where dlib is."""
+    if subprocess.run(["pkg-config", "--exists", "dlib-1"]).returncode != 0:
+        return None
+    program = BUILD / "dlib_bench"
+    source = ROOT / "tests/dlib_bench.cc"
+    if not program.exists() or (program.stat().st_mtime
+                                < source.stat().st_mtime):
+        libraries = subprocess.run(
+            ["pkg-config", "--cflags", "--libs", "dlib-1"], check=True,
+            stdout=subprocess.PIPE, text=True).stdout.split()
+        subprocess.run(["c++", "-std=c++17", "-O3", "-march=native", "-DNDEBUG",
+                        str(source), "-o", str(program), *libraries],
+                       check=True)
+    return Contestant(str(program))
+
+
 def networks():
-    """Small networks beside PyTorch, Adam, by batch and threads."""
-    if not has_torch():
-        return
-    ringlet = Contestant(str(BUILD / "tests/step_bench"))
-    torch = Contestant("/usr/bin/python3", "-c", TORCH_NETWORKS)
+    """Small networks beside PyTorch and dlib, Adam, by batch and threads."""
+    own = Contestant(str(BUILD / "tests/step_bench"))
+    peers = {"PyTorch": Contestant("/usr/bin/python3", "-c", TORCH_NETWORKS)
+             if has_torch() else None, "dlib": dlib_peer()}
+    peers = {name: peer for name, peer in peers.items() if peer}
     cases = [(name, batch, threads)
              for name in ("mlp", "lenet5", "resnet8", "ds_cnn")
              for batch in (1, 32, 64, 256) for threads in (1, 2)]
+
+    def knows(peer, case):  # dlib has one thread, and no depthwise layers
+        return peer != "dlib" or (case[0] != "ds_cnn" and case[2] == 1)
     times = {}
     for _ in range(max(3, ROUNDS // 3)):
         for case in cases:
-            for peer in (ringlet, torch):
-                times.setdefault((case, peer), []).append(
-                    float(peer.ask("train %s %d %d" % case)))
+            for name, peer in {"": own, **peers}.items():
+                if knows(name, case):
+                    times.setdefault((case, name), []).append(
+                        float(peer.ask("train %s %d %d" % case)))
     print("\ntraining step of small networks, Adam, milliseconds and how many "
-          "times PyTorch's speed\n  (goal: lenet5 3, resnet8 and ds_cnn 2, mlp "
-          "at batch 1 4)")
+          "times the peers' speed\n  (goal: of PyTorch's lenet5 3, resnet8 and "
+          "ds_cnn 2, mlp at batch 1 4)")
     for case in cases:
-        own, peer = (statistics.median(times[case, c])
-                     for c in (ringlet, torch))
-        print("  %-8s batch %3d, %d thread(s): " % case
-              + f"{own:8.3f}  {peer / own:5.2f} x")
-    ringlet.close()
-    torch.close()
+        ours = statistics.median(times[case, ""])
+        line = "  %-8s batch %3d, %d thread(s): " % case + f"{ours:8.3f}"
+        for name in peers:
+            if knows(name, case):
+                theirs = statistics.median(times[case, name])
+                line += f"  {name} {theirs / ours:5.2f} x"
+        print(line)
+    for name in ("PyTorch", "dlib"):
+        if name not in peers:
+            print(f"  {name}: not installed (tools/deps.sh bench)")
+    for peer in (own, *peers.values()):
+        peer.close()
+
+
+def lenet5_json(folder):
+    """A RUN.json of LeNet-5 over the 60,000 images."""
+    def layer(kind, **config):
+        return {"class_name": kind, "config": config}
+
+    def part(name):
+        return {"images": f"{BIG}/{name}-images-idx3-ubyte.gz",
+                "labels": f"{BIG}/{name}-labels-idx1-ubyte.gz",
+                "scale": 1 / 255}
+    layers = [layer("InputLayer", batch_shape=[None, 28, 28]),
+              layer("Reshape", target_shape=[28, 28, 1]),
+              layer("Conv2D", filters=6, kernel_size=5, padding="same",
+                    activation="relu"), layer("MaxPooling2D"),
+              layer("Conv2D", filters=16, kernel_size=5, activation="relu"),
+              layer("MaxPooling2D"), layer("Flatten"),
+              layer("Dense", units=120, activation="relu"),
+              layer("Dense", units=84, activation="relu"),
+              layer("Dense", units=10)]
+    run = {"model": layer("Sequential", layers=layers),
+           "compile": {"optimizer": layer("Adam", learning_rate=3e-4),
+                       "loss": layer("SparseCategoricalCrossentropy",
+                                     from_logits=True),
+                       "metrics": ["accuracy"]},
+           "data": {"train": part("train")},
+           "fit": {"batch_size": 128, "epochs": EPOCHS}}
+    train = pathlib.Path(folder, "train.json")
+    train.write_text(json.dumps(run))
+    run["data"] = {"validation": part("t10k")}
+    test = pathlib.Path(folder, "test.json")
+    test.write_text(json.dumps(run))
+    return train, test
+
+
+def lenet5_run():
+    """From exec to exit, beside what PyTorch takes from its first step on."""
+    if not BIG.exists():
+        return
+    ringlet = str(BUILD / "tools/ringlet/ringlet")
+    times, points = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        train, test = lenet5_json(folder)
+        saved = f"{folder}/model.safetensors"
+        for _ in range(3 if EPOCHS < 3 else 1):
+            for threads in (1, 2):
+                begin = time.perf_counter()
+                subprocess.run([ringlet, "train", str(train), "--save", saved,
+                                "--threads", str(threads)], check=True,
+                               stdout=subprocess.DEVNULL)
+                times.setdefault(("ringlet", threads), []).append(
+                    time.perf_counter() - begin)
+                out = subprocess.run(
+                    [ringlet, "evaluate", saved, "--data", str(test), "--part",
+                     "validation"], check=True, stdout=subprocess.PIPE,
+                    text=True).stdout
+                points.setdefault("ringlet", []).append(
+                    float(re.findall(r"accuracy: ([0-9.]+)", out)[-1]))
+                if not has_torch():
+                    continue
+                out = subprocess.run(
+                    ["/usr/bin/python3", "-c", TORCH_LENET5, str(BIG),
+                     str(EPOCHS), str(threads)], check=True,
+                    stdout=subprocess.PIPE, text=True).stdout.split()
+                times.setdefault(("torch", threads), []).append(float(out[0]))
+                points.setdefault("torch", []).append(float(out[1]))
+    print(f"\nLeNet-5, 60,000 images, batch 128, Adam, {EPOCHS} epoch(s), "
+          "from exec to exit")
+    for threads in (1, 2):
+        own = statistics.median(times["ringlet", threads])
+        goal = " (goal 12 s)" if threads == 2 and EPOCHS == 10 else ""
+        line = f"  {threads} thread(s): {own:6.2f} s{goal}"
+        if ("torch", threads) in times:
+            peer = statistics.median(times["torch", threads])
+            line += f"; PyTorch's loop {peer:6.2f} s = {peer / own:.2f} x " \
+                    "ringlet's time (goal 3)"
+        print(line)
+    print("  test accuracy: " + ", ".join(
+        f"{name} {statistics.mean(values):.4f}"
+        for name, values in points.items()) + " (goal: within 0.003)")
 
 
 def free_ports(count):
@@ -453,6 +601,7 @@ def micro():
 machine()
 steps()
 networks()
+lenet5_run()
 workers()
 all_reduces()
 saves()

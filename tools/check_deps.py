@@ -10,7 +10,7 @@ MAY_INCLUDE = {"core": {"core"}, "net": {"net", "core"}, "io": {"io", "core"}}
 ORDER = {
     "core": ["base", "compute", "data", "layers", "model", "fit"],
     "io": ["files", "data", "keras", "deploy", "events", "checkpoint"],
-    "net": ["wire", "secure", "cluster", "ring", "launch", "strategy"],
+    "net": ["wire", "secure", "cluster", "ring", "relay", "launch", "strategy"],
 }
 # Third-party header -> the only files that may include it.
 ONLY_IN = {

@@ -26,7 +26,7 @@ wanted="dataset-fashion-mnist iproute2 nftables cmake"
 target= triplet=
 case "${1:-}" in
   '') ;;
-  bench) wanted="$wanted python3-torch" ;;
+  bench) wanted="$wanted python3-torch libdlib-dev" ;;
   clang) packages="$packages clang libclang-rt-14-dev" ;;
   tidy) packages="$packages clang clang-tidy clang-format git" ;;
   coverage) packages="$packages gcovr" ;;

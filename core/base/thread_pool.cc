@@ -30,6 +30,7 @@ bool SpinUntil(const Condition& condition) {
 
 ThreadPool::ThreadPool(int threads) : threads_(threads) {
   RINGLET_CHECK(threads >= 1);
+  claimed_.reset(new std::atomic<uint64_t>[threads]());
   workers_.reset(new Thread[threads - 1]);
   for (int t = 1; t < threads && status_.ok(); ++t) {
     status_ = workers_[t - 1].Start("to compute with", [this, t] { Loop(t); });
@@ -46,6 +47,25 @@ ThreadPool::~ThreadPool() {
   for (int t = 1; t < threads_; ++t) workers_[t - 1].Join();
 }
 
+// Each part is claimed in each generation, so of an earlier one there is none
+// left: a thread that comes late finds all of it taken.
+bool ThreadPool::Claim(int part, uint64_t generation) {
+  uint64_t before = generation - 1;
+  return claimed_[part].compare_exchange_strong(before, generation);
+}
+
+// From `first` on what nobody has begun, but for part 0, the caller's.
+void ThreadPool::RunParts(int first, uint64_t generation) {
+  for (int i = 1; i < threads_; ++i, first = first % (threads_ - 1) + 1) {
+    if (!Claim(first, generation)) continue;
+    function_(work_, first);
+    if (running_.fetch_sub(1) == 1) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      done_.notify_one();
+    }
+  }
+}
+
 void ThreadPool::RunAll(Function function, const void* work) {
   RINGLET_CHECK(status_.ok());
   function_ = function;
@@ -57,6 +77,7 @@ void ThreadPool::RunAll(Function function, const void* work) {
   }
   start_.notify_all();
   function(work, 0);
+  RunParts(1, generation_);
   const auto finished = [this] { return running_ == 0; };
   if (SpinUntil(finished)) return;
   std::unique_lock<std::mutex> lock(mutex_);
@@ -73,11 +94,7 @@ void ThreadPool::Loop(int thread) {
     }
     seen = generation_;
     if (stop_) return;
-    function_(work_, thread);
-    if (running_.fetch_sub(1) == 1) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      done_.notify_one();
-    }
+    RunParts(thread, seen);
   }
 }
 

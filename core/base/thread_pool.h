@@ -1,7 +1,9 @@
 // ThreadPool: a fixed number of threads that work on one thing at a time.
 //
-// Public. Work is cut by (thread, threads) alone, so for a given number of
-// threads every sum has the same order and a run repeats bit for bit. A waiting
+// Public. Work is cut by (part, threads) alone, so for a given number of
+// threads every sum has the same order and a run repeats bit for bit; which
+// thread computes a part is of no matter, and one that is done takes what
+// another has not begun, as where other programs have its processor. A waiting
 // thread spins for some microseconds, then sleeps. No allocation after the
 // construction.
 
@@ -53,7 +55,8 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Calls work(t) once for each t in [0, threads()), work(0) on the calling
-  // thread, and returns when all have returned. Not re-entrant.
+  // thread, and returns when all have returned. One may be called once another
+  // has returned, so none may wait for another. Not re-entrant.
   template <typename Work>
   void Run(const Work& work) {
     if (threads_ == 1) return work(0);
@@ -65,12 +68,16 @@ class ThreadPool {
   using Function = void (*)(const void* work, int thread);
   void RunAll(Function function, const void* work);
   void Loop(int thread);
+  bool Claim(int part, uint64_t generation);
+  void RunParts(int first, uint64_t generation);
 
   const int threads_;
   Function function_ = nullptr;
   const void* work_ = nullptr;
   std::atomic<uint64_t> generation_{0};
-  std::atomic<int> running_{0};
+  std::atomic<int> running_{0};  // parts but for 0 that have not returned
+  // The last generation whose part it was.
+  std::unique_ptr<std::atomic<uint64_t>[]> claimed_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable start_;

@@ -181,15 +181,17 @@ __attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t begin,
 }
 
 // Tiles of as many positions as share a row among the fewest tiles, of those
-// heights that there are: 1 and even ones.
+// heights that there are: 1, even ones, and of two vectors 5, for rows of 10.
 template <int kMost, int kWide>
 void ForwardPanel(const ConvForward& c, int64_t f) {
+  constexpr int kLess =
+      kMost == 5 || (kMost == 6 && kWide == 2) ? kMost - 1 : kMost - 2;
   const int64_t positions = c.in.positions;
   const int64_t tiles = (positions + kMost - 1) / kMost;
   const int64_t tall = (positions + tiles - 1) / tiles;
   if constexpr (kMost > 2) {
-    if (tall <= kMost - 2 || positions < kMost) {
-      return ForwardPanel<kMost - 2, kWide>(c, f);
+    if (tall <= kLess || positions < kMost) {
+      return ForwardPanel<kLess, kWide>(c, f);
     }
   } else if (positions == 1) {
     return ForEachTile(c, f, f + 1, 1, 1, ForwardTile<1, kWide>);

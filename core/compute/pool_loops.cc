@@ -7,6 +7,11 @@
 
 #include "lanes.h"
 
+#if defined(RINGLET_AVX512) && !defined(__clang__)
+// gcc 12's own header, of registers that it says are undefined.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 namespace ringlet {
 namespace {
 
@@ -18,11 +23,19 @@ namespace {
 #define RINGLET_POOL_LOOPS kPoolLoops
 #endif
 
+#define RINGLET_INLINE __attribute__((always_inline))
+
+// Of a vector all lanes.
+struct Whole {
+  Lanes Load(const float* p) const { return ringlet::Load(p); }
+  void Store(Lanes v, float* p) const { ringlet::Store(v, p); }
+};
+
 // body(offset) for the pixels of a window: of kSide rows and columns, and
 // unrolled then, where that is not 0.
 template <int kSide, typename Body>
-inline __attribute__((always_inline)) void ForEachPixel(const PoolWindows& w,
-                                                        const Body& body) {
+inline RINGLET_INLINE void ForEachPixel(const PoolWindows& w,
+                                        const Body& body) {
   if constexpr (kSide > 0) {
 #pragma GCC unroll 2
     for (int64_t y = 0; y < kSide; ++y) {
@@ -40,51 +53,53 @@ inline __attribute__((always_inline)) void ForEachPixel(const PoolWindows& w,
   }
 }
 
-// body(p, c, part) for each position and vector of channels. Where one vector
-// has all of them, and those that follow a pixel are always written after it, a
-// part is a whole vector but at the last positions.
+// body(p, c, part, its lanes) for each position and vector of channels. Where
+// one vector has all of them, and those that follow a pixel are always written
+// after it, a part is a whole vector but at the last positions.
 template <typename Body>
-inline __attribute__((always_inline)) void ForEachWindow(const PoolWindows& w,
-                                                         bool writes_next,
-                                                         const Body& body) {
+inline RINGLET_INLINE void ForEachWindow(const PoolWindows& w, bool writes_next,
+                                         const Body& body) {
   for (int64_t c = 0; c < w.channels; c += kLanes) {
     int64_t p = 0;
     if (kPartsCost && writes_next && w.channels < kLanes) {
       const int64_t last = (kLanes + w.channels - 1) / w.channels;
-      for (; p < w.positions - last; ++p) body(p, c, Part(kLanes));
+      for (; p < w.positions - last; ++p) body(p, c, Whole(), kLanes);
     }
-    const Part here(w.channels - c);
-    for (; p < w.positions; ++p) body(p, c, here);
+    const int64_t count = Smaller(kLanes, w.channels - c);
+    const Part here(count);
+    for (; p < w.positions; ++p) body(p, c, here, count);
   }
 }
 
 template <int kSide>
 void MaximaOf(const PoolWindows w, const float* x, float* y) {
-  ForEachWindow(w, true, [&](int64_t p, int64_t c, Part here) {
-    const float* const from = x + p * w.step + c;
-    Lanes most = here.Load(from);
-    ForEachPixel<kSide>(w, [&](int64_t at) {
-      const Lanes v = here.Load(from + at);
-      most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
-    });
-    here.Store(most, y + p * w.channels + c);
-  });
+  ForEachWindow(
+      w, true, [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
+        const float* const from = x + p * w.step + c;
+        Lanes most = here.Load(from);
+        ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
+          const Lanes v = here.Load(from + at);
+          most = ((v > most) | (v != v)) ? v : most;  // NOLINT: of NaN
+        });
+        here.Store(most, y + p * w.channels + c);
+      });
 }
 
 template <int kSide>
 void GradientOf(const PoolWindows w, const float* x, const float* y,
                 const float* dy, float* dx) {
   const bool meets_next = w.step == w.width * w.channels;
-  ForEachWindow(w, meets_next, [&](int64_t p, int64_t c, Part here) {
-    const int64_t first = p * w.step + c;
-    const Lanes most = here.Load(y + p * w.channels + c);
-    Lanes rest = here.Load(dy + p * w.channels + c);
-    ForEachPixel<kSide>(w, [&](int64_t at) {
-      const Lanes v = here.Load(x + first + at);
-      here.Store(v == most ? rest : Lanes{}, dx + first + at);
-      rest = v == most ? Lanes{} : rest;  // given away
-    });
-  });
+  ForEachWindow(w, meets_next,
+                [&](int64_t p, int64_t c, auto here, int64_t) RINGLET_INLINE {
+                  const int64_t first = p * w.step + c;
+                  const Lanes most = here.Load(y + p * w.channels + c);
+                  Lanes rest = here.Load(dy + p * w.channels + c);
+                  ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
+                    const Lanes v = here.Load(x + first + at);
+                    here.Store(v == most ? rest : Lanes{}, dx + first + at);
+                    rest = v == most ? Lanes{} : rest;  // given away
+                  });
+                });
 }
 
 void Maxima(const PoolWindows& w, const float* x, float* y) {
@@ -98,8 +113,145 @@ void Gradient(const PoolWindows& w, const float* x, const float* y,
   GradientOf<0>(w, x, y, dy, dx);
 }
 
+#if defined(RINGLET_AVX2) || defined(RINGLET_AVX512)
+
+// Of a vector's lanes, as bytes.
+using Bytes = uint8_t __attribute__((vector_size(kLanes)));
+
+inline Mask Widened(Bytes bytes) {
+#if defined(RINGLET_AVX512)
+  return reinterpret_cast<Mask>(
+      _mm512_cvtepu8_epi32(reinterpret_cast<__m128i>(bytes)));
+#else
+  return reinterpret_cast<Mask>(_mm256_cvtepu8_epi32(
+      _mm_cvtsi64_si128(reinterpret_cast<int64_t>(bytes))));
+#endif
+}
+
+inline Bytes Narrowed(Mask places) {
+#if defined(RINGLET_AVX512)
+  return reinterpret_cast<Bytes>(
+      _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(places)));
+#else
+  const auto all = reinterpret_cast<__m256i>(places);
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(all),
+                                         _mm256_extracti128_si256(all, 1));
+  return reinterpret_cast<Bytes>(
+      _mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
+#endif
+}
+
+inline Mask LoadPlaces(const uint8_t* p, int64_t count) {
+  Bytes bytes = {};
+  if (count >= kLanes) {
+    __builtin_memcpy(&bytes, p, sizeof(bytes));
+  } else {
+    for (int64_t i = 0; i < count; ++i) bytes[i] = p[i];
+  }
+  return Widened(bytes);
+}
+
+inline void StorePlaces(Mask places, int64_t count, uint8_t* p) {
+  const Bytes bytes = Narrowed(places);
+  if (count >= kLanes) {
+    __builtin_memcpy(p, &bytes, sizeof(bytes));
+  } else {
+    for (int64_t i = 0; i < count; ++i) p[i] = bytes[i];
+  }
+}
+
+template <int kSide>
+void PlacedMaximaOf(const PoolWindows w, const float* x, bool above_zero,
+                    float* y, uint8_t* places) {
+  ForEachWindow(
+      w, true,
+      [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
+        const float* const from = x + p * w.step + c;
+        Lanes most = here.Load(from);
+        Mask place = {};
+        int32_t pixel = 0;
+        ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
+          const Lanes v = here.Load(from + at);
+          const Mask wins = (v > most) | (v != v);  // NOLINT: of NaN
+          most = wins ? v : most;
+          place = wins ? pixel - Mask{} : place;
+          ++pixel;
+        });
+        const Mask holds = above_zero ? most > 0.0f : most == most;  // NOLINT
+        here.Store(most, y + p * w.channels + c);
+        StorePlaces(holds ? place : kNoPlace - Mask{}, count,
+                    places + p * w.channels + c);
+      });
+}
+
+template <int kSide>
+void PlacedGradientOf(const PoolWindows w, const uint8_t* places,
+                      const float* dy, float* dx) {
+  const bool meets_next = w.step == w.width * w.channels;
+  ForEachWindow(
+      w, meets_next,
+      [&](int64_t p, int64_t c, auto here, int64_t count) RINGLET_INLINE {
+        const int64_t first = p * w.step + c, from = p * w.channels + c;
+        const Mask place = LoadPlaces(places + from, count);
+        const Lanes d = here.Load(dy + from);
+        int32_t pixel = 0;
+        ForEachPixel<kSide>(w, [&](int64_t at) RINGLET_INLINE {
+          here.Store(place == pixel ? d : Lanes{}, dx + first + at);
+          ++pixel;
+        });
+      });
+}
+
+void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
+                  float* y, uint8_t* places) {
+  const bool square = w.height == 2 && w.width == 2;
+  (square ? PlacedMaximaOf<2> : PlacedMaximaOf<0>)(w, x, above_zero, y, places);
+}
+
+void PlacedGradient(const PoolWindows& w, const uint8_t* places,
+                    const float* dy, float* dx) {
+  const bool square = w.height == 2 && w.width == 2;
+  (square ? PlacedGradientOf<2> : PlacedGradientOf<0>)(w, places, dy, dx);
+}
+
+#else  // bytes count for more than what a pool takes beside its convolution
+
+void PlacedMaxima(const PoolWindows& w, const float* x, bool above_zero,
+                  float* y, uint8_t* places) {
+  for (int64_t p = 0; p < w.positions; ++p) {
+    for (int64_t c = 0; c < w.channels; ++c, ++y, ++places) {
+      const float* const from = x + p * w.step + c;
+      float most = *from;
+      int place = 0, pixel = 0;
+      ForEachPixel<0>(w, [&](int64_t at) {
+        const float v = from[at];
+        if (v > most || v != v) most = v, place = pixel;  // NOLINT: of NaN
+        ++pixel;
+      });
+      const bool holds = above_zero ? most > 0 : most == most;  // NOLINT
+      *y = most;
+      *places = static_cast<uint8_t>(holds ? place : kNoPlace);
+    }
+  }
+}
+
+void PlacedGradient(const PoolWindows& w, const uint8_t* places,
+                    const float* dy, float* dx) {
+  for (int64_t p = 0; p < w.positions; ++p) {
+    for (int64_t c = 0; c < w.channels; ++c, ++dy, ++places) {
+      float* const to = dx + p * w.step + c;
+      int pixel = 0;
+      ForEachPixel<0>(
+          w, [&](int64_t at) { to[at] = *places == pixel++ ? *dy : 0; });
+    }
+  }
+}
+
+#endif
+
 }  // namespace
 
-extern const PoolLoops RINGLET_POOL_LOOPS = {Maxima, Gradient};
+extern const PoolLoops RINGLET_POOL_LOOPS = {Maxima, Gradient, PlacedMaxima,
+                                             PlacedGradient};
 
 }  // namespace ringlet

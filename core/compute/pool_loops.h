@@ -18,6 +18,8 @@ struct PoolWindows {
   int64_t height, width, row_floats, channels;
 };
 
+constexpr int kNoPlace = 255;
+
 struct PoolLoops {
   // y(p, c) = the largest of window p; NaN wins.
   void (*maxima)(const PoolWindows& w, const float* x, float* y);
@@ -25,6 +27,13 @@ struct PoolLoops {
   // others; of windows that share no pixel.
   void (*gradient)(const PoolWindows& w, const float* x, const float* y,
                    const float* dy, float* dx);
+  // Maxima, and the number of the first pixel of each window that holds it; or
+  // kNoPlace where it is NaN, or `above_zero` and it is not above 0.
+  void (*placed_maxima)(const PoolWindows& w, const float* x, bool above_zero,
+                        float* y, uint8_t* places);
+  // The gradient to the pixels of these numbers.
+  void (*placed_gradient)(const PoolWindows& w, const uint8_t* places,
+                          const float* dy, float* dx);
 };
 
 extern const PoolLoops kPoolLoops;  // for any CPU of the architecture

@@ -98,6 +98,9 @@ BatchLoader::Options AsLists(BatchLoader::Options o) {
 
 Status CheckOptions(const BatchLoader::Options& o) {
   RINGLET_RETURN_IF_ERROR(o.dataset.CheckStart(o.start, o.world));
+  if (o.dataset.HasOwn(o.world)) {
+    RINGLET_RETURN_IF_ERROR(o.dataset.CheckOwn(o.rank, o.parts));
+  }
   const Source& source = *o.dataset.source();
   const std::string name = source.name();
   RINGLET_RETURN_IF_ERROR(CheckInputs(o, source, name));
@@ -191,17 +194,6 @@ Status BatchLoader::Next(Batch* batch) {
   return Status();
 }
 
-void BatchLoader::StepAgain() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return !wanted_; });
-  RINGLET_CHECK(options_.round == 1);
-  at_ = round_at_ = batch_at_;
-  part_ = 0;
-  if (!options_.background || !result_.ok()) return;
-  wanted_ = true;
-  changed_.notify_all();
-}
-
 // In the types of the source; x in place where it is float32 and no batch is
 // read ahead.
 Status BatchLoader::Read() {
@@ -223,23 +215,6 @@ Status BatchLoader::Read() {
   return Status();
 }
 
-void BatchLoader::BeginRound() {
-  if (rest_ == 0) rest_ = INT64_MAX;  // nobody asks for what follows
-  step_ = part_ = 0;
-  round_at_ = at_;
-  round_ = std::min(options_.round, rest_);
-  rest_ -= round_;
-}
-
-// All steps of a round for a part, and then the next part's.
-void BatchLoader::Advance() {
-  at_ = plan_.next;
-  if (++step_ < round_) return;
-  if (++part_ == options_.parts) return BeginRound();
-  step_ = 0;
-  at_ = round_at_;
-}
-
 Status BatchLoader::Convert() {
   float* const x = options_.read_examples ? options_.x : nullptr;
   void* const y = options_.read_targets ? options_.y : nullptr;
@@ -254,6 +229,8 @@ Status BatchLoader::Convert() {
   batch_ = {plan_.count, plan_.global_count, x,         y,
             weights,     plan_.next,         plan_.last};
   batch_at_ = read_at_;
+  batch_round_at_ = read_round_at_;
+  batch_rest_ = read_rest_;
   return Status();
 }
 

@@ -30,8 +30,8 @@ struct Batch {
   const float* x = nullptr;  // (count, example shape), of each input in turn
   const void* y = nullptr;   // int32 classes or float targets; see losses.h
   const float* weights = nullptr;  // of the examples; null: each is 1
-  DataPosition next;         // where the global batch after this one begins
-  bool last = false;         // the data begin anew after this one
+  DataPosition next;  // where the global batch after this one begins
+  bool last = false;  // the data begin anew after this one
 };
 
 // Of Model::OpenLoader.
@@ -97,6 +97,12 @@ class BatchLoader {
   // The next part, in a buffer that is the caller's until the next call. After
   // those of a `last` batch the data begin anew. An error stays.
   Status Next(Batch* batch);
+  // Passes over the next `steps` parts without their examples: *batch becomes
+  // the last of them, with none, and their global counts are added to
+  // *examples.
+  Status Skip(int64_t steps, Batch* batch, int64_t* examples);
+  // With rounds: that of the last part begins anew.
+  void RoundAgain();
   // The next part will be the first of the global batch that the last one was
   // of. Not with rounds.
   void StepAgain();
@@ -127,6 +133,8 @@ class BatchLoader {
   int64_t round_ = 1;                 // … of so many
   int64_t rest_ = 0;                  // steps after it
   DataPosition read_at_;              // of what was read last
+  DataPosition read_round_at_;        // where its round began,
+  int64_t read_rest_ = 0;             // and the steps from there on
   BatchPlan plan_;                    // of that
   std::vector<int64_t> indices_;      // its examples
   std::vector<unsigned char> raw_x_;  // empty where they are read in place
@@ -134,6 +142,8 @@ class BatchLoader {
   std::vector<float> weights_;  // empty where each is 1
   Batch batch_;                 // the caller's
   DataPosition batch_at_;       // of that
+  DataPosition batch_round_at_;
+  int64_t batch_rest_ = 0;
   Status result_;
 
   // In the background. What was read is the thread's while a batch is `wanted`.

@@ -182,9 +182,26 @@ Dataset Dataset::SampleWeight(std::vector<float> weights) const {
   return d;
 }
 
+Dataset Dataset::OwnExamples(std::vector<int64_t> counts) const {
+  Dataset d = *this;
+  if (!counts.empty() && policy_ != AutoShardPolicy::kOff) {
+    return d.With(InvalidArgument(
+        "own examples: each worker goes through its own, so call "
+        "AutoShard(kOff) before OwnExamples"));
+  }
+  for (const int64_t count : counts) {
+    if (count >= 0 && count <= kMostExamples) continue;
+    return d.With(
+        InvalidArgument("own examples: a worker has %" PRId64, count));
+  }
+  d.own_ = std::move(counts);
+  return d;
+}
+
 Dataset Dataset::AutoShard(AutoShardPolicy policy) const {
   Dataset d = *this;
   d.policy_ = policy;
+  if (policy != AutoShardPolicy::kOff) d.own_.clear();
   return d;
 }
 
@@ -233,6 +250,12 @@ Status Dataset::CheckStart(const DataPosition& at, int world) const {
     return InvalidArgument("%s: position %" PRId64 " of pass %" PRId64
                            " is outside of %" PRId64 " examples",
                            name.c_str(), at.used, at.pass, size_);
+  }
+  if (!own_.empty() && own_.size() != static_cast<size_t>(world)) {
+    return InvalidArgument(
+        "%s: the own examples of %zu workers for %d replicas; give a number "
+        "for each",
+        name.c_str(), own_.size(), world);
   }
   if (ByFile() && files_->size() < static_cast<size_t>(world)) {
     const std::string files = files_->empty()

@@ -111,6 +111,10 @@ class Dataset {
   // its pass, so batches do not run across the border of two passes. Every
   // worker opens all the files; Skip, Take and Shard count over all of them.
   Dataset AutoShard(AutoShardPolicy policy) const;
+  // The source has the examples of this worker alone, which nobody else can
+  // read; counts[r] are those of replica r's. After AutoShard(kOff), and with a
+  // worker for each replica.
+  Dataset OwnExamples(std::vector<int64_t> counts) const;
 
   bool empty() const { return source_ == nullptr && status_.ok(); }
   // What is wrong, the lack of a source or of Batch included.
@@ -134,6 +138,10 @@ class Dataset {
   bool crosses() const { return crosses_; }
   bool drop_remainder() const { return drop_remainder_; }
   AutoShardPolicy policy() const { return policy_; }
+  // OwnExamples; empty: all workers can read all.
+  const std::vector<int64_t>& own_examples() const { return own_; }
+  // Whether the source is that of replica `rank` alone, where it is to be.
+  Status CheckOwn(int rank, int parts) const;
   // Alike where the files of two sources hold as many examples each.
   int64_t files_checksum() const;
   // Whether each worker has a stream of examples of its own: kFile and kOff.
@@ -190,6 +198,7 @@ class Dataset {
   std::shared_ptr<const std::vector<float>> weights_;
   AutoShardPolicy policy_ = AutoShardPolicy::kData;
   std::shared_ptr<const std::vector<int64_t>> files_;  // FileStarts
+  std::vector<int64_t> own_;                           // OwnExamples
 };
 
 // Number i of a permutation of [0, n) that depends on (seed, pass).

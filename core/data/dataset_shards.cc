@@ -3,6 +3,7 @@
 // all ranks' sizes, so that every rank agrees on how many steps a pass has.
 
 #include <algorithm>
+#include <cinttypes>
 
 #include "../base/check.h"
 #include "dataset.h"
@@ -27,12 +28,31 @@ int64_t Dataset::FileBegin(size_t file) const {
 }
 
 int64_t Dataset::OwnSize(int rank, int world) const {
+  if (!own_.empty()) return own_[static_cast<size_t>(rank)];
   if (!ByFile()) return size_;
   int64_t size = 0;
   for (size_t f = rank; f < files_->size(); f += world) {
     size += FileBegin(f + 1) - FileBegin(f);
   }
   return size;
+}
+
+Status Dataset::CheckOwn(int rank, int parts) const {
+  if (own_.empty() ||
+      (parts == 1 && own_[static_cast<size_t>(rank)] == size_)) {
+    return Status();
+  }
+  const std::string name = source_->name();
+  if (parts > 1) {
+    return InvalidArgument(
+        "%s: holds the examples of one replica, but this worker computes %d; "
+        "start a worker for each",
+        name.c_str(), parts);
+  }
+  return InvalidArgument(
+      "%s: has %" PRId64 " examples, but replica %d's are to be %" PRId64
+      " by the list of the workers' own examples",
+      name.c_str(), size_, rank, own_[static_cast<size_t>(rank)]);
 }
 
 // A batch of n is cut into pieces of ceil(n / world).

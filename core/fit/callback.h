@@ -78,6 +78,12 @@ struct FitState : public Saveable {
   // OnTrainBatchBegin has the first one's number and OnTrainBatchEnd the
   // last's.
   int64_t steps_taken = 1;
+  // Of a round of local updates; 0 where that is not chosen yet
+  // (LocalUpdates::kAutoSteps).
+  int64_t local_steps = 0;
+  // The replicas of which the last round is the mean, in their order; empty
+  // without local updates.
+  std::vector<int> contributors;
 
   // Sums of this epoch's steps so far, and of the last step alone, each over
   // all ranks; in the order of Model::metric_name, and for each as many as

@@ -256,7 +256,7 @@ Result<Logs> Model::Evaluate(const Dataset& dataset,
                              const EvaluateOptions& options) {
   Logs logs;
   const Status status =
-      EvaluateAll(this, impl_->config.shares, dataset, options, &logs);
+      EvaluateAll(this, impl_->config.TestShares(), dataset, options, &logs);
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return logs;
@@ -269,7 +269,7 @@ Result<Logs> Model::Evaluate(const Dataset& dataset) {
 Result<std::vector<float>> Model::Predict(const Dataset& dataset) {
   std::vector<float> outputs;
   const Status status =
-      PredictAll(this, impl_->config.shares, dataset, &outputs);
+      PredictAll(this, impl_->config.TestShares(), dataset, &outputs);
   AbortOthers(collective(), status);
   RINGLET_RETURN_IF_ERROR(status);
   return outputs;

@@ -54,6 +54,11 @@ struct FitOptions {
   // Every so many steps all ranks compare their weights (Model::CheckReplicas);
   // 0: never.
   int64_t check_replicas_every = 100;
+  // In an elastic job they compare, whenever they do so, what each computes in
+  // a pass over the same examples too: a worker whose machine computes other
+  // numbers is named and left out, and the others go on from where all had the
+  // same (docs/membership.md).
+  bool cross_check = true;
 };
 
 // The logs of each finished epoch.

@@ -35,6 +35,27 @@ void FitMessages::Shares(const FitState& fit,
          fit.epoch + 1, fit.step + 1, shares.ToString().c_str());
 }
 
+void FitMessages::RoundSteps(const FitState& fit, int64_t step,
+                             int64_t exchange) const {
+  if (!shows(fit)) return;
+  Notice("note: a step takes %.3g ms, an exchange %.3g ms: rounds of %" PRId64
+         " local steps (\"local_steps\": %" PRId64 " gives the same bits)",
+         static_cast<double>(step) / 1e6, static_cast<double>(exchange) / 1e6,
+         fit.local_steps, fit.local_steps);
+}
+
+void FitMessages::LeftOut(const FitState& fit, int drawn) const {
+  const int missing = drawn - static_cast<int>(fit.contributors.size());
+  if (!shows(fit) || missing == 0 ||
+      model_.local_updates().round_deadline_seconds <= 0) {
+    return;
+  }
+  Notice("note: epoch %" PRId64 ", step %" PRId64
+         ": %d of the round's %d replicas are not in its mean: they were late, "
+         "or have no examples",
+         fit.epoch + 1, fit.step + 1, missing, drawn);
+}
+
 void FitMessages::WhereItGoesOn(const FitState& fit) const {
   if (!shows(fit)) return;
   const bool rejoined = fit.in_memory;

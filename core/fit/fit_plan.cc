@@ -7,6 +7,7 @@
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
 #include "../base/number_text.h"
+#include "../model/participation.h"
 #include "evaluation.h"
 
 namespace ringlet {
@@ -15,6 +16,8 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(model_.status());
   if (!model_.compiled()) return InvalidArgument("Fit: call Compile first");
   RINGLET_RETURN_IF_ERROR(dataset_.status());
+  RINGLET_RETURN_IF_ERROR(
+      CheckDrawn(model_.local_updates(), model_.num_replicas()));
   if (options_.epochs < 0 || options_.initial_epoch < 0) {
     return InvalidArgument("epochs and initial_epoch must be >= 0");
   }
@@ -64,7 +67,12 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {
     f->Add(std::string(name) + of, value);
   };
-  add("the number of examples", dataset.size());
+  std::string own;
+  for (const int64_t count : dataset.own_examples()) {
+    own += std::to_string(count) + " ";
+  }
+  add("the workers' own examples", own);
+  if (own.empty()) add("the number of examples", dataset.size());
   add("the first example", dataset.first());
   add("the stride of examples", dataset.stride());
   add("the batch size", dataset.batch_size());
@@ -75,6 +83,7 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
+  if (!own.empty()) return;  // nor has anybody else their weights
   f->AddChecksum(std::string("the sizes of the files") + of,
                  static_cast<uint64_t>(dataset.files_checksum()));
   f->AddChecksum(std::string("the sample weights") + of, ChecksumOf(dataset));
@@ -124,6 +133,7 @@ Status FitPlan::Agree(const Arrivals& arrivals) const {
   f.Add("steps_per_epoch", StepsPerEpoch());
   f.Add("steps_per_epoch as given", options_.steps_per_epoch);
   f.Add("check_replicas_every", options_.check_replicas_every);
+  if (collective.elastic()) f.Add("cross_check", int64_t{options_.cross_check});
   AddValidation(options_, &f);
   f.Add("the number of callbacks",
         static_cast<int64_t>(options_.callbacks.size()));

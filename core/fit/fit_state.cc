@@ -19,6 +19,13 @@ void FitState::AppendState(std::vector<StateSpan>* spans) {
   spans->push_back({"fit/pass", DType::kInt64, {}, &position.pass});
   spans->push_back({"fit/used", DType::kInt64, {}, &position.used});
   spans->push_back({"fit/stop_training", DType::kUint8, {}, &stop_training});
+  if (model->local_updates().steps == LocalUpdates::kAutoSteps) {
+    spans->push_back({"fit/local_steps",
+                      DType::kInt64,
+                      {},
+                      &local_steps,
+                      /*optional=*/true});
+  }
   // A MetricState is two doubles.
   static_assert(sizeof(MetricState) == 2 * sizeof(double));
   if (metrics.empty()) return;
@@ -59,6 +66,10 @@ std::string FitState::NextStep() const {
 Status FitState::StateLoaded() {
   if (epoch < 0 || step < 0 || position.pass < 0 || position.used < 0) {
     return Corruption("the saved position of the fit is negative");
+  }
+  if (local_steps < 0) {
+    return Corruption("fit/local_steps is %lld",
+                      static_cast<long long>(local_steps));
   }
   if (stop_training > 1) {
     return Corruption("fit/stop_training is %d", stop_training);

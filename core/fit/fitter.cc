@@ -68,13 +68,13 @@ Status Fitter::Check() {
 
 bool Fitter::Recovers(Status* status) {
   CloseData();
-  if (!agreed_) TellOthers(*status);
+  if (!agreed_ && !model_->impl_->replicas.judged()) TellOthers(*status);
   requests_.Restore(&fit_);
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
   if (fit_.replacing) recovery_.Forget();
-  if (resumes) recovery_.Preserve();  // before the callbacks let go of it
+  if (resumes) KeepState();  // before the callbacks let go of it
   FitReturns(*status);
   // Who is told to stop waits for nobody. An elastic job waits for none that is
   // lost: it stops, and saves, once the others have met.
@@ -94,6 +94,7 @@ void Fitter::Ended(const Status& status, int64_t epochs) {
   signals_.reset();
   lines_.End(status, epochs, model_->iterations());
   model_->impl_->fitting = false;
+  model_->impl_->check_examples = 0;
   if (status.ok()) ++model_->impl_->fits;
 }
 
@@ -132,12 +133,17 @@ void Fitter::Reset() {
   fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
-  agreed_ = leaves_ = false;
+  const CompileConfig& config = model_->impl_->config;
+  fit_.local_steps = config.chooses_steps() ? config.chosen_steps
+                     : config.local()       ? config.options.local.steps
+                                            : 0;
+  agreed_ = leaves_ = chose_ = false;
 }
 
 // Up to where the first step can be trained.
 Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(plan_.TryOut(model_));
+  SetUpChecks();
   const Status same = plan_.Agree(model_->impl_->config.arrivals);
   agreed_ = same.code() == Code::kInvalidArgument;
   RINGLET_RETURN_IF_ERROR(same);
@@ -150,18 +156,28 @@ Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
   if (!fit_.in_memory) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
-  if (fit_.lost) {
-    return Error(Code::kInternal,
-                 "the workers are together again, but nobody holds the "
-                 "state of the run: no worker's memory and no backup; start "
-                 "all of them anew");
-  }
+  if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
   recovery_.Begin();
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
+  RINGLET_RETURN_IF_ERROR(CheckAtBegin());
   model_->impl_->config.arrivals.Settle();
   fit_.comes = false;
   return Status();
+}
+
+// In an elastic job others may have it, who are elsewhere.
+Status Fitter::NobodyHasTheState() const {
+  if (model_->collective()->elastic()) {
+    return Error(Code::kCancelled,
+                 "the state of the run was cut off on its way to this worker, "
+                 "and nobody holds the state of the run whole who is there: no "
+                 "worker's memory and no backup; start this worker again");
+  }
+  return Error(Code::kInternal,
+               "the workers are together again, but nobody holds the state of "
+               "the run: no worker's memory and no backup; start all of them "
+               "anew");
 }
 
 Status Fitter::TrainAll(History* history) {
@@ -196,9 +212,7 @@ bool Fitter::HasEpoch() {
 
 Status Fitter::End() {
   model_->impl_->updater.Finalize();
-  if (options_.check_replicas_every > 0) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  }
+  RINGLET_RETURN_IF_ERROR(CheckReplicas());
   messages_.WarnOfDivergence(fit_);
   // What callbacks do to the weights now, they would do a second time.
   recovery_.TakeWholeSnapshot();
@@ -207,12 +221,6 @@ Status Fitter::End() {
   // Nobody has completed the fit before all have: what fails on one rank in
   // OnTrainEnd reaches the others here.
   return model_->collective()->Barrier();
-}
-
-Status Fitter::CheckReplicas() {
-  const Status status = model_->CheckReplicas();
-  agreed_ = status.code() == Code::kOutOfSync;
-  return status;
 }
 
 // --- an epoch -------------------------------------------------------------
@@ -238,7 +246,9 @@ Status Fitter::BeginEpoch() {
     for (MetricState& state : fit_.metrics) state = MetricState();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
   }
-  if (HasStep()) requests_.BeginEpoch(*model_->collective(), fit_);
+  if (!HasStep()) return Status();
+  RINGLET_RETURN_IF_ERROR(ChooseRoundSteps());
+  requests_.BeginEpoch(*model_->collective(), fit_);
   return Status();
 }
 
@@ -278,9 +288,9 @@ Status Fitter::Validate(Logs* logs) {
   };
   Logs test;
   int64_t done = 0;
-  RINGLET_RETURN_IF_ERROR(RunEvaluation(model_, model_->impl_->config.shares,
-                                        options_.validation_data, evaluation,
-                                        &test, &done));
+  RINGLET_RETURN_IF_ERROR(
+      RunEvaluation(model_, model_->impl_->config.TestShares(),
+                    options_.validation_data, evaluation, &test, &done));
   if (fit_.interrupted && alone()) return SavePoint(/*epoch_ended=*/false);
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTestEnd, test));
   for (const auto& entry : test.entries()) {
@@ -344,10 +354,7 @@ Status Fitter::Step(bool* taken) {
 
 Status Fitter::StepEnded() {
   recovery_.TakeSnapshot();
-  const int64_t every = options_.check_replicas_every;
-  if (every > 0 && model_->iterations() % every < fit_.steps_taken) {
-    RINGLET_RETURN_IF_ERROR(CheckReplicas());
-  }
+  RINGLET_RETURN_IF_ERROR(CheckAtStep());
   const bool another =
       fit_.step < fit_.steps_per_epoch && !plan_.RunsOut(fit_.epoch, fit_.step);
   if (another) {
@@ -356,20 +363,6 @@ Status Fitter::StepEnded() {
     RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   }
   return SavePoint(/*epoch_ended=*/false);
-}
-
-// A rank asks for it: the fit is where it was before the step.
-Status Fitter::StepGivenUp() {
-  requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
-  if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
-  const bool ends = fit_.stop_training != 0;
-  return requests_.meets_anew() && !ends ? MeetAnew() : Status();
-}
-
-// Between two steps, on every rank.
-Status Fitter::MeetAnew() {
-  agreed_ = true;
-  return PeerLost(-1, "another worker waits to take part");
 }
 
 // --- save points ----------------------------------------------------------

@@ -69,7 +69,11 @@ class Fitter {
   Status AtStep(const Status& status) const;  // says in which it happened
   Status StepEnded();
   Status Train(Batch* batch, bool* taken);
+  void NoteContributors();
   int64_t RoundSteps() const;  // with local updates; else 1
+  // Where they are to be chosen from the link and are not yet; all ranks.
+  Status ChooseRoundSteps();
+  Status TryRounds(int64_t* chosen);
   Status OpenLoader();
   // Where all ranks are between two steps: *moved says whether replicas have
   // another worker now.
@@ -79,7 +83,14 @@ class Fitter {
   Status Validate(Logs* logs);
   Status SavePoint(bool epoch_ended);
   Status InterruptedStatus();
+  Status NobodyHasTheState() const;
+  // Model::CheckReplicas, and what follows from it (fitter_checks.cc).
+  void SetUpChecks();
+  Status CheckAtBegin();
+  Status CheckAtStep();
   Status CheckReplicas();
+  void Proven();
+  void KeepState();
   void TellOthers(const Status& status);
   void FitReturns(const Status& status);
   void NoteSignal();
@@ -106,6 +117,7 @@ class Fitter {
   Logs logs_;                            // after a step
   Logs last_;                            // of the last epoch
   bool agreed_ = false;  // the error that ends the fit is every rank's
+  bool chose_ = false;   // ChooseRoundSteps since the ranks have met
 };
 
 }  // namespace ringlet

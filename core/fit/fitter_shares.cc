@@ -25,7 +25,7 @@ Status Fitter::ShareBySpeed(bool* moved) {
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
   const int64_t steps = model_->iterations();
-  if (!collective->elastic() || alone() ||
+  if (!collective->elastic() || alone() || config.shares.own() ||
       config.replicas <= collective->size() ||
       steps / kEvery == (steps - fit_.steps_taken) / kEvery) {
     return Status();
@@ -42,9 +42,19 @@ Status Fitter::ShareBySpeed(bool* moved) {
   return Status();
 }
 
+void Fitter::NoteContributors() {
+  const Stepper& stepper = model_->impl_->stepper;
+  const std::vector<double>& examples =
+      model_->impl_->stepper.report().examples();
+  fit_.contributors.clear();
+  for (size_t r = 0; r < examples.size(); ++r) {
+    if (examples[r] > 0) fit_.contributors.push_back(static_cast<int>(r));
+  }
+  messages_.LeftOut(fit_, stepper.participation().count());
+}
+
 int64_t Fitter::RoundSteps() const {
-  const CompileConfig& config = model_->impl_->config;
-  return config.local() ? config.options.local.steps : 1;
+  return model_->impl_->config.local() ? fit_.local_steps : 1;
 }
 
 // One step, or a round of them: *batch becomes the last one.
@@ -61,9 +71,24 @@ Status Fitter::Train(Batch* batch, bool* taken) {
     RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader_.get(), taken));
   }
   if (!*taken) return Status();
+  if (m.config.local()) NoteContributors();
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
   return Status();
+}
+
+// A rank asks for it: the fit is where it was before the step.
+Status Fitter::StepGivenUp() {
+  requests_.Merge(model_->impl_->stepper.report().notes(), &fit_);
+  if (fit_.interrupted) return SavePoint(/*epoch_ended=*/false);
+  const bool ends = fit_.stop_training != 0;
+  return requests_.meets_anew() && !ends ? MeetAnew() : Status();
+}
+
+// Between two steps, on every rank.
+Status Fitter::MeetAnew() {
+  agreed_ = true;
+  return PeerLost(-1, "another worker waits to take part");
 }
 
 }  // namespace ringlet

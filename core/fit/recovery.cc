@@ -7,6 +7,7 @@
 #include "recovery.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <tuple>
 
@@ -67,7 +68,7 @@ Status Recovery::TakeUpState() {
               std::any_of(offers.begin(), offers.end(),
                           [](const Offer& offer) { return offer.lived != 0; });
   if (source < 0) return Status();
-  begun_ = true;
+  begun_ = unproven_ = true;
   // One's own, where it is the same, is not changed by the other's.
   if (!offers[source].SameState(mine)) snapshot_.Invalidate();
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
@@ -111,6 +112,47 @@ void Recovery::Preserve() {
   if (weights_ == nullptr) return;
   std::copy_n(weights_.get(), model_.num_weights(), model_.weights());
   weights_.reset();
+}
+
+std::vector<StateSpan> Recovery::ModelSpans() const {
+  std::vector<StateSpan> spans;
+  model_.weights_state()->AppendState(&spans);
+  model_.optimizer_state()->AppendState(&spans);
+  return spans;
+}
+
+void Recovery::Proven() {
+  if (!takes_snapshots_ || !snapshot_.valid()) return;
+  const std::vector<StateSpan> spans = ModelSpans();
+  size_t bytes = 0;
+  for (const StateSpan& span : spans) bytes += span.bytes();
+  if (proven_ == nullptr) {
+    proven_.reset(new (std::nothrow) unsigned char[bytes]);
+    if (proven_ == nullptr) return;
+  }
+  unsigned char* to = proven_.get();
+  for (const StateSpan& span : spans) {
+    to = std::copy_n(static_cast<const unsigned char*>(span.data), span.bytes(),
+                     to);
+  }
+  snapshot_.Complete();
+  proven_snapshot_ = snapshot_;
+  unproven_ = false;
+}
+
+void Recovery::GoBack() {
+  if (!unproven_) return Preserve();
+  if (proven_ == nullptr) return Forget();
+  const unsigned char* from = proven_.get();
+  for (const StateSpan& span : ModelSpans()) {
+    std::memcpy(span.data, from, span.bytes());
+    from += span.bytes();
+  }
+  // These bytes were the model's own.
+  model_.optimizer_state()->StateLoaded().IgnoreError();
+  snapshot_ = proven_snapshot_;
+  weights_.reset();
+  model_.impl_->replicas.ForgetLaterMarks();
 }
 
 void Recovery::Forget() {

@@ -38,11 +38,21 @@ class Recovery {
   void CopyWeights();
   void DropWeights() { weights_.reset(); }
   // A step has changed the weights: the last snapshot does not go with them.
-  void StepTaken() { snapshot_.Invalidate(); }
+  void StepTaken() {
+    snapshot_.Invalidate();
+    unproven_ = true;
+  }
+
+  // All workers have computed alike up to the last snapshot.
+  void Proven();
 
   // --- a worker is lost
   // Before the callbacks let go of their states.
   void Preserve();
+  // … and where steps were trained since, the state is what the last Proven has
+  // kept: a worker has computed other numbers, which are in everybody's. Where
+  // nothing is kept this worker's state is no one's.
+  void GoBack();
   // Steps were trained, or could have been.
   bool begun() const { return begun_; }
   // This worker's state is no one's whole state.
@@ -63,6 +73,11 @@ class Recovery {
   bool begun_ = false;  // the run has a state beyond its start
   bool takes_snapshots_ = false;
   std::unique_ptr<float[]> weights_;
+  // Of the last Proven: weights, slots and steps, and what goes with them.
+  std::vector<StateSpan> ModelSpans() const;
+  bool unproven_ = false;  // the state has steps, or is of one that has some
+  std::unique_ptr<unsigned char[]> proven_;
+  StepSnapshot proven_snapshot_;
 };
 
 }  // namespace ringlet

@@ -14,9 +14,9 @@ TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
                            const FitOptions& options)
     : model_(model), dataset_(dataset), options_(options) {}
 
-// One that was left in the middle has failed.
 TrainingLoop::~TrainingLoop() {
-  Leave(Error(Code::kCancelled, "the training loop was left"));
+  Status left = Error(Code::kCancelled, "its training loop was left");
+  (void)Recovers(&left);
 }
 
 Status TrainingLoop::Begin() {
@@ -75,13 +75,9 @@ Status TrainingLoop::End() {
 bool TrainingLoop::Recovers(Status* status) {
   if (!running_) return false;
   if (fitter_->Recovers(status)) return true;
-  Leave(*status);
-  return false;
-}
-
-void TrainingLoop::Leave(const Status& status) {
-  if (running_) fitter_->Ended(status, epochs_);
+  fitter_->Ended(*status, epochs_);
   running_ = false;
+  return false;
 }
 
 int64_t TrainingLoop::epoch() const {

@@ -50,6 +50,7 @@ class TrainingLoop {
   // those of Fit, callbacks, validation and backups too, but no progress is
   // shown.
   TrainingLoop(Model* model, const Dataset& dataset, const FitOptions& options);
+  // One that is left in the middle has failed, and tells the others.
   ~TrainingLoop();
   TrainingLoop(const TrainingLoop&) = delete;
   TrainingLoop& operator=(const TrainingLoop&) = delete;
@@ -87,7 +88,6 @@ class TrainingLoop {
 
  private:
   Status BeginEpoch();
-  void Leave(const Status& status);
 
   Model* const model_;
   const Dataset dataset_;

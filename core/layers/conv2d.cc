@@ -6,12 +6,15 @@
 // are no whole vectors, and turned round for the gradient of the input. Threads
 // share outputs by images, and gradients of the kernel by taps, which are
 // summed image after image: so no bits depend on their number. Where windows
-// are pixels, the images of a batch are one.
+// are pixels, the images of a batch are one. With a pool of maxima (TakePool)
+// the sums of an image, and their gradient, are of a thread, which makes the
+// gradient of all images whose taps it adds up.
 
 #include <algorithm>
 
 #include "conv_pass.h"
 #include "kernels.h"
+#include "max_pool.h"
 #include "op.h"
 
 namespace ringlet {
@@ -47,14 +50,32 @@ class ConvOp final : public Op {
   }
 
   bool keeps_input() const override { return !frozen(); }
-  bool keeps_output() const override { return activation_ != kLinear; }
-  Activation fused_activation() const override { return activation_; }
+  bool keeps_output() const override {
+    return pool_ == nullptr && activation_ != kLinear;
+  }
+  // A pool's places say where it is 0.
+  Activation fused_activation() const override {
+    return pool_ == nullptr ? activation_ : kLinear;
+  }
+  bool TakePool(const MaxPool& pool) override {
+    if (is_point_ || (activation_ != kLinear && activation_ != kRelu)) {
+      return false;
+    }
+    pool_ = &pool;
+    output_ = Shape{pool.output_floats()};
+    return true;
+  }
+  uint64_t saved_floats(int64_t batch) const override {
+    if (pool_ == nullptr) return 0;
+    return static_cast<uint64_t>(batch * pool_->output_floats() + 3) / 4;
+  }
   Recompute recompute() const override { return Recompute::kCostly; }
   int64_t multiply_adds() const override {
     return window_.positions() * Patch() * filters_;
   }
   uint64_t forward_scratch(int64_t, int threads) const override {
-    return static_cast<uint64_t>(WholeFloats() + threads * ForwardCopyFloats());
+    return static_cast<uint64_t>(WholeFloats() +
+                                 threads * ForwardThreadFloats());
   }
   uint64_t backward_scratch(int64_t batch, int threads) const override {
     return static_cast<uint64_t>(TurnedFloats() + BiasFloats(batch) +
@@ -64,22 +85,23 @@ class ConvOp final : public Op {
   void Forward(const OpCall& call) const override {
     MakeWhole(call);
     call.pool->Run([&](int t) {
-      float* const copy =
-          call.scratch + WholeFloats() + t * ForwardCopyFloats();
+      float* const own =
+          call.scratch + WholeFloats() + t * ForwardThreadFloats();
       const Range mine = Split(Units(call.batch), call.pool->threads(), t);
       for (int64_t u = mine.begin; u < mine.end; ++u) {
-        ForwardUnit(call, UnitOf(call, u), copy);
+        ForwardUnit(call, UnitOf(call, u), own);
       }
     });
   }
 
   void Backward(const OpCall& call) const override {
     const int64_t units = Units(call.batch);
-    const int threads = call.pool->threads();
     if (call.dx[0] != nullptr) TurnKernel(call);
-    if (threads > 1) {
+    if (ActivatesFirst(call)) {
       ForEachPart(call, units, 1, [&](Range mine) {
-        for (int64_t u = mine.begin; u < mine.end; ++u) GradientOfSum(call, u);
+        for (int64_t u = mine.begin; u < mine.end; ++u) {
+          GradientOfSum(call, UnitOf(call, u));
+        }
       });
     }
     call.pool->Run([&](int t) { BackwardPart(call, t); });
@@ -107,6 +129,10 @@ class ConvOp final : public Op {
   int64_t Filters() const { return filters_ / groups_; }
   int64_t Channels() const { return window_.channels / groups_; }
 
+  // Of an image, before any pool.
+  int64_t SumFloats() const { return window_.positions() * filters_; }
+  int64_t PooledFloats() const { return pool_ != nullptr ? SumFloats() : 0; }
+
   int64_t Units(int64_t batch) const {
     if (!is_point_) return batch;
     return (batch * window_.positions() + kConvBlock - 1) / kConvBlock;
@@ -114,7 +140,7 @@ class ConvOp final : public Op {
   Unit UnitOf(const OpCall& call, int64_t u) const {
     const int64_t positions = window_.positions();
     if (!is_point_) {
-      return {u, positions, u * window_.image_floats(), u * output_.elements()};
+      return {u, positions, u * window_.image_floats(), u * SumFloats()};
     }
     const int64_t begin = u * kConvBlock;
     return {u, std::min(kConvBlock, call.batch * positions - begin),
@@ -154,6 +180,9 @@ class ConvOp final : public Op {
   }
   int64_t ForwardCopyFloats() const {
     return CopyFloats(forward_.source, CopiesForwardPairs());
+  }
+  int64_t ForwardThreadFloats() const {
+    return ForwardCopyFloats() + PooledFloats();
   }
   int64_t BackwardCopyFloats() const {
     return CopyFloats(backward_.source, CopiesBackwardPairs());
@@ -203,10 +232,15 @@ class ConvOp final : public Op {
   float* BiasSums(const OpCall& call) const {
     return call.scratch + TurnedFloats();
   }
-  // Copies of x, and of dY with its border.
+  // Copies of x, and of dY with its border; dY itself behind a pool.
   int64_t ThreadFloats() const {
     const int64_t of_x = frozen() ? 0 : gradient_.source.copy_floats();
-    return of_x + BackwardCopyFloats();
+    return of_x + BackwardCopyFloats() + PooledFloats();
+  }
+  // Of image `number`.
+  uint8_t* Places(const OpCall& call, int64_t number) const {
+    return reinterpret_cast<uint8_t*>(call.saved) +
+           number * pool_->output_floats();
   }
 
   void MakeWhole(const OpCall& call) const {
@@ -222,12 +256,13 @@ class ConvOp final : public Op {
     }
   }
 
-  void ForwardUnit(const OpCall& call, const Unit& unit, float* copy) const {
+  void ForwardUnit(const OpCall& call, const Unit& unit, float* own) const {
     const Activation activation =
         call.without_activation ? kLinear : activation_;
     const ConvPass& pass = forward_.passes[0];
-    const float* const x = forward_.source.Of(call.x[0] + unit.x, copy);
-    float* const y = call.y + unit.y;
+    const float* const x =
+        forward_.source.Of(call.x[0] + unit.x, own + PooledFloats());
+    float* const y = pool_ != nullptr ? own : call.y + unit.y;
     for (int64_t g = 0; g < groups_; ++g) {
       ConvForward c;
       c.in = Windows(forward_, pass, x + g * Channels(), unit);
@@ -245,20 +280,29 @@ class ConvOp final : public Op {
       c.y_row = window_.width.output * filters_;
       Sum(of_filters_, HasPairs(filters_, window_.width), pass, c);
     }
-    if (activation == kLinear || activation == kRelu) return;
-    BiasActivation(activation, nullptr, unit.positions, filters_, y);
+    if (pool_ != nullptr) {
+      pool_->Forward(y, activation == kRelu,
+                     call.y + unit.number * pool_->output_floats(),
+                     call.training ? Places(call, unit.number) : nullptr);
+    } else if (activation != kLinear && activation != kRelu) {
+      BiasActivation(activation, nullptr, unit.positions, filters_, y);
+    }
   }
 
-  // Makes dY that of the sums, and adds it up.
-  void GradientOfSum(const OpCall& call, int64_t u) const {
-    const Unit unit = UnitOf(call, u);
-    float* const dy = call.dy + unit.y;
-    if (!call.without_activation) {
-      ActivationGradient(activation_, call.y + unit.y, unit.positions, filters_,
-                         dy);
-    }
+  // Makes dY that of the sums.
+  void GradientOfSum(const OpCall& call, const Unit& unit) const {
+    if (call.without_activation) return;
+    ActivationGradient(activation_, call.y + unit.y, unit.positions, filters_,
+                       call.dy + unit.y);
+  }
+  // All threads read it.
+  bool ActivatesFirst(const OpCall& call) const {
+    return pool_ == nullptr && call.pool->threads() > 1 &&
+           activation_ != kLinear && !call.without_activation;
+  }
+  void AddBias(const OpCall& call, const Unit& unit, const float* dy) const {
     if (BiasFloats(1) == 0) return;
-    float* const sums = BiasSums(call) + u * filters_;
+    float* const sums = BiasSums(call) + unit.number * filters_;
     std::fill_n(sums, filters_, 0.0f);
     AddColumnSums(dy, unit.positions, filters_, sums);
   }
@@ -269,27 +313,41 @@ class ConvOp final : public Op {
     const Range mine = Split(units.end, threads, t);
     const Range all = frozen() ? mine : units;
     const Range taps = Split(Patch(), threads, t);
-    float* const own = call.scratch + TurnedFloats() + BiasFloats(call.batch) +
-                       t * ThreadFloats();
+    float* const pooled = call.scratch + TurnedFloats() +
+                          BiasFloats(call.batch) + t * ThreadFloats();
+    float* const copy = pooled + PooledFloats();
+    const bool activated = ActivatesFirst(call);
     for (int64_t u = all.begin; u < all.end; ++u) {
-      if (threads == 1) GradientOfSum(call, u);
       const Unit unit = UnitOf(call, u);
-      if (!frozen() && !taps.empty()) KernelGradient(call, unit, taps, own);
-      if (call.dx[0] == nullptr || u < mine.begin || u >= mine.end) continue;
-      InputGradient(call, unit, own + ThreadFloats() - BackwardCopyFloats());
+      const bool is_mine = u >= mine.begin && u < mine.end;
+      const float* dy = call.dy + unit.y;
+      if (pool_ != nullptr) {
+        pool_->Gradient(Places(call, u), call.dy + u * pool_->output_floats(),
+                        pooled);
+        dy = pooled;
+      } else if (is_mine && !activated) {
+        GradientOfSum(call, unit);
+      }
+      if (is_mine) AddBias(call, unit, dy);
+      if (!frozen() && !taps.empty()) {
+        KernelGradient(call, unit, taps, dy, copy);
+      }
+      if (call.dx[0] == nullptr || !is_mine) continue;
+      InputGradient(call, unit, dy,
+                    pooled + ThreadFloats() - BackwardCopyFloats());
     }
   }
 
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
-                      float* own) const {
-    const float* const x = gradient_.source.Of(call.x[0] + unit.x, own);
+                      const float* dy, float* copy) const {
+    const float* const x = gradient_.source.Of(call.x[0] + unit.x, copy);
     const PairedConv* const pairs = BestPairedConv(Filters());
     for (int64_t g = 0; g < groups_; ++g) {
       ConvGradient c;
       c.in = Windows(gradient_, gradient_.passes[0], x + g * Channels(), unit);
       c.in.offsets += taps.begin;
       c.in.taps = taps.size();
-      c.dy = call.dy + unit.y + g * Filters();
+      c.dy = dy + g * Filters();
       c.dy_step = filters_;
       c.filters = Filters();
       c.dw = call.d_weights[0] + taps.begin * filters_ + g * Filters();
@@ -323,8 +381,9 @@ class ConvOp final : public Op {
     }
   }
 
-  void InputGradient(const OpCall& call, const Unit& unit, float* copy) const {
-    const float* const dy = backward_.source.Of(call.dy + unit.y, copy);
+  void InputGradient(const OpCall& call, const Unit& unit, const float* of,
+                     float* copy) const {
+    const float* const dy = backward_.source.Of(of, copy);
     float* const dx = call.dx[0] + unit.x;
     if (backward_.leaves_gaps) {
       std::fill_n(dx, window_.image_floats(), 0.0f);
@@ -355,6 +414,7 @@ class ConvOp final : public Op {
   const bool bias_;
   const int64_t filters_, groups_;
   const bool is_point_;
+  const MaxPool* pool_ = nullptr;  // see TakePool
   const ConvPlan forward_, gradient_, backward_;
   // Of the products that have filters, or channels, side by side.
   const DirectConv &of_filters_, &of_channels_;

@@ -20,6 +20,8 @@
 
 namespace ringlet {
 
+class MaxPool;
+
 // Told as gradients become final. They do so from the last trained weight of
 // the model to the first, so the final ones are always the end of the gradient
 // span.
@@ -113,6 +115,15 @@ class Op {
   const std::vector<WeightSpec>& weights() const { return weights_; }
   // y is the bytes of x[0] under another shape; nothing is computed.
   virtual bool is_view() const { return false; }
+  // Maxima that the op which makes x[0] may compute with its own output, where
+  // nobody else takes that: it then writes y. Null for other layers.
+  virtual const MaxPool* max_pool() const { return nullptr; }
+  // Output and its gradient are those of this pool from now on, which outlives
+  // the op; false where the op knows of none.
+  virtual bool TakePool(const MaxPool&) { return false; }
+  // Of a pool that was taken, which is a view then.
+  bool joined() const { return joined_; }
+  void set_joined() { joined_ = true; }
   // What Backward reads.
   virtual bool keeps_input() const { return false; }
   virtual bool keeps_output() const { return false; }
@@ -159,6 +170,7 @@ class Op {
 
  private:
   bool frozen_ = false;
+  bool joined_ = false;
 };
 
 // body(part) for each thread's part of n elements, all but the last cut at

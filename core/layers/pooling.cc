@@ -1,10 +1,10 @@
 // Pooling over windows and over whole images, of two axes and of one. Maxima
-// are pool_loops.h's; so are their gradients, where windows do not overlap:
+// are max_pool.h's; so are their gradients, where windows do not overlap:
 // elsewhere a pixel's gradient is a sum.
 
 #include <algorithm>
 
-#include "../compute/pool_loops.h"
+#include "max_pool.h"
 #include "op.h"
 #include "window.h"
 
@@ -17,23 +17,25 @@ class Pooling2DOp final : public Op {
       : max_(max),
         apart_(window.height.stride >= window.height.window &&
                window.width.stride >= window.width.window),
-        window_(window) {
+        window_(window),
+        maxima_(window) {
     output_ = output;
   }
 
+  bool is_view() const override { return joined(); }
+  const MaxPool* max_pool() const override {
+    return max_ && apart_ && maxima_.has_places() ? &maxima_ : nullptr;
+  }
   bool keeps_input() const override { return max_; }
   bool keeps_output() const override { return max_; }
   Recompute recompute() const override { return Recompute::kCostly; }
 
   void Forward(const OpCall& call) const override {
+    if (joined()) return;
     ForEachImage(call, [&](int64_t image) {
       const float* x = call.x[0] + image * ImageFloats();
       float* y = call.y + image * output_.elements();
-      if (max_) {
-        return ForEachRun([&](const PoolWindows& w, int64_t at, int64_t to) {
-          BestPoolLoops(w.channels).maxima(w, x + at, y + to);
-        });
-      }
+      if (max_) return maxima_.Forward(x, false, y, nullptr);
       ForEachPosition([&](const Box& box, int64_t position) {
         float* out = y + position * window_.channels;
         std::fill_n(out, window_.channels, 0.0f);
@@ -55,13 +57,8 @@ class Pooling2DOp final : public Op {
       const float* y = call.y + image * output_.elements();
       float* dy = call.dy + image * output_.elements();
       float* dx = call.dx[0] + image * ImageFloats();
-      if (!all_written()) std::fill_n(dx, ImageFloats(), 0.0f);
-      if (max_ && apart_) {
-        return ForEachRun([&](const PoolWindows& w, int64_t at, int64_t to) {
-          BestPoolLoops(w.channels)
-              .gradient(w, x + at, y + to, dy + to, dx + at);
-        });
-      }
+      if (max_ && apart_) return maxima_.Gradient(x, y, dy, dx);
+      std::fill_n(dx, ImageFloats(), 0.0f);
       ForEachPosition([&](const Box& box, int64_t position) {
         const float* out = y + position * window_.channels;
         float* d_out = dy + position * window_.channels;
@@ -90,15 +87,6 @@ class Pooling2DOp final : public Op {
   };
 
   int64_t ImageFloats() const { return window_.image_floats(); }
-  // Each pixel is in one window, which writes its gradient.
-  bool all_written() const {
-    const auto tiles = [](const WindowAxis& axis) {
-      return axis.stride == axis.window &&
-             axis.output * axis.stride >= axis.input;
-    };
-    return max_ && tiles(window_.height) && tiles(window_.width);
-  }
-
   template <typename Body>
   void ForEachImage(const OpCall& call, const Body& body) const {
     call.pool->Run([&](int t) {
@@ -125,29 +113,6 @@ class Pooling2DOp final : public Op {
     }
   }
 
-  // body(windows, where they begin on the image, where on the output) for
-  // windows of one size that follow each other in a row.
-  template <typename Body>
-  void ForEachRun(const Body& body) const {
-    const int64_t pixel = window_.channels, width = window_.width.output;
-    for (int64_t oy = 0; oy < window_.height.output; ++oy) {
-      const Range rows = Clip(window_.height, oy);
-      for (int64_t ox = 0, next; ox < width; ox = next) {
-        const Range cols = Clip(window_.width, ox);
-        for (next = ox + 1; next < width; ++next) {
-          const Range other = Clip(window_.width, next);
-          const bool follows =
-              other.begin - cols.begin == (next - ox) * window_.width.stride;
-          if (!follows || other.size() != cols.size()) break;
-        }
-        body(PoolWindows{next - ox, window_.width.stride * pixel, rows.size(),
-                         cols.size(), window_.row_floats(), pixel},
-             (rows.begin * window_.width.input + cols.begin) * pixel,
-             (oy * width + ox) * pixel);
-      }
-    }
-  }
-
   template <typename Body>
   void ForEachPixel(const Box& box, const Body& body) const {
     for (int64_t y = box.top; y < box.bottom; ++y) {
@@ -160,6 +125,7 @@ class Pooling2DOp final : public Op {
   const bool max_;
   const bool apart_;  // windows do not overlap
   const Window2D window_;
+  const MaxPool maxima_;
 };
 
 // Unlike MaxPooling2D's, the gradient is shared by all pixels that hold the

@@ -14,6 +14,7 @@ void CompileConfig::Set(const Optimizer& asked_optimizer,
                         const CompileOptions& asked_options) {
   optimizer = asked_optimizer;
   options = asked_options;
+  chosen_steps = 0;
   collective = options.collective != nullptr ? options.collective : &solo;
 }
 
@@ -50,7 +51,24 @@ Status CompileConfig::AgreeReplicas(int asked) {
   }
   replicas = static_cast<int>(number);
   shares = ReplicaShares(workers, replicas);
+  if (owns_replicas()) RINGLET_RETURN_IF_ERROR(OwnReplicas());
   own = shares.of(collective->rank());
+  return Status();
+}
+
+Status CompileConfig::OwnReplicas() {
+  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+  const int64_t mine = collective->worker();
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  for (const int64_t worker : all) {
+    if (worker >= 0 && worker < replicas) continue;
+    return InvalidArgument(
+        "replicas: %d, but worker %" PRId64
+        " is to have one of its own, as there is a quorum; leave replicas out",
+        replicas, worker);
+  }
+  shares = ReplicaShares::Own({all.begin(), all.end()});
   return Status();
 }
 

@@ -44,6 +44,11 @@ struct CompileConfig {
   // Sets `replicas`, even `shares` and `own`: as this rank asks for, or where
   // that is 0 as the others do, or as many as workers. Every rank calls it.
   Status AgreeReplicas(int asked);
+  // What is not trained is dealt out to all that are there, whoever has which
+  // replica.
+  ReplicaShares TestShares() const {
+    return shares.own() ? ReplicaShares(shares.workers(), replicas) : shares;
+  }
   // `asked` by the outputs of the graph: each has its name and its own loss.
   Status SetOutputs(const std::vector<OutputLoss>& asked, const Graph& graph);
   std::vector<bool> Losses() const;  // which outputs have one
@@ -62,6 +67,14 @@ struct CompileConfig {
   }
   // Gradients are not summed, but what rounds of steps have changed.
   bool local() const { return options.local.on(); }
+  bool chooses_steps() const {
+    return options.local.steps == LocalUpdates::kAutoSteps;
+  }
+  // A replica is its worker's, and away with it.
+  bool owns_replicas() const {
+    return options.local.on() && options.local.quorum > 0 &&
+           collective->elastic();
+  }
   int64_t targets() const {
     return outputs.back().first_target + outputs.back().targets;
   }
@@ -70,6 +83,9 @@ struct CompileConfig {
     const int64_t before = outputs[k].first_target * batch.count;
     return before == 0 ? batch.y : static_cast<const float*>(batch.y) + before;
   }
+
+  // Where each worker has a replica of its own: by its number in the list.
+  Status OwnReplicas();
 
   Optimizer optimizer;
   std::vector<OutputLoss> losses;  // by output; metrics as they were resolved
@@ -92,7 +108,8 @@ struct CompileConfig {
   ReplicaShares shares;            // of these, each rank's
   ReplicaRange own;                // and this one's
   Arrivals arrivals;
-  int64_t number = 0;  // of this Compile with the collective, from 1
+  int64_t number = 0;        // of this Compile with the collective, from 1
+  int64_t chosen_steps = 0;  // of a round; 0: not yet
 };
 
 }  // namespace ringlet

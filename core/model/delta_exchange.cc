@@ -32,7 +32,6 @@ struct Packing {
     // be rounded to it.
     holds = lanes == 1 ? limit : limit + 1;
     offset = lanes == 1 ? 0 : static_cast<uint32_t>(levels);
-    offset_of_all = offset * static_cast<uint32_t>(replicas);
   }
 
   void Add(const int32_t* whole, int64_t count, bool first,
@@ -45,7 +44,10 @@ struct Packing {
       *words = first ? word : *words + word;
     }
   }
-  void Take(const uint32_t* words, int64_t count, int32_t* whole) const {
+  void Take(const uint32_t* words, int64_t count, int contributions,
+            int32_t* whole) const {
+    const uint32_t offset_of_all =
+        offset * static_cast<uint32_t>(contributions);
     const uint32_t mask = lanes == 1 ? ~0u : (1u << bits) - 1;
     for (int64_t i = 0; i < count; ++i) {
       const uint32_t lane = words[i / lanes] >> (bits * (i % lanes)) & mask;
@@ -54,7 +56,7 @@ struct Packing {
   }
   int lanes, bits;
   float limit, holds;
-  uint32_t offset, offset_of_all;
+  uint32_t offset;
 };
 
 class DeltaExchange final : public RoundExchange {
@@ -65,6 +67,7 @@ class DeltaExchange final : public RoundExchange {
       : RoundExchange(collective, layout.numbers(), changes, timer),
         deltas_(LanesOf(delta, replicas), replicas),
         state_(1, replicas),
+        contributions_(replicas),
         layout_(layout),
         trained_(layout.numbers() - changes),
         contribution_(spans.contribution),
@@ -81,6 +84,7 @@ class DeltaExchange final : public RoundExchange {
   }
 
   void Begin(int replica, int replicas) override;
+  void Expect(int contributions) override { contributions_ = contributions; }
   void Ready(int64_t begin) override;
   Status Finish(bool* again) override;
   Status Start() override;
@@ -107,6 +111,7 @@ class DeltaExchange final : public RoundExchange {
   void Unpack(float* mean);
 
   const Packing deltas_, state_;
+  int contributions_;  // of all ranks, at most as many as `replicas`
   const GridLayout layout_;
   const int64_t trained_;  // numbers, before those of state
   float* const contribution_;
@@ -123,7 +128,7 @@ class DeltaExchange final : public RoundExchange {
 
 void DeltaExchange::Begin(int replica, int replicas) {
   RINGLET_CHECK(tickets_.empty());
-  RINGLET_CHECK(replicas == 1 || earlier_ != nullptr);
+  RINGLET_CHECK(replicas <= 1 || earlier_ != nullptr);
   replica_ = replica;
   replicas_ = replicas;
   taken_ = whole_ = false;
@@ -134,12 +139,13 @@ void DeltaExchange::Begin(int replica, int replicas) {
 void DeltaExchange::Ready(int64_t begin) {
   if (begin > 0 || taken_) return;
   taken_ = true;
+  whole_ = replica_ + 1 >= replicas_;
+  if (replicas_ == 0) return GatherExponents();
   layout_.ForEach(
       0, layout_.numbers(), [&](int64_t b, int64_t from, int64_t to) {
         exponents_[b] = std::max(exponents_[b],
                                  ExponentOf(contribution_ + from, to - from));
       });
-  whole_ = replica_ + 1 == replicas_;
   if (whole_) return GatherExponents();
   std::copy_n(contribution_, layout_.numbers(), earlier_ + replica_ * stride_);
 }
@@ -171,6 +177,13 @@ void DeltaExchange::MergeExponents() {
 // The sum of this rank's contributions; returns how many words.
 int64_t DeltaExchange::Pack() {
   int64_t words = 0;
+  if (replicas_ == 0) {
+    layout_.ForEach(0, layout_.numbers(),
+                    [&](int64_t, int64_t begin, int64_t end) {
+                      words += WordsOf(end - begin, PackingOf(begin).lanes);
+                    });
+    std::fill_n(words_, words, 0u);
+  }
   for (int r = 0; r < replicas_; ++r) {
     const float* const from =
         r + 1 == replicas_ ? contribution_ : earlier_ + r * stride_;
@@ -206,7 +219,7 @@ void DeltaExchange::Unpack(float* mean) {
       0, layout_.numbers(), [&](int64_t b, int64_t begin, int64_t end) {
         const Packing& packing = PackingOf(begin);
         int32_t whole[kGridBlock];
-        packing.Take(words, end - begin, whole);
+        packing.Take(words, end - begin, contributions_, whole);
         words += WordsOf(end - begin, packing.lanes);
         if (sent_[b] == kNotFinite) {
           std::fill(mean + begin, mean + end,

@@ -50,9 +50,9 @@ Chooser::Chooser(const Graph& graph, const StepPlan::Options& options)
     const auto scratch = [&](uint64_t floats) {
       return Arena::RoundUp(floats * sizeof(float));
     };
-    output_.push_back(computes ? scratch(static_cast<uint64_t>(
-                                     options.batch * node.output.elements()))
-                               : 0);
+    output_.push_back(
+        computes ? scratch(static_cast<uint64_t>(options.batch * node.floats()))
+                 : 0);
     forward_.push_back(computes ? scratch(node.op->forward_scratch(
                                       options.batch, options.threads))
                                 : 0);

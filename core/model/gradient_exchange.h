@@ -31,6 +31,9 @@ class GradientExchange {
   // The backward pass of number `replica` of this rank's `replicas` begins.
   // What the step changes in state is final.
   virtual void Begin(int replica, int replicas) = 0;
+  // From the next Begin on so many replicas contribute, of all ranks: of local
+  // updates, where a rank may have none of them (Begin(0, 0) and Ready(0)).
+  virtual void Expect(int /*contributions*/) {}
   // The replica's gradients from the offset `begin` on are final; `begin` never
   // grows in a pass. They are added to those of the passes before; from the
   // last pass on they are the exchange's until Finish or Drop. An error stays

@@ -255,6 +255,7 @@ Status Graph::Complete(const std::vector<bool>& losses) {
   losses_before_ = losses_;
   losses_ = losses;
   RINGLET_RETURN_IF_ERROR(CheckShared());
+  if (!complete_) JoinPools();
   ChooseTrained(&GraphLayer::trainable_next);
   ChooseReplaced();
   complete_ = true;
@@ -300,6 +301,26 @@ void Graph::KeepTrained() {
   losses_ = losses_before_;
   ChooseTrained(&GraphLayer::trained_before);
   ChooseReplaced();
+}
+
+// A pool of maxima that alone takes a node's output is computed along with it,
+// where the op can.
+void Graph::JoinPools() {
+  std::vector<int> takers(nodes_.size(), 0);
+  for (const GraphNode& node : nodes_) {
+    for (int input : node.inputs) ++takers[input];
+  }
+  for (int output : outputs_) ++takers[output];
+  for (int i = num_inputs_; i < size(); ++i) {
+    GraphNode& node = nodes_[i];
+    GraphNode& made = nodes_[node.inputs[0]];
+    const MaxPool* const pool = node.op->max_pool();
+    if (pool != nullptr && takers[node.inputs[0]] == 1 && made.op != nullptr &&
+        made.op->TakePool(*pool)) {
+      node.op->set_joined();
+    }
+    if (node.op->is_view()) node.root = made.root;
+  }
 }
 
 // Which nodes write the gradient of their input over it.

@@ -45,6 +45,10 @@ struct GraphNode {
   std::unique_ptr<Op> op;  // null for an input
   Shape output;
   int root = 0;  // the node whose bytes the output is
+  // Of an example, as it lies there: a pool may be computed along with it.
+  int64_t floats() const {
+    return op != nullptr ? op->output().elements() : output.elements();
+  }
   bool needs_gradient =
       false;  // has trained weights, or comes after one that has
   // Once complete: the number of the only node that takes this root's bytes,
@@ -157,6 +161,7 @@ class Graph {
   void ChooseTrained(bool GraphLayer::*trainable);
   Layer Snapshot(int layer) const;
   void CopyWeights(int layer, float* weights) const;
+  void JoinPools();
   void ChooseReplaced();
   bool MayBeReplaced(int root) const;
 
@@ -171,7 +176,7 @@ class Graph {
   std::vector<int> outputs_;
   bool outputs_set_ = false;
   std::vector<bool> losses_, losses_before_;  // see Complete
-  std::set<std::string> names_;         // paths of the layers
+  std::set<std::string> names_;               // paths of the layers
   std::map<std::string, int> numbers_;  // the last that a default name took
   std::vector<Variable> variables_;
   int64_t num_parameters_ = 0, num_state_ = 0, num_trained_ = 0;  // in floats

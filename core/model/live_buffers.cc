@@ -24,7 +24,7 @@ size_t LiveBuffers::BytesOf(const StepPlan::Use& use, int64_t examples) const {
   switch (use.what) {
     case StepPlan::What::kOutput:
     case StepPlan::What::kGradient:
-      floats = static_cast<size_t>(examples * node.output.elements());
+      floats = static_cast<size_t>(examples * node.floats());
       break;
     case StepPlan::What::kForwardScratch:
       floats = node.op->forward_scratch(examples, threads_);

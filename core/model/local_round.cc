@@ -4,9 +4,37 @@
 #include <cmath>
 
 namespace ringlet {
+namespace {
+
+// A round that leaves a replica out, or is taken back, knows nothing of what
+// its worker keeps of it.
+Status CheckScattered(const LocalUpdates& local) {
+  const char* const field = local.sparse() ? "delta sparse" : "overlap";
+  if (local.steps == LocalUpdates::kAutoSteps) {
+    return InvalidArgument(
+        "%s with local_steps auto, whose trial rounds it cannot take back; "
+        "give local_steps as a number",
+        field);
+  }
+  const char* const other = local.participation > 0 ? "participation"
+                            : local.quorum > 0      ? "quorum"
+                            : local.round_deadline_seconds > 0
+                                ? "round_deadline"
+                            : local.attendance != nullptr ? "attendance"
+                                                          : nullptr;
+  if (other == nullptr) return Status();
+  return InvalidArgument(
+      "%s with %s: it needs all replicas in every round; leave one of the two "
+      "out",
+      field, other);
+}
+
+}  // namespace
 
 Status LocalUpdates::Check() const {
-  if (steps < 0) return InvalidArgument("local_steps must be at least 1");
+  if (steps < 0 && steps != kAutoSteps) {
+    return InvalidArgument("local_steps must be at least 1");
+  }
   if (!(learning_rate > 0) || !std::isfinite(learning_rate)) {
     return InvalidArgument(
         "the outer learning_rate is %g; give a number above 0",
@@ -16,7 +44,24 @@ Status LocalUpdates::Check() const {
     return InvalidArgument("the outer momentum is %g; give one in [0, 1)",
                            double{momentum});
   }
-  return Status();
+  if (participation < 0 || quorum < 0) {
+    return InvalidArgument("participation and quorum are at least 1");
+  }
+  if (participation > 0 && quorum > participation) {
+    return InvalidArgument(
+        "a quorum of %d where rounds are made of %d replicas (participation); "
+        "give at most as many",
+        quorum, participation);
+  }
+  if (!(round_deadline_seconds >= 0)) {
+    return InvalidArgument("the round_deadline is %g s; give a number above 0",
+                           round_deadline_seconds);
+  }
+  if (round_deadline_seconds > 0 && quorum == 0) {
+    return InvalidArgument(
+        "a round_deadline without quorum: say how many replicas are enough");
+  }
+  return scatters() ? CheckScattered(*this) : Status();
 }
 
 void LocalRound::Begin() {
@@ -57,6 +102,13 @@ void LocalRound::EndReplica(double share) {
       delta[i] = (before[i] - after[i]) * factor;
     }
   }
+}
+
+void LocalRound::Scale(double scale) {
+  const KeptSpans& kept = memory_.kept();
+  const auto factor = static_cast<float>(scale);
+  const int64_t n = graph_.num_trained() + graph_.num_changes();
+  for (int64_t i = 0; i < n; ++i) kept.gradients[i] *= factor;
 }
 
 void LocalRound::Finish(const float* mean) {

@@ -30,6 +30,14 @@ class LocalRound {
   // What it changed, times `share`, its examples as a part of all replicas',
   // lies where gradients and changes of state do.
   void EndReplica(double share);
+  // It does not count: its part of the sum is zero.
+  void LeaveOut() {
+    Undo();
+    EndReplica(0);
+  }
+  // The sum of these parts lies there; `scale` times it is the mean over those
+  // replicas that count.
+  void Scale(double scale);
   // The weights move by the replicas' mean, which lies in `mean` as gradients
   // and changes of state do. Null: they are those of Begin, with overlap.
   void Finish(const float* mean);

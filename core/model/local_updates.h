@@ -30,6 +30,11 @@
 // To callbacks a round is what `steps_per_execution` is in Keras: between two
 // rounds they are told of its last step, and stops, backups and losses of
 // workers take effect there. An epoch's last round ends with it.
+//
+// Federated use: with `participation` a round is made of k replicas, drawn by
+// (seed, the steps before the round) from those that are there. With `quorum`
+// a replica is its worker's, whose data nobody else has: where that is away
+// the replica is, and no other worker computes it.
 
 #ifndef RINGLET_CORE_MODEL_LOCAL_UPDATES_H_
 #define RINGLET_CORE_MODEL_LOCAL_UPDATES_H_
@@ -39,6 +44,8 @@
 #include "../base/status.h"
 
 namespace ringlet {
+
+class Attendance;
 
 struct LocalUpdates {
   // What changes are while they travel: whole numbers, of which 256 neighbours
@@ -59,6 +66,11 @@ struct LocalUpdates {
   };
 
   static constexpr int64_t kUsualSteps = 30;
+  // As `steps`: as many as take as long to compute as a round's exchange does,
+  // from 8 to 512. Measured before the first round, on steps that are taken
+  // back; the number is part of the run's state and of its backups, and with it
+  // as `steps` a run ends with the same bits.
+  static constexpr int64_t kAutoSteps = -1;
 
   bool on() const { return steps != 0; }
   bool sparse() const { return on() && delta == Delta::kSparse; }
@@ -75,6 +87,15 @@ struct LocalUpdates {
   Delta delta = Delta::kInt8;
   // What changed in a round travels while the next one is computed.
   bool overlap = false;
+  int participation = 0;  // replicas of a round; 0: all that are there
+  // Where it is not 0 each worker has one replica, and the job goes on without
+  // those that are lost. So many replicas make a round: where fewer have made
+  // their steps by the deadline, it is computed again without one.
+  int quorum = 0;
+  // A replica whose steps take longer is left out of the round; 0: none is.
+  double round_deadline_seconds = 0;
+  const Attendance* attendance =
+      nullptr;  // outlives the model; null: all there
 };
 
 }  // namespace ringlet

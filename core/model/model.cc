@@ -211,8 +211,12 @@ Status Model::OpenLoader(const Dataset& dataset,
   BatchLoader::Options options;
   options.dataset = dataset;
   options.start = loader_options.start;
-  options.rank = m.config.own.first;
-  options.parts = m.config.own.count;
+  const ReplicaRange own =
+      loader_options.training
+          ? m.config.own
+          : m.config.TestShares().of(m.config.collective->rank());
+  options.rank = own.first;
+  options.parts = own.count;
   options.world = m.config.replicas;
   RINGLET_RETURN_IF_ERROR(m.memory.CheckNotLent("OpenLoader"));
   RINGLET_RETURN_IF_ERROR(m.stepper.Reserve(dataset.LargestPart(options.world),
@@ -319,7 +323,14 @@ Status Model::RejoinReplicas() {
   return impl_->replicas.CheckWhole();
 }
 
-Status Model::CheckReplicas() { return impl_->replicas.Check(); }
+Status Model::CheckReplicas() {
+  Impl& m = *impl_;
+  const Collective& c = *m.config.collective;
+  if (m.check_examples == 0 || !c.elastic() || c.size() == 1) {
+    return m.replicas.Check();
+  }
+  return m.replicas.CrossCheck(m.stepper.ComputeCheck(m.check_examples));
+}
 
 Status Model::GatherState() { return impl_->stepper.GatherRounds(); }
 

@@ -7,6 +7,7 @@
 #include "delta_exchange.h"
 #include "exact_exchange.h"
 #include "model_impl.h"
+#include "participation.h"
 #include "sparse_exchange.h"
 
 namespace ringlet {
@@ -119,7 +120,9 @@ Status Model::Impl::PlaceWeights() {
     const LocalUpdates& local = config.options.local;
     options.sums = !local.sparse();
     options.local_replicas =
-        config.collective->elastic() ? config.replicas : config.own.count;
+        config.collective->elastic() && !config.owns_replicas()
+            ? config.replicas
+            : config.own.count;
     options.all_replicas = config.replicas;
     options.errors = local.sparse();
     options.starts = local.overlap;
@@ -255,8 +258,8 @@ std::unique_ptr<RoundExchange> Model::Impl::MakeRoundExchange() {
         {kept.gradients, kept.contributions, numbers, kept.errors}, &timer);
   }
   return MakeDeltaExchange(
-      config.collective, config.replicas, config.options.local.delta,
-      GridOf(graph), graph.num_changes(),
+      config.collective, MostDrawn(config.options.local, config.replicas),
+      config.options.local.delta, GridOf(graph), graph.num_changes(),
       {kept.gradients, kept.sums, kept.contributions, numbers}, &timer);
 }
 

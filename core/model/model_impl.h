@@ -75,7 +75,10 @@ struct Model::Impl {
   WeightsState weights_state{&graph, &memory};
 
   bool fitting = false;  // Fit runs
-  int64_t fits = 0;      // completed
+  // Of the pass that CheckReplicas compares in an elastic job; 0: it makes
+  // none.
+  int64_t check_examples = 0;
+  int64_t fits = 0;  // completed
 };
 
 }  // namespace ringlet

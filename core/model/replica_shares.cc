@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <utility>
 
 #include "../base/check.h"
 
@@ -29,8 +30,16 @@ ReplicaShares::ReplicaShares(int workers, int replicas) {
   }
 }
 
+ReplicaShares ReplicaShares::Own(std::vector<int> replicas) {
+  const int workers = static_cast<int>(replicas.size());
+  ReplicaShares shares(workers, workers);
+  shares.own_ = std::move(replicas);
+  return shares;
+}
+
 ReplicaRange ReplicaShares::of(int rank) const {
   RINGLET_CHECK(rank >= 0 && rank < workers());
+  if (own()) return {own_[static_cast<size_t>(rank)], 1};
   const auto own = counts_.begin() + rank;
   return {std::accumulate(counts_.begin(), own, 0), *own};
 }
@@ -40,7 +49,7 @@ int ReplicaShares::most() const {
 }
 
 bool ReplicaShares::Deal(const std::vector<int64_t>& nanos) {
-  if (nanos.size() != counts_.size()) return false;
+  if (nanos.size() != counts_.size() || own()) return false;
   std::vector<int64_t> each;
   for (const int64_t n : nanos) {
     if (n <= 0) return false;

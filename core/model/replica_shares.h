@@ -22,6 +22,9 @@ class ReplicaShares {
   ReplicaShares() : ReplicaShares(1, 1) {}
   // 1 <= workers <= replicas.
   ReplicaShares(int workers, int replicas);
+  // Each rank has one replica of its own, which nobody else computes.
+  static ReplicaShares Own(std::vector<int> replicas);
+  bool own() const { return !own_.empty(); }
 
   int workers() const { return static_cast<int>(counts_.size()); }
   ReplicaRange of(int rank) const;
@@ -38,6 +41,7 @@ class ReplicaShares {
 
  private:
   std::vector<int> counts_;  // by rank
+  std::vector<int> own_;     // by rank; empty: ranges in their order
 };
 
 }  // namespace ringlet

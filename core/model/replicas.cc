@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,11 @@ uint32_t Digest(const float* values, int64_t count, uint32_t crc) {
   return crc;
 }
 
-}  // namespace
-
-namespace {
+int64_t FloatBits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
 
 void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("local_steps", local.steps);
@@ -43,6 +46,10 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("the outer step's nesterov", int64_t{local.nesterov});
   f->Add("the delta", static_cast<int64_t>(local.delta));
   f->Add("the overlap of rounds", int64_t{local.overlap});
+  f->Add("the participation", int64_t{local.participation});
+  f->Add("the quorum", int64_t{local.quorum});
+  f->Add("the round_deadline",
+         static_cast<float>(local.round_deadline_seconds));
 }
 
 // Of the only output, which is the last node, the loss says all but its weight.
@@ -192,11 +199,10 @@ Status Replicas::Join(bool lived) {
       Agree(c, what.c_str(), MakeFingerprint(), config_.arrivals));
   RINGLET_RETURN_IF_ERROR(CompareArithmetic());
   const int64_t age = Age(lived);
-  const Standing mine = {age, age < 0 ? 0 : StateDigest()};
-  std::vector<Standing> all(static_cast<size_t>(c->size()));
-  static_assert(sizeof(Standing) == 2 * sizeof(int64_t));
-  RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, &mine, sizeof(int64_t), 2, all.data()));
+  std::vector<Standing> all;
+  RINGLET_RETURN_IF_ERROR(GatherStandings(age, &all));
+  RINGLET_RETURN_IF_ERROR(CompareMarks(all));
+  const Standing& mine = all[static_cast<size_t>(c->rank())];
   const int root = Root(all);
   if (all[root].age < 0) {
     torn_ = true;
@@ -217,8 +223,108 @@ Status Replicas::Join(bool lived) {
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
   took_ = !has_them;
+  if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
+}
+
+void Replicas::Mark() {
+  if (!config_.collective->elastic()) return;
+  ForgetLaterMarks();
+  const int64_t step = updater_.iterations();
+  if (!marks_.empty() && marks_.back().step == step) return;
+  if (marks_.size() == kMarks) marks_.erase(marks_.begin());
+  marks_.push_back(checked_.step == step ? checked_
+                                         : StateMark{step, StateDigest()});
+}
+
+void Replicas::ForgetLaterMarks() {
+  while (!marks_.empty() && marks_.back().step > updater_.iterations()) {
+    marks_.pop_back();
+  }
+}
+
+// Marks are of elastic jobs alone.
+Status Replicas::GatherStandings(int64_t age,
+                                 std::vector<Standing>* all) const {
+  Collective* const c = config_.collective;
+  const size_t marks = c->elastic() ? kMarks : 0;
+  std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest()};
+  for (const StateMark& mark : marks_) {
+    mine.push_back(mark.step);
+    mine.push_back(mark.digest);
+  }
+  const size_t row = 2 + 2 * marks;
+  mine.resize(row, -1);
+  std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * row);
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
+  for (auto at = gathered.begin(); at != gathered.end(); at += row) {
+    all->push_back({at[0], at[1], {}});
+    for (size_t k = 0; k < marks && at[2 + 2 * k] >= 0; ++k) {
+      all->back().marks.push_back({at[2 + 2 * k], at[3 + 2 * k]});
+    }
+  }
+  return Status();
+}
+
+Status Replicas::Judged(const std::vector<Findings>& all,
+                        const std::vector<const char*>& parts,
+                        const std::string& where) {
+  std::vector<int> named;
+  const Status status = Judge(*config_.collective, all, parts, where, &named);
+  judged_ = !status.ok();
+  spoiled_ = std::any_of(named.begin(), named.end(), [&](int rank) {
+    return !config_.arrivals.comes(rank);
+  });
+  return status;
+}
+
+// Parts of a job that were apart have one history as far as both have gone, or
+// a machine of one part is at fault.
+Status Replicas::CompareMarks(const std::vector<Standing>& all) {
+  std::vector<int64_t> steps;
+  for (const Standing& standing : all) {
+    for (const StateMark& mark : standing.marks) steps.push_back(mark.step);
+  }
+  std::sort(steps.begin(), steps.end());
+  for (const int64_t step : steps) {
+    std::vector<Findings> found(all.size());
+    for (size_t r = 0; r < all.size(); ++r) {
+      for (const StateMark& mark : all[r].marks) {
+        if (mark.step == step) found[r] = {mark.digest};
+      }
+    }
+    RINGLET_RETURN_IF_ERROR(Judged(found, {"weights or optimizer slots"},
+                                   "model '" + graph_.name() + "' after " +
+                                       std::to_string(step) +
+                                       " steps, while the workers were apart"));
+  }
+  return Status();
+}
+
+Status Replicas::CrossCheck(const PassDigests& mine) {
+  Collective* const c = config_.collective;
+  const int64_t rate = FloatBits(updater_.LearningRate());
+  checked_ = {updater_.iterations(), StateDigest()};
+  const Findings own = {checked_.step << 32 ^ rate, checked_.digest,
+                        static_cast<int64_t>(mine.metrics),
+                        static_cast<int64_t>(mine.gradients)};
+  const size_t n = own.size();
+  std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
+  RINGLET_RETURN_IF_ERROR(
+      GatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
+  std::vector<Findings> all;
+  for (auto at = gathered.begin(); at != gathered.end(); at += n) {
+    all.emplace_back(at, at + n);
+  }
+  return Judged(
+      all,
+      {"number of steps or learning rate", "weights or optimizer slots",
+       "losses or metrics of the same examples",
+       "gradients of the same examples"},
+      "model '" + graph_.name() + "' after " +
+          std::to_string(updater_.iterations()) + " steps");
 }
 
 Status Replicas::Check() const {

@@ -14,7 +14,9 @@
 #include "fingerprint.h"
 #include "graph.h"
 #include "model_memory.h"
+#include "stepper.h"
 #include "updater.h"
+#include "verdict.h"
 
 namespace ringlet {
 
@@ -29,7 +31,10 @@ class Replicas {
         updater_(*updater) {}
 
   // The weights were placed anew: they are whole, and not another rank's.
-  void Begin() { torn_ = took_ = holds_others_ = false; }
+  void Begin() {
+    torn_ = took_ = holds_others_ = judged_ = spoiled_ = false;
+    marks_.clear();
+  }
   // Compares the ranks' models, and gives all of them the state of one: of
   // those that `lived` through a loss the one that has made most steps, else
   // rank 0's. Where none that was in the run has its state whole nobody takes
@@ -43,7 +48,7 @@ class Replicas {
   // its fit it is of no use.
   bool holds_others() const { return holds_others_; }
   // The ranks meet anew: the last Join is of before.
-  void Meet() { took_ = false; }
+  void Meet() { took_ = judged_ = spoiled_ = false; }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
   // What is not Join has written over the state, and was cut off …
@@ -52,15 +57,39 @@ class Replicas {
   void Restored() { torn_ = holds_others_ = false; }
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
+  // Elastic jobs: that, and what each rank has computed in one and the same
+  // pass. Errors as Judge has them.
+  Status CrossCheck(const PassDigests& mine);
+  // The last error was a verdict, which every rank has heard …
+  bool judged() const { return judged_; }
+  // … on one that was in the run: what it computed is in everybody's state.
+  bool spoiled() const { return spoiled_; }
+  // Between two steps, at fixed numbers of steps, and at once after the check
+  // of these: the digest of the state is kept, for the next Join to compare
+  // with what those have who were elsewhere.
+  void Mark();
+  // What comes after the present step is not history.
+  void ForgetLaterMarks();
 
  private:
-  // What a rank has to give. Travels as two numbers.
+  // The state after so many steps.
+  struct StateMark {
+    int64_t step, digest;
+  };
+  static constexpr size_t kMarks = 16;
+  // What a rank has to give, and what its history is.
   struct Standing {
     int64_t age, digest;
+    std::vector<StateMark> marks;
   };
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
   Status CompareArithmetic() const;
+  Status GatherStandings(int64_t age, std::vector<Standing>* all) const;
+  Status Judged(const std::vector<Findings>& all,
+                const std::vector<const char*>& parts,
+                const std::string& where);
+  Status CompareMarks(const std::vector<Standing>& all);
   int64_t Age(bool lived) const;
   uint32_t SlotsDigest(uint32_t digest) const;
   int64_t StateDigest() const;
@@ -73,6 +102,9 @@ class Replicas {
   bool torn_ = false;  // this rank's state is no one's whole state
   bool took_ = false;  // the last Join changed it
   bool holds_others_ = false;
+  bool judged_ = false, spoiled_ = false;
+  StateMark checked_ = {-1, 0};   // by the last CrossCheck
+  std::vector<StateMark> marks_;  // the last ones, in the order of their steps
 };
 
 }  // namespace ringlet

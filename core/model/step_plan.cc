@@ -37,8 +37,7 @@ uint64_t StepPlan::SharedFloats(const Graph& graph, int i) {
 }
 
 uint64_t StepPlan::OutputFloats(int node) const {
-  return static_cast<uint64_t>(options_.batch *
-                               graph_.node(node).output.elements());
+  return static_cast<uint64_t>(options_.batch * graph_.node(node).floats());
 }
 
 // A buffer for each home, and what it is used for in turn.

@@ -79,23 +79,31 @@ Status StepReport::Receive(GradientExchange* exchange) {
   }
   if (has_note()) return Status();
   sums_.assign(sums_.size(), MetricState());
+  examples_.assign(static_cast<size_t>(config_.replicas), 0);
   const auto ranks = static_cast<int>(notes_.size());
   for (int r = 0; r < ranks; ++r) {
-    const auto count = static_cast<size_t>(config_.shares.of(r).count);
+    const ReplicaRange range = config_.shares.of(r);
+    const auto count = static_cast<size_t>(range.count);
     unsigned char* const rows =
         &received_[static_cast<size_t>(r) * sent_.size()];
     SwapToLittle(rows, sizeof(double), 2 * sums_.size() * count);
-    for (size_t k = 0; k < count; ++k) AddRow(rows + k * state_bytes());
+    double* const examples = examples_.data() + range.first;
+    for (size_t k = 0; k < count; ++k) {
+      examples[k] = AddRow(rows + k * state_bytes());
+    }
   }
   return Status();
 }
 
-void StepReport::AddRow(const unsigned char* row) {
+double StepReport::AddRow(const unsigned char* row) {
+  double examples = 0;
   for (size_t i = 0; i < sums_.size(); ++i) {
     MetricState state;
     std::memcpy(&state, row + i * sizeof(state), sizeof(state));
     sums_[i] += state;
+    if (i == 0) examples = state.count;
   }
+  return examples;
 }
 
 bool StepReport::has_note() const {

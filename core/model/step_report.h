@@ -46,15 +46,18 @@ class StepReport {
   bool has_note() const;
   // Of the last Receive without a note, added in the order of the replicas.
   const MetricState* sums() const { return sums_.data(); }
+  // Of that: the examples of each replica of the job.
+  const std::vector<double>& examples() const { return examples_; }
 
  private:
-  void AddRow(const unsigned char* row);
+  double AddRow(const unsigned char* row);  // of so many examples
   unsigned char* RowOf(int replica);
   size_t state_bytes() const { return mine_.size() * sizeof(MetricState); }
 
   const CompileConfig& config_;
   std::vector<MetricState> mine_;
   std::vector<MetricState> sums_;
+  std::vector<double> examples_;
   std::vector<unsigned char> notes_;  // by rank
   // A report is rows of states as little-endian doubles, as many on each rank,
   // and the note.

@@ -117,7 +117,7 @@ void StepValues::ShareForward(int i, int now, int over, int value) {
   const int from = values_[over].node;
   if (from < graph_.num_inputs() || values_[over].last != now ||
       Takes(graph_, i, from) != 1 || !node.op->may_overwrite_input() ||
-      node.output.elements() != graph_.node(from).output.elements()) {
+      node.floats() != graph_.node(from).floats()) {
     return;
   }
   values_[value].home = values_[over].home;
@@ -137,7 +137,7 @@ void StepValues::ShareBackward(int i, bool in_place) {
     if (made.replaced_by == i && reads) {
       values_[value].home = values_[kept(root)].home;
     } else if (free && node.op->dx_over_dy(k) &&
-               node.output.elements() == made.output.elements()) {
+               node.floats() == made.floats()) {
       values_[value].home = values_[gradient(i)].home;
       free = false;
     }

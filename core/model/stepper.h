@@ -17,6 +17,7 @@
 #include "graph.h"
 #include "local_round.h"
 #include "model_memory.h"
+#include "participation.h"
 #include "round_exchange.h"
 #include "round_state.h"
 #include "step_report.h"
@@ -24,6 +25,12 @@
 #include "updater.h"
 
 namespace ringlet {
+
+// What comes of a pass, equal on all machines that made the same one.
+struct PassDigests {
+  uint64_t metrics = 0;    // and losses
+  uint64_t gradients = 0;  // and what the step changes state by
+};
 
 class Stepper final : private GradientSink, private WorkerSums {
  public:
@@ -38,6 +45,7 @@ class Stepper final : private GradientSink, private WorkerSums {
         report_(config),
         round_(graph, &config->options.local, memory, updater),
         round_state_(graph, config, memory),
+        participation_(config),
         alone_(MakeNoExchange()) {}
 
   // After a Compile, before any step. `rounds`: with local updates, that too.
@@ -61,7 +69,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status Train(const Batch& batch, BatchLoader* loader, bool* taken);
   // The same of a round of `steps` local updates, of which `batch` is the first
   // and `loader` gives the others in order: of each replica all of the round.
-  // *last becomes its last one. After an error too all is as before.
+  // *last becomes its last one. After an error too all is as before. Which
+  // replicas take part, and are in the mean: see participation() and report().
   Status TrainRound(const Batch& batch, int64_t steps, BatchLoader* loader,
                     Batch* last, bool* taken);
   // Of local updates: a fit begins, which knows nothing of those before.
@@ -71,11 +80,24 @@ class Stepper final : private GradientSink, private WorkerSums {
   // An epoch ends: so do its rounds, the last one's change being applied.
   Status EndRounds();
   Saveable* round_state() { return &round_state_; }
+  const Participation& participation() const { return participation_; }
+  // What a round costs, in nanoseconds: all its steps, on this rank, and the
+  // exchange.
+  struct RoundTimes {
+    int64_t steps = 0, exchange = 0;
+  };
+  // A round that changes nothing.
+  Status TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
+                  RoundTimes* times);
   // This rank's part of a step that it gives up on all ranks: `note`, which is
   // not 0, goes to them with its report. It needs no batch, and runs no layer
   // but those that the other ranks' wait for. Only with several ranks.
   Status GiveUp(unsigned char note);
   Status Test(const Batch& batch);
+  // Between two steps: a training pass over so many made-up examples, which
+  // follow from seed and iterations and are the same on every rank. Nothing but
+  // the gradients' place is changed by it.
+  PassDigests ComputeCheck(int64_t examples);
   // What the next step's first examples took.
   void AddReading(int64_t nanos) { computed_nanos_ += nanos; }
 
@@ -108,11 +130,19 @@ class Stepper final : private GradientSink, private WorkerSums {
   uint64_t BeginStep();
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
-  Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader);
+  Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
+                      int64_t deadline);
+  Status ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
+                      int64_t deadline);
+  int64_t RoundDeadline() const;
+  bool HasQuorum() const;
+  void FinishRound();
   Status LocalStep(const Batch& batch);
   Status EndRound();
   Status CollectPending();
   Status TimeReplica(bool again, Batch* batch);
+  Batch MadeUpBatch(int64_t count) const;
+  Status CheckPass(const Batch& batch, StepReport* report);
   void AddReplica(int64_t nanos) {
     computed_nanos_ += nanos;
     ++computed_replicas_;
@@ -159,8 +189,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   StepReport report_;
   LocalRound round_;
   RoundState round_state_;
-  bool travels_ = false;        // a round's change, to be collected
-  std::vector<double> shares_;  // of a round's examples, by own replica
+  bool travels_ = false;         // a round's change, to be collected
+  std::vector<double> shares_;   // of a round's examples, by own replica
+  Participation participation_;  // in the round under way
+  int64_t of_all_ = 0;           // its examples, if all took part
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
   RoundExchange* rounds_ = nullptr;  // the same, with local updates; else null
   // Of steps that a replica makes on its own.

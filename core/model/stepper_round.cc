@@ -9,6 +9,11 @@
 #include "stepper.h"
 
 namespace ringlet {
+namespace {
+
+constexpr int64_t kWaits = 0;  // in place of a deadline
+
+}  // namespace
 
 Status Stepper::TrainRound(const Batch& batch, int64_t steps,
                            BatchLoader* loader, Batch* last, bool* taken) {
@@ -21,9 +26,16 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   *last = batch;
   *taken = false;
   round_.Begin();
-  Status status = TrainRoundOf(last, steps, loader);
+  Status status = TrainRoundOf(last, steps, loader, RoundDeadline());
   DropColdTimes();
   if (status.ok()) status = report_.Receive(exchange_.get());
+  if (status.ok() && !report_.has_note() && !HasQuorum()) {
+    Drop();
+    loader->RoundAgain();
+    status = loader->Next(last);
+    if (status.ok()) status = TrainRoundOf(last, steps, loader, kWaits);
+    if (status.ok()) status = report_.Receive(exchange_.get());
+  }
   if (status.ok() && !report_.has_note()) {
     status = EndRound();
     *taken = status.ok();
@@ -45,7 +57,7 @@ Status Stepper::EndRound() {
   if (!config_.options.local.overlap) {
     bool again = false;
     RINGLET_RETURN_IF_ERROR(rounds_->Finish(&again));
-    round_.Finish(kept.gradients);
+    FinishRound();
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(CollectPending());
@@ -99,36 +111,125 @@ void Stepper::Abandon() {
   Drop();
 }
 
-// What this rank's replicas change goes to the exchange.
-Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader) {
-  const int replicas = config_.own.count;
-  shares_.assign(static_cast<size_t>(replicas), 0);
-  for (int k = 0; k < replicas; ++k) {
-    replica_ = k;
-    round_.BeginReplica(round_state_.StartOf(config_.own.first + k));
+// The sum is of what the replicas' examples are of all that there are.
+void Stepper::FinishRound() {
+  const double counted = report_.sums()[0].count;
+  const auto of_all = static_cast<double>(of_all_);
+  if (counted > 0 && counted != of_all) round_.Scale(of_all / counted);
+  round_.Finish(memory_.kept().gradients);
+}
+
+int64_t Stepper::RoundDeadline() const {
+  const double seconds = config_.options.local.round_deadline_seconds;
+  if (seconds <= 0) return INT64_MAX;
+  return Clock::System()->MonotonicNanos() +
+         static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
+}
+
+bool Stepper::HasQuorum() const {
+  const LocalUpdates& local = config_.options.local;
+  // Those without examples are no fewer a second time.
+  if (local.round_deadline_seconds <= 0 && local.attendance == nullptr) {
+    return true;
+  }
+  const std::vector<double>& examples = report_.examples();
+  return std::count_if(examples.begin(), examples.end(),
+                       [](double n) { return n > 0; }) >= local.quorum;
+}
+
+Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
+                         RoundTimes* times) {
+  const IeeeArithmetic ieee;
+  RINGLET_CHECK(config_.local() && steps > 0);
+  RINGLET_RETURN_IF_ERROR(
+      Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
+  Drop();
+  Batch last = batch;
+  round_.Begin();
+  Clock* const clock = Clock::System();
+  const int64_t begin = clock->MonotonicNanos();
+  Status status = TrainRoundOf(&last, steps, loader, kWaits);
+  times->steps = clock->MonotonicNanos() - begin;
+  DropColdTimes();
+  // Once it is there all ranks have come to the exchange.
+  if (status.ok()) status = report_.Receive(exchange_.get());
+  const int64_t met = clock->MonotonicNanos();
+  bool again = false;
+  if (status.ok()) status = exchange_->Finish(&again);
+  times->exchange = clock->MonotonicNanos() - met;
+  Drop();
+  round_.Undo();
+  return status;
+}
+
+// What this rank's replicas change goes to the exchange, of those that take
+// part. `deadline` kWaits: whoever is late is waited for.
+Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
+                             int64_t deadline) {
+  const ReplicaRange own = config_.own;
+  RINGLET_RETURN_IF_ERROR(participation_.Draw(updater_.round_begin()));
+  shares_.assign(static_cast<size_t>(own.count), 0);
+  int mine = 0, done = 0;
+  for (int k = 0; k < own.count; ++k) {
     report_.Clear(k);
-    const int64_t begin = Clock::System()->MonotonicNanos();
-    int64_t examples = 0, of_all = 0;
-    for (int64_t s = 0; s < steps; ++s) {
-      BeginStep();
-      if (k + s > 0) RINGLET_RETURN_IF_ERROR(loader->Next(batch));
-      passes_ = alone_.get();
-      const Status trained = LocalStep(*batch);
-      passes_ = exchange_.get();
-      RINGLET_RETURN_IF_ERROR(trained);
-      examples += batch->count;
-      of_all += batch->global_count;
-    }
-    shares_[static_cast<size_t>(k)] =
-        static_cast<double>(examples) / static_cast<double>(of_all);
-    round_.EndReplica(shares_[static_cast<size_t>(k)]);
-    if (examples > 0) AddReplica(Clock::System()->MonotonicNanos() - begin);
-    if (k + 1 == replicas) {
+    mine += participation_.drawn(own.first + k) ? 1 : 0;
+  }
+  exchange_->Expect(participation_.count());
+  for (replica_ = 0; replica_ < own.count; ++replica_) {
+    RINGLET_RETURN_IF_ERROR(ReplicaRound(batch, steps, loader, deadline));
+    if (!participation_.drawn(own.first + replica_)) continue;
+    if (++done == mine) {
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
     }
-    exchange_->Begin(k, replicas);
+    exchange_->Begin(done - 1, mine);
     exchange_->Ready(0);
   }
+  updater_.EndRound(steps);
+  if (mine > 0) return Status();
+  RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
+  exchange_->Begin(0, 0);
+  exchange_->Ready(0);
+  return Status();
+}
+
+// The steps of one replica, and what they come to; of one that does not take
+// part, or is late, nothing but where its data stand.
+Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
+                             int64_t deadline) {
+  Clock* const clock = Clock::System();
+  const int64_t begin = clock->MonotonicNanos();
+  const int replica = config_.own.first + replica_;
+  // Of the first replica the first batch is there.
+  int64_t read = replica_ == 0 ? 1 : 0, of_all = 0, examples = 0;
+  if (read > 0) of_all = batch->global_count;
+  round_.BeginReplica(round_state_.StartOf(replica));
+  bool counts = participation_.drawn(replica) &&
+                (deadline == kWaits || !participation_.late(replica));
+  for (int64_t s = 0; s < steps && counts; ++s) {
+    BeginStep();
+    if (s == read) {
+      RINGLET_RETURN_IF_ERROR(loader->Next(batch));
+      of_all += batch->global_count;
+      ++read;
+    }
+    passes_ = alone_.get();
+    const Status trained = LocalStep(*batch);
+    passes_ = exchange_.get();
+    RINGLET_RETURN_IF_ERROR(trained);
+    examples += batch->count;
+    counts = deadline == kWaits || clock->MonotonicNanos() <= deadline;
+  }
+  RINGLET_RETURN_IF_ERROR(loader->Skip(steps - read, batch, &of_all));
+  of_all_ = of_all;
+  if (!counts) {
+    report_.Clear(replica_);
+    if (participation_.drawn(replica)) round_.LeaveOut();
+    return Status();
+  }
+  double* const share = &shares_[static_cast<size_t>(replica_)];
+  *share = static_cast<double>(examples) / static_cast<double>(of_all);
+  round_.EndReplica(*share);
+  if (examples > 0) AddReplica(clock->MonotonicNanos() - begin);
   return Status();
 }
 

@@ -51,6 +51,8 @@ class Updater final : public Saveable {
   // learning rate; RoundAgain goes back to here.
   void BeginRound() { round_begin_ = iterations_; }
   void RoundAgain() { iterations_ = round_begin_; }
+  void EndRound(int64_t steps) { iterations_ = round_begin_ + steps; }
+  int64_t round_begin() const { return round_begin_; }
 
   int64_t iterations() const { return iterations_; }
   float LearningRate() const;  // of the next step

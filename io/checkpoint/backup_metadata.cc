@@ -18,7 +18,8 @@ constexpr char kLayersKey[] = "layers", kLossesKey[] = "losses",
                kDataKey[] = "data", kReplicasKey[] = "replicas",
                kWorldKey[] = "world", kSeedKey[] = "seed",
                kOptimizerKey[] = "optimizer", kEpochKey[] = "epoch",
-               kStepKey[] = "step", kLocalKey[] = "local_updates";
+               kStepKey[] = "step", kLocalKey[] = "local_updates",
+               kRoundKey[] = "local_steps";
 
 void WarnOfReplicas(const std::string& path, int saved, int here) {
   if (saved == 0 || saved == here) return;
@@ -51,6 +52,7 @@ Metadata DescribeRun(const FitState& fit) {
   };
   const std::string local = DescribeLocal(*fit.model);
   if (!local.empty()) run[kLocalKey] = local;
+  if (fit.local_steps > 0) run[kRoundKey] = std::to_string(fit.local_steps);
   return run;
 }
 
@@ -107,6 +109,13 @@ Status CheckRun(FileSystem* files, const std::string& path,
         "(strategy.mode); go on in its mode, or begin with its weights",
         path.c_str(), was_local ? "with" : "without",
         local.empty() ? "off" : "on");
+  }
+  const int64_t steps = fit.model->local_updates().steps;
+  if (steps > 0 && file.Find("fit/local_steps") != nullptr) {
+    return InvalidArgument(
+        "%s: was saved by a run whose local_steps are \"auto\", here they are "
+        "%lld; say \"auto\", and the run goes on with its number",
+        path.c_str(), static_cast<long long>(steps));
   }
   const auto compare = [&](const char* key, const char* other,
                            const std::string& here) {

@@ -111,22 +111,44 @@ std::string DescribeLosses(const Model& model) {
   return text;
 }
 
+namespace {
+
+std::string DescribeFederated(const LocalUpdates& local) {
+  std::string text;
+  if (local.participation > 0) {
+    text += ", participation " + std::to_string(local.participation);
+  }
+  if (local.quorum > 0) text += ", quorum " + std::to_string(local.quorum);
+  if (local.round_deadline_seconds > 0) {
+    text += ", round_deadline " +
+            JsonWriter().Number(local.round_deadline_seconds).text();
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string DescribeLocal(const Model& model) {
   const LocalUpdates& local = model.local_updates();
   if (!local.on()) return "";
   constexpr const char* kDeltas[] = {", int8", ", float32", ", sparse"};
-  return "rounds of " + std::to_string(local.steps) + " local steps, outer " +
+  const std::string steps = local.steps == LocalUpdates::kAutoSteps
+                                ? "auto"
+                                : std::to_string(local.steps);
+  return "rounds of " + steps + " local steps, outer " +
          JsonWriter().Float(local.learning_rate).text() + ", " +
          JsonWriter().Float(local.momentum).text() +
          (local.nesterov ? ", nesterov" : "") +
          kDeltas[static_cast<int>(local.delta)] +
-         (local.overlap ? ", overlap" : "");
+         (local.overlap ? ", overlap" : "") + DescribeFederated(local);
 }
 
 std::string DescribeData(const FitState& fit) {
   if (fit.dataset == nullptr) return "";
   const Dataset& data = *fit.dataset;
-  std::string text = std::to_string(data.size()) + " examples, ";
+  int64_t examples = data.own_examples().empty() ? data.size() : 0;
+  for (const int64_t own : data.own_examples()) examples += own;
+  std::string text = std::to_string(examples) + " examples, ";
   text += data.shuffle_seed() < 0
               ? "not shuffled"
               : "shuffled with seed " + std::to_string(data.shuffle_seed());

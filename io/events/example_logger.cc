@@ -36,6 +36,12 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnSetup(FitState& fit) override {
     last_ = Steps();
+    const LocalUpdates& local = fit.model->local_updates();
+    if (local.participation > 0 || local.quorum > 0) {
+      return InvalidArgument(
+          "examples are logged of runs whose replicas all take part in every "
+          "round: leave the log, or participation and quorum, out");
+    }
     return RowLogger::OnSetup(fit);
   }
   // The rows of a large batch, or of a round, are longer than those that a

@@ -19,6 +19,10 @@ std::string Cause(int worker, int code) {
                      : " ended with exit code " + std::to_string(code));
 }
 
+void AddNotice(size_t worker, const char* text, Supervisor::Actions* actions) {
+  actions->notices.push_back("worker " + std::to_string(worker) + text);
+}
+
 std::string Shortest(double number) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", number);
@@ -69,9 +73,9 @@ void Supervisor::Finish(int first, Actions* actions) {
     if (worker.done || &worker == &At(first)) continue;
     late |= !worker.waiting;
     if (!Cancel(i, actions)) continue;
-    actions->notices.push_back("worker " + std::to_string(i) +
-                               " is not started again: the others have ended, "
-                               "with exit code 0");
+    AddNotice(i,
+              " is not started again: the others have ended, with exit code 0",
+              actions);
   }
   if (late) Enter(Phase::kLeaveAlone, 0, actions);
 }
@@ -151,9 +155,10 @@ Supervisor::Actions Supervisor::OnDeadline() {
   if (phase_ == Phase::kLeaveAlone) {
     for (size_t i = 0; finished_ && i < workers_.size(); ++i) {
       if (workers_[i].done) continue;
-      actions.notices.push_back("worker " + std::to_string(i) +
-                                " is stopped: the others have ended, with exit "
-                                "code 0, and what it does is done");
+      AddNotice(i,
+                " is stopped: the others have ended, with exit code 0, and "
+                "what it does is done",
+                &actions);
     }
     Enter(Phase::kTerminate, SIGTERM, &actions);
   } else {

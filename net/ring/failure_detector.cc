@@ -119,7 +119,7 @@ FailureDetector::Suspect FailureDetector::FindStalled(int64_t now) const {
   // A worker that no longer hears is itself still heard for up to T/4.
   const int64_t limit = options_.timeout_nanos + options_.timeout_nanos / 2;
   if (activity_.waiting_on < 0 || now - progress_ <= limit) return Suspect();
-  if (!EveryPair(static_cast<int>(peers_.size()))) {
+  if (!EveryPairLinked()) {
     return FindStalledBeside(now);
   }
   int at = activity_.waiting_on;
@@ -205,7 +205,7 @@ Waiting FailureDetector::WaitsFor(int64_t now) const {
   out.rank = options_.rank;
   out.activity = activity_;
   int at = activity_.waiting_on;
-  if (!EveryPair(static_cast<int>(peers_.size()))) {
+  if (!EveryPairLinked()) {
     if (at < 0) return out;
     const Peer& peer = peers_[at];
     out.chain.push_back(

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../wire/heartbeat.h"
+#include "topology.h"
 #include "wait_report.h"
 
 namespace ringlet {
@@ -41,6 +42,7 @@ class FailureDetector {
     int rank = 0;
     int64_t timeout_nanos = 5000000000;
     std::vector<std::string> addresses;  // by rank
+    bool elastic = false;                // every pair is linked
   };
   FailureDetector(Options options, int64_t now);
 
@@ -107,6 +109,9 @@ class FailureDetector {
     ChainEnd end;        // of its chain, in a large ring
     int64_t end_at = 0;  // when it said so
   };
+  bool EveryPairLinked() const {
+    return options_.elastic || EveryPair(static_cast<int>(peers_.size()));
+  }
   bool Outside(size_t worker) const {
     return !ranks_.empty() && ranks_[worker] < 0;
   }

@@ -41,9 +41,11 @@ Status Ring::Begin() {
   if (options_.size() == 1) return Status();
   std::vector<sockaddr_storage> own;
   std::string warning;
-  RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
-                                           options_.start_timeout_seconds, &own,
-                                           &warning, Say));
+  if (options_.relay.empty()) {
+    RINGLET_RETURN_IF_ERROR(FindOwnAddresses(hosts, options_.rank,
+                                             options_.start_timeout_seconds,
+                                             &own, &warning, Say));
+  }
   if (!warning.empty()) Say("warning: " + warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
   node_.reset(new RingNode(options_, std::move(hosts), std::move(own),

@@ -55,7 +55,7 @@ struct RingOptions {
   // How long Open waits for the others.
   double start_timeout_seconds = 120;
   // 0: all workers of the list take part, or none. Else the ring is elastic, of
-  // a list of at most 16: so many of them suffice where others are missing, at
+  // a list of at most 64: so many of them suffice where others are missing, at
   // Open after start_timeout_seconds, at Reform after half of timeout_seconds.
   // The same on every worker.
   int min_workers = 0;
@@ -78,6 +78,9 @@ struct RingOptions {
   // of loopback addresses, and only who has one of them takes part. Without,
   // an address that is not loopback is refused.
   std::shared_ptr<const JobKeys> keys;
+  // "host:port" of a relay (net/relay), by which alone workers then reach each
+  // other: each dials out to it, and none listens. With keys only. "": none.
+  std::string relay;
   // Such addresses are taken, and whoever reaches a port may take part.
   bool insecure = false;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../../core/base/byte_order.h"
 #include "shared_stream.h"
 #include "topology.h"
 
@@ -80,6 +81,7 @@ bool RingNode::MakeTimers() {
 // another worker finds. The local socket is there first: who reaches the port
 // could have found it.
 Status RingNode::Listen() {
+  if (!options_.relay.empty()) return WaitAtRelay();
   Status why;
   bool listening = false;
   for (const sockaddr_storage& own : own_) {
@@ -111,7 +113,8 @@ void RingNode::ListenLocal(const sockaddr_storage& own) {
 // once. Where they cannot, dials would fail until the start's timeout.
 Status RingNode::CheckDescriptors() const {
   const int size = options_.size();
-  const auto links = static_cast<int>(LinksOf(options_.rank, size).size());
+  const auto links = static_cast<int>(
+      LinksOf(options_.rank, size, options_.min_workers > 0).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;
@@ -197,7 +200,49 @@ Status RingNode::Seal(SealedStream::Maker* make, int listens,
   return Status();
 }
 
+// For each that would dial this rank, and each key that it may come with.
+Status RingNode::WaitAtRelay() {
+  if (!SecureStart()) {
+    return Error(Code::kUnimplemented, "this build cannot seal connections");
+  }
+  Address relay;
+  RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &relay));
+  RelayWaits::Owner* const self = this;
+  waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
+  for (const int r : LinksOf(options_.rank, options_.size())) {
+    for (int i = 0; r > options_.rank && i < options_.keys->count; ++i) {
+      waits_->Add(HelloOf(RelayHello::kListens, options_.rank, r,
+                          options_.keys->keys[i]));
+    }
+  }
+  waits_->Tick(Now());
+  return Status();
+}
+
+RelayHello RingNode::HelloOf(RelayHello::Role role, int listens, int dials,
+                             const JobKey& key) const {
+  constexpr char kPlace[] = "ringlet relay 1";
+  uint8_t place[sizeof(kPlace) + 14];
+  std::memcpy(place, kPlace, sizeof(kPlace));
+  uint8_t* at = place + sizeof(kPlace);
+  StoreLittle(cluster_hash_, at);
+  StoreLittle(static_cast<uint16_t>(options_.size()), at + 8);
+  StoreLittle(static_cast<uint16_t>(listens), at + 10);
+  StoreLittle(static_cast<uint16_t>(dials), at + 12);
+  RelayHello hello;
+  hello.role = role;
+  static_assert(kRelayChannelBytes == kKeyTagBytes);
+  KeyTag(key, place, sizeof(place), hello.channel);
+  return hello;
+}
+
+void RingNode::OnJoined(StreamPtr stream, int64_t now) {
+  if (!Seal(SealedStream::Accept, options_.rank, &stream).ok()) return;
+  session_.OnAccepted(std::move(stream), now);
+}
+
 void RingNode::StopListening() {
+  if (waits_ != nullptr) waits_->Close();
   for (const auto& listener : listeners_) listener->Close();
 }
 
@@ -206,19 +251,23 @@ void RingNode::StopListening() {
 Status RingNode::Resolve(int peer, bool* done,
                          std::vector<Endpoint>* endpoints) {
   std::unique_ptr<NameLookup>& lookup = lookups_[peer];
-  if (lookup == nullptr) lookup = std::make_unique<NameLookup>(hosts_[peer]);
+  Address at = hosts_[peer];
+  if (!options_.relay.empty()) {
+    RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &at));
+  }
+  if (lookup == nullptr) lookup = std::make_unique<NameLookup>(at);
   *done = lookup->done();
   if (!*done) {
     return Error(Code::kUnavailable,
-                 "the resolver has not yet found the name %s",
-                 hosts_[peer].host.c_str());
+                 "the resolver has not yet found the name %s", at.host.c_str());
   }
   std::vector<sockaddr_storage> addresses;
   const Status found = lookup->Answer(&addresses);
   lookup.reset();
   RINGLET_RETURN_IF_ERROR(found);
   for (const sockaddr_storage& address : addresses) {
-    if (options_.local_sockets && IsLocalAddress(address)) {
+    if (options_.local_sockets && options_.relay.empty() &&
+        IsLocalAddress(address)) {
       endpoints->push_back({address, true});
     }
     endpoints->push_back({address, false});
@@ -237,6 +286,15 @@ Status RingNode::Connect(int peer, const Endpoint& endpoint, StreamPtr* out) {
   }
   RINGLET_RETURN_IF_ERROR(UvStream::ConnectTcp(
       &handles_, reinterpret_cast<const sockaddr*>(&endpoint.address), out));
+  if (!options_.relay.empty()) {
+    if (!SecureStart()) {
+      return Error(Code::kUnimplemented, "this build cannot seal connections");
+    }
+    *out = RelayStream::Make(std::move(*out),
+                             HelloOf(RelayHello::kDials, peer, options_.rank,
+                                     options_.keys->keys[0]),
+                             options_.relay);
+  }
   return Seal(SealedStream::Connect, peer, out);
 }
 
@@ -267,6 +325,7 @@ void RingNode::TickEvery(int64_t nanos) {
       [](uv_timer_t* timer) {
         RingNode* const node = static_cast<RingNode*>(timer->data);
         node->AdmitMore();
+        if (node->waits_ != nullptr) node->waits_->Tick(Now());
         node->SetStep(node->owner_->Step());
         node->session_.Tick(Now());
       },
@@ -284,6 +343,7 @@ void RingNode::AwaitTurn() {
 }
 
 void RingNode::OnLeft() {
+  if (waits_ != nullptr) waits_->Close();
   const uv_close_cb closed = [](uv_handle_t* handle) {
     static_cast<RingNode*>(handle->data)->handles_.Closed();
   };

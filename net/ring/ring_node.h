@@ -15,6 +15,7 @@
 
 #include "loop.h"
 #include "name_lookup.h"
+#include "relay_waits.h"
 #include "sealed_stream.h"
 #include "session.h"
 #include "socket_address.h"
@@ -22,7 +23,9 @@
 
 namespace ringlet {
 
-class RingNode final : private Transport, private UvListener::Owner {
+class RingNode final : private Transport,
+                       private UvListener::Owner,
+                       private RelayWaits::Owner {
  public:
   class Owner : public Session::Owner {
    public:
@@ -72,12 +75,18 @@ class RingNode final : private Transport, private UvListener::Owner {
   void AwaitTurn() override;
   void OnLeft() override;
   void OnConnection(UvListener* listener) override;
+  void OnJoined(StreamPtr stream, int64_t now) override;
+  void OnNoRelay(const std::string& why) override { owner_->OnNotice(why); }
 
   bool MakeTimers();
   UvListener* NewListener();
   void ListenLocal(const sockaddr_storage& own);
   void Admit(UvListener* listener);
   void AdmitMore();
+  Status WaitAtRelay();
+  // Where `dials` reaches `listens` by a relay.
+  RelayHello HelloOf(RelayHello::Role role, int listens, int dials,
+                     const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   Status ListenError(const Status& why) const;
   Status CheckDescriptors() const;
@@ -93,6 +102,7 @@ class RingNode final : private Transport, private UvListener::Owner {
   UvHandles handles_;
   std::vector<std::unique_ptr<NameLookup>> lookups_;  // by rank; null: none
   std::vector<std::unique_ptr<UvListener>> listeners_;
+  std::unique_ptr<RelayWaits> waits_;  // null: no relay
   uv_timer_t timer_;
   uv_idle_t turn_;
   uv_idle_t more_;       // has been admitted than in one turn of the loop

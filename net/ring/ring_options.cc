@@ -87,6 +87,21 @@ Status CheckRingOptions(const RingOptions& options,
         "them where the list has at most %d; leave min_workers at 0",
         options.min_workers, size, kMostElastic);
   }
+  if (!options.relay.empty()) {
+    Address relay;
+    RINGLET_RETURN_IF_ERROR(
+        ParseAddress(options.relay, &relay).Annotate("relay"));
+    RINGLET_RETURN_IF_ERROR(NameLookup::Check(relay).Annotate("relay"));
+    if (options.keys == nullptr) {
+      return InvalidArgument(
+          "a relay at %s, and the job has no key: whoever keeps the relay "
+          "could "
+          "read and change what workers send. Make one (ringlet keygen --out "
+          "job.key), copy it to every worker and set RINGLET_KEY_FILE=job.key "
+          "or strategy.key_file",
+          options.relay.c_str());
+    }
+  }
   hosts->resize(size);
   for (int r = 0; r < size; ++r) {
     const Status parsed = ParseAddress(options.addresses[r], &(*hosts)[r]);
@@ -99,7 +114,7 @@ Status CheckRingOptions(const RingOptions& options,
     }
   }
   RINGLET_RETURN_IF_ERROR(CheckKeys(options, *hosts));
-  for (int r = 0; r < size; ++r) {
+  for (int r = 0; r < size && options.relay.empty(); ++r) {
     const Status findable = NameLookup::Check((*hosts)[r]);
     if (!findable.ok()) return findable.Annotate("rank %d", r);
   }

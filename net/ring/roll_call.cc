@@ -29,7 +29,7 @@ RollCall::RollCall(int rank, std::vector<std::string> addresses,
       enough_(enough),
       peers_(addresses_.size()) {
   const int size = static_cast<int>(peers_.size());
-  for (int r = 0; r < size; ++r) peers_[r].missing = Linked(size, rank, r);
+  for (const int r : LinksOf(rank, size, enough > 0)) peers_[r].missing = true;
 }
 
 void RollCall::Begin(int64_t now) {

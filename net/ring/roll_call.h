@@ -58,7 +58,7 @@ class RollCall {
 
  private:
   struct Peer {
-    bool missing = true;
+    bool missing = false;
     int64_t since = 0;
     std::string why = "has not connected";
   };

@@ -42,6 +42,7 @@ FailureDetector::Options DetectorOptions(const RingOptions& options) {
   out.rank = options.rank;
   out.timeout_nanos = static_cast<int64_t>(options.timeout_seconds * 1e9);
   out.addresses = options.addresses;
+  out.elastic = options.min_workers > 0;
   return out;
 }
 
@@ -57,7 +58,8 @@ Session::Session(const RingOptions& options, uint32_t generation,
       size_(options.size()),
       proposal_(generation),
       now_(now),
-      links_(LinksOf(rank_, size_)),
+      every_pair_(EveryPair(size_) || options.min_workers > 0),
+      links_(LinksOf(rank_, size_, every_pair_)),
       workers_(options.addresses.size()),
       meeting_(rank_, size_, generation),
       roll_(options.rank, options.addresses, options.start_timeout_seconds,
@@ -77,7 +79,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       static_cast<uint32_t>(std::llround(options.timeout_seconds * 1000));
   identity_.implementation = static_cast<uint8_t>(options.implementation);
   identity_.dtype = static_cast<uint8_t>(options.wire_dtype);
-  identity_.links = EveryPair(size_) ? 0 : 1;
+  identity_.links = every_pair_ ? 0 : 1;
   identity_.min_workers = static_cast<uint8_t>(options.min_workers);
   identity_.bytes_per_pack = static_cast<uint64_t>(options.bytes_per_pack);
 }
@@ -138,12 +140,12 @@ void Session::Beat() {
   FrameHeader header;
   uint8_t payload[kHeartbeatBytes + kChainEndBytes];
   EncodeHeartbeat(detector_.activity(), &header, payload,
-                  EveryPair(size_) ? ChainEnd() : detector_.EndOfChain(now_));
+                  every_pair_ ? ChainEnd() : detector_.EndOfChain(now_));
   for (const int r : links_) {
     FramedLink* link = peers_[r].link.get();
     if (link != nullptr && link->up()) SendTo(link, header, payload, false);
   }
-  if (state_ != State::kStarting) return;
+  if (state_ != State::kStarting || every_pair_) return;
   const Met met = meeting_.Mine();
   if (met.missing != told_.missing) TellMet(met);
 }

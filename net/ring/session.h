@@ -318,6 +318,7 @@ class Session final : private FramedLink::Owner,
   int64_t now_;  // of the event under way
   int64_t start_deadline_ = 0;
   int64_t leave_deadline_ = 0;
+  const bool every_pair_;                     // is linked
   std::vector<int> links_;                    // the ranks to talk to
   std::unique_ptr<ViewAgreement> agreement_;  // of an elastic ring that forms
   uint32_t view_generation_ = 0;              // that workers_ are of

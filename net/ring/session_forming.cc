@@ -110,7 +110,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   JudgeRefusal();
   if (agreement_ != nullptr && state_ == State::kStarting) TickViews();
   if (state_ != State::kStarting) return;
-  roll_.Elsewhere(meeting_.Mine().missing, now_);
+  if (agreement_ == nullptr) roll_.Elsewhere(meeting_.Mine().missing, now_);
   if (agreement_ != nullptr && WaitIsOver()) return Fail(TooFew());
   if (agreement_ == nullptr && now_ >= start_deadline_) {
     return Fail(Error(
@@ -185,7 +185,8 @@ Status Session::OnHello(FramedLink* link, const FrameHeader& header,
     return Status();
   }
   RINGLET_RETURN_IF_ERROR(CheckProposal(header));
-  if (!Linked(size_, rank_, peer.rank) || header.destination != rank_) {
+  if (!std::binary_search(links_.begin(), links_.end(), peer.rank) ||
+      header.destination != rank_) {
     return Corruption("rank %d, which means rank %d, has no link with rank %d",
                       peer.rank, header.destination, rank_);
   }
@@ -306,7 +307,7 @@ Status Session::OnMet(FramedLink* link, const FrameHeader& header,
   Met met;
   RINGLET_RETURN_IF_ERROR(
       DecodeMet(payload, header.payload_bytes, size_, peer, &met));
-  if (EveryPair(size_) || met.level > meeting_.highest()) {
+  if (every_pair_ || met.level > meeting_.highest()) {
     return Corruption("a met frame of level %d", met.level);
   }
   if (!live()) return Status();

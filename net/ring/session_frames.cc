@@ -116,9 +116,8 @@ Status Session::OnFrame(FramedLink* link, const FrameHeader& header,
     case FrameType::kHeartbeat: {
       Activity activity;
       ChainEnd end;
-      RINGLET_RETURN_IF_ERROR(
-          DecodeHeartbeat(header, payload, size_, &activity,
-                          EveryPair(size_) ? nullptr : &end));
+      RINGLET_RETURN_IF_ERROR(DecodeHeartbeat(header, payload, size_, &activity,
+                                              every_pair_ ? nullptr : &end));
       detector_.Beat(link->peer, activity, now_, end);
       return Status();
     }

@@ -109,7 +109,7 @@ void Session::Agree() {
     EncodeView(one.frame, payload);
     FrameHeader header;
     header.type = FrameType::kView;
-    header.payload_bytes = kViewBytes;
+    header.payload_bytes = static_cast<uint32_t>(ViewBytes(size_));
     FramedLink* const link = peers_[one.to].link.get();
     if (link != nullptr && link->up()) SendTo(link, header, payload, false);
   }

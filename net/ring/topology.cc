@@ -14,10 +14,10 @@ bool Linked(int size, int a, int b) {
   return IsPowerOfTwo(distance) || IsPowerOfTwo(size - distance);
 }
 
-std::vector<int> LinksOf(int rank, int size) {
+std::vector<int> LinksOf(int rank, int size, bool all) {
   std::vector<int> out;
   for (int peer = 0; peer < size; ++peer) {
-    if (Linked(size, rank, peer)) out.push_back(peer);
+    if (peer != rank && (all || Linked(size, rank, peer))) out.push_back(peer);
   }
   return out;
 }

@@ -13,11 +13,11 @@
 namespace ringlet {
 namespace {
 
-int Count(uint32_t workers) { return __builtin_popcount(workers); }
-bool Has(uint16_t workers, int worker) { return (workers >> worker & 1) != 0; }
-uint16_t Only(int worker) { return static_cast<uint16_t>(1u << worker); }
+int Count(uint64_t workers) { return __builtin_popcountll(workers); }
+bool Has(uint64_t workers, int worker) { return (workers >> worker & 1) != 0; }
+uint64_t Only(int worker) { return uint64_t{1} << worker; }
 // Whether all of `some` are in `all`.
-bool Within(uint16_t some, uint16_t all) { return (some & ~all) == 0; }
+bool Within(uint64_t some, uint64_t all) { return (some & ~all) == 0; }
 
 }  // namespace
 
@@ -30,14 +30,14 @@ ViewAgreement::ViewAgreement(const Options& options, int64_t now)
 // Who waits for whom.
 
 // Who hears fewer can form no view.
-bool ViewAgreement::Viable(uint16_t hears) const {
+bool ViewAgreement::Viable(uint64_t hears) const {
   return Count(hears) >= options_.min_workers;
 }
 
 // Of those that wait for a view; -1: none.
 int ViewAgreement::Lowest() const {
   for (int w = 0; w < options_.size; ++w) {
-    const uint16_t theirs = w == options_.worker ? heard_ : peers_[w].hears;
+    const uint64_t theirs = w == options_.worker ? heard_ : peers_[w].hears;
     if (hears(w) && peers_[w].runs.generation == 0 && Viable(theirs)) return w;
   }
   return -1;
@@ -65,35 +65,38 @@ int ViewAgreement::present() const { return Count(heard_); }
 
 // As many as hear each other of those that would follow: without whoever does
 // not hear the most of the others, again and again.
-uint16_t ViewAgreement::Circle() const {
-  uint16_t circle = Only(options_.worker);
+uint64_t ViewAgreement::Circle() const {
+  const uint64_t self = Only(options_.worker);
+  uint64_t circle = self;
+  uint64_t heard_by[kMostElastic] = {};  // who hears each of them
   for (int w = 0; w < options_.size; ++w) {
     const Peer& peer = peers_[w];
-    if (hears(w) && peer.follows && peer.runs.generation == 0 &&
-        Has(peer.hears, options_.worker)) {
-      circle |= Only(w);
+    if (!hears(w) || !peer.follows || peer.runs.generation != 0 ||
+        !Has(peer.hears, options_.worker)) {
+      continue;
+    }
+    circle |= Only(w);
+    for (int v = 0; v < options_.size; ++v) {
+      if (Has(peer.hears, v)) heard_by[v] |= Only(w);
     }
   }
   for (;;) {
     int worst = -1;
     int most = 1;
     for (int w = 0; w < options_.size; ++w) {
-      int misses = 0;
-      for (int v = 0; v < options_.size; ++v) {
-        if (v == w || v == options_.worker || w == options_.worker) continue;
-        const bool both = Has(peers_[w].hears, v) && Has(peers_[v].hears, w);
-        if (Has(circle, w) && Has(circle, v) && !both) ++misses;
-      }
+      if (!Has(circle & ~self, w)) continue;
+      const uint64_t both = peers_[w].hears & heard_by[w];
+      const int misses = Count(circle & ~both & ~self & ~Only(w));
       if (misses < most) continue;
       most = misses;
       worst = w;
     }
     if (worst < 0) return circle;
-    circle = static_cast<uint16_t>(circle & ~Only(worst));
+    circle &= ~Only(worst);
   }
 }
 
-bool ViewAgreement::Settled(uint16_t members, int64_t now) const {
+bool ViewAgreement::Settled(uint64_t members, int64_t now) const {
   bool settled = now >= options_.settle_at;
   for (int w = 0; w < options_.size; ++w) {
     settled = settled || (Has(members, w) && peers_[w].settled);
@@ -159,7 +162,7 @@ void ViewAgreement::Open() {
 }
 
 void ViewAgreement::Propose(int64_t now) {
-  const uint16_t circle = Circle();
+  const uint64_t circle = Circle();
   const int64_t again = options_.timeout / 2;
   if (state_ == State::kProposed && circle == view_.members &&
       now - proposed_at_ < again) {
@@ -167,7 +170,7 @@ void ViewAgreement::Propose(int64_t now) {
   }
   Open();
   if (circle == refused_ && now - proposed_at_ < again) return;
-  if (circle + 1 != 1 << options_.size) {
+  if (circle != AllOf(options_.size)) {
     if (!Viable(circle) || !Settled(circle, now)) {
       due_at_ = 0;
       return;
@@ -209,7 +212,7 @@ void ViewAgreement::Joined(int worker, uint32_t count, int64_t now) {
 
 void ViewAgreement::Lost(int worker, int64_t now) {
   if (!hears(worker)) return;
-  heard_ = static_cast<uint16_t>(heard_ & ~Only(worker));
+  heard_ &= ~Only(worker);
   peers_[worker] = Peer();
   changed_at_ = now;
   refused_ = 0;

@@ -3,7 +3,7 @@
 // Internal to net/. Pure: events come in with a time, in nanoseconds of a
 // monotonic clock, what is to be sent comes out in `out`. A *view* is a
 // generation and its members; a worker is its number in the job's list, of at
-// most 16.
+// most kMostElastic.
 //
 // Every worker says whom it hears, to all that it hears and whenever that
 // changes. Of those that wait the lowest proposes: all of the list at once
@@ -31,14 +31,13 @@
 
 namespace ringlet {
 
-constexpr int kMostElastic = 16;  // workers in the list
 // Counts of generations: a worker knows less than those that it has not heard
 // for long, but not by more than this. One that is new has heard nobody.
 constexpr uint32_t kMostCountsAhead = 1u << 20;
 
 struct View {
   uint32_t generation = 0;  // 0: none
-  uint16_t members = 0;
+  uint64_t members = 0;
   bool has(int worker) const { return (members >> worker & 1) != 0; }
 };
 
@@ -92,7 +91,7 @@ class ViewAgreement {
  private:
   enum class State : uint8_t { kOpen, kProposed, kAcknowledged, kRunning };
   struct Peer {
-    uint16_t hears = 0;
+    uint64_t hears = 0;
     bool settled = false;
     bool follows = false;
     View runs;
@@ -100,10 +99,10 @@ class ViewAgreement {
   };
 
   bool hears(int worker) const { return (heard_ >> worker & 1) != 0; }
-  bool Viable(uint16_t hears) const;
+  bool Viable(uint64_t hears) const;
   int Lowest() const;
-  uint16_t Circle() const;
-  bool Settled(uint16_t members, int64_t now) const;
+  uint64_t Circle() const;
+  bool Settled(uint64_t members, int64_t now) const;
   void Open();
   void Propose(int64_t now);
   void Run();
@@ -119,9 +118,9 @@ class ViewAgreement {
   const Options options_;
   State state_ = State::kOpen;
   View view_;
-  uint16_t heard_;
-  uint16_t acknowledged_ = 0;
-  uint16_t refused_ = 0;  // a proposal of these, until something changes
+  uint64_t heard_;
+  uint64_t acknowledged_ = 0;
+  uint64_t refused_ = 0;  // a proposal of these, until something changes
   uint32_t next_count_;
   int64_t changed_at_;
   int64_t proposed_at_ = 0;

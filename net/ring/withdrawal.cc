@@ -84,6 +84,7 @@ std::unique_ptr<Withdrawal> Withdrawal::Begin(const RingOptions& options,
   telling.rank = options.rank;
   telling.keys = options.keys;
   telling.insecure = options.insecure;
+  telling.relay = options.relay;
   if (options.job.size() <= kMaxJobBytes) {
     telling.job = options.job;
   } else {

@@ -56,6 +56,18 @@ Status CheckOptions(const StrategyOptions& strategy) {
         local ? "local updates" : "reduction exact");
   }
   RINGLET_RETURN_IF_ERROR(strategy.local.Check());
+  if (strategy.local.quorum > 0 && !IsElastic(strategy)) {
+    return InvalidArgument(
+        "a quorum of %d, but the job waits for every worker that is lost: say "
+        "\"policy\": \"shrink\" too (StrategyOptions::min_workers)",
+        strategy.local.quorum);
+  }
+  if (!strategy.relay.empty() &&
+      options.implementation == CommunicationImplementation::kMpi) {
+    return InvalidArgument(
+        "a relay with implementation MPI, which has connections of its own: "
+        "leave one of them out");
+  }
   switch (options.implementation) {
     case CommunicationImplementation::kMpi:
       if (options.wire_dtype == WireDtype::kFloat32) break;
@@ -156,11 +168,12 @@ RingOptions OptionsOf(const ClusterConfig& cluster,
   RingOptions ring;
   ring.keys = std::move(keys);
   ring.insecure = IsInsecure(options);
+  ring.relay = options.relay;
   for (const Address& address : cluster.addresses) {
     ring.addresses.push_back(ToString(address));
   }
   ring.rank = cluster.rank;
-  ring.min_workers = options.min_workers;
+  ring.min_workers = std::max(options.min_workers, options.local.quorum);
   ring.job = options.job;
   ring.timeout_seconds = options.timeout_seconds;
   ring.start_timeout_seconds = options.start_timeout_seconds;
@@ -239,6 +252,13 @@ MultiWorkerMirroredStrategy MultiWorkerMirroredStrategy::FromCluster(
   }
   strategy.cluster_ = cluster;
   strategy.status_ = CheckOptions(options);
+  if (strategy.status_.ok() && options.local.quorum > 0 &&
+      cluster.world_size > 1 && strategy.replicas_ != cluster.world_size) {
+    strategy.status_ = InvalidArgument(
+        "%d replicas for %d workers, but with a quorum each worker has one of "
+        "its own: leave replicas out",
+        strategy.replicas_, cluster.world_size);
+  }
   const bool mpi =
       options.communication.implementation == CommunicationImplementation::kMpi;
   if (!strategy.status_.ok()) {

@@ -71,7 +71,7 @@ struct StrategyOptions {
   // many, and one that comes back or comes late is let in between two steps.
   // Sums are exact then, and the replicas, where `replicas` is 0, as many as
   // the workers of the list, so that the trained bits are those of a run in
-  // which nobody was lost. Of up to 16 workers; not over MPI, and not in a
+  // which nobody was lost. Of up to 64 workers; not over MPI, and not in a
   // training loop of one's own.
   int min_workers = 0;
   // Workers of another job are refused.
@@ -82,6 +82,10 @@ struct StrategyOptions {
   // job without a key is refused where an address is not a loopback one. See
   // docs/security.md. Not over MPI.
   std::string key_file;
+  // "host:port" of a `ringlet relay`, for workers that can only dial out: all
+  // of them reach each other by it alone, and the list's addresses are names.
+  // Of a job with a key; the relay sees sealed bytes. "": none. Not over MPI.
+  std::string relay;
   // Such a job is taken, and whoever reaches a worker may join, read and stop
   // it. RINGLET_INSECURE=1 says so too.
   bool insecure = false;

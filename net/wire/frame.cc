@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include "../../core/base/crc32c.h"
+#include "view.h"
 
 namespace ringlet {
 
@@ -65,7 +66,7 @@ uint32_t MaxPayload(FrameType type) {
     case FrameType::kMet:
       return 512;
     case FrameType::kView:
-      return 8;
+      return kViewBytes;
     case FrameType::kHeartbeat:
       return 40;
     case FrameType::kReady:

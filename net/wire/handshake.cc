@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "../../core/base/fnv1a.h"
+#include "view.h"
 #include "wire_dtype.h"
 
 namespace ringlet {
@@ -54,7 +55,7 @@ Status DecodeIdentity(const uint8_t* payload, size_t bytes, Identity* out) {
     return Corruption("a handshake of %zu bytes with a job name of %zu", bytes,
                       job_bytes);
   }
-  if (payload[29] > 1 || payload[30] > 16 || payload[31] != 0) {
+  if (payload[29] > 1 || payload[30] > kMostElastic || payload[31] != 0) {
     return Corruption("a handshake whose reserved bytes are not zero");
   }
   out->byte_order = payload[0];

@@ -29,20 +29,28 @@ void EncodeView(const ViewFrame& frame, uint8_t* out) {
   out[0] = static_cast<uint8_t>(frame.word);
   out[1] = static_cast<uint8_t>((frame.settled ? kSettled : 0) |
                                 (frame.follows ? kFollows : 0));
-  StoreLittle(frame.workers, out + 2);
+  StoreLittle(static_cast<uint16_t>(frame.workers), out + 2);
   StoreLittle(frame.generation, out + 4);
+  StoreLittle(static_cast<uint16_t>(frame.workers >> 16), out + 8);
+  StoreLittle(static_cast<uint32_t>(frame.workers >> 32), out + 10);
 }
 
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out) {
-  if (bytes == kViewBytes && size <= 16 && sender < size && payload[0] >= 1 &&
-      payload[0] <= 5 && payload[1] <= (kSettled | kFollows)) {
+  if (size <= kMostElastic && bytes == ViewBytes(size) && sender < size &&
+      payload[0] >= 1 && payload[0] <= 5 &&
+      payload[1] <= (kSettled | kFollows)) {
     out->word = static_cast<ViewWord>(payload[0]);
     out->settled = (payload[1] & kSettled) != 0;
     out->follows = (payload[1] & kFollows) != 0;
     out->workers = LoadLittle<uint16_t>(payload + 2);
     out->generation = LoadLittle<uint32_t>(payload + 4);
-    if (out->workers >> size == 0 && MakesSense(*out, sender)) return Status();
+    if (size > 16) {
+      out->workers |= uint64_t{LoadLittle<uint16_t>(payload + 8)} << 16 |
+                      uint64_t{LoadLittle<uint32_t>(payload + 10)} << 32;
+    }
+    const bool listed = (out->workers & ~AllOf(size)) == 0;
+    if (listed && MakesSense(*out, sender)) return Status();
   }
   return Corruption("a view frame that makes no sense");
 }

@@ -13,6 +13,9 @@
 
 namespace ringlet {
 
+// The workers of a list, at most 64, as bits.
+inline uint64_t AllOf(int size) { return ~uint64_t{0} >> (64 - size); }
+
 // Values are part of the format.
 enum class ViewWord : uint8_t {
   kHears = 1,    // whom the sender hears; with a generation: it does not take
@@ -29,25 +32,33 @@ struct ViewFrame {
   // what the receiver proposes.
   bool settled = false;
   bool follows = false;
-  uint16_t workers = 0;  // bit w: worker w of the list
+  uint64_t workers = 0;  // bit w: worker w of the list
   uint32_t generation = 0;
 };
 
-constexpr size_t kViewBytes = 8;
+constexpr int kMostElastic = 64;   // workers in the list
+constexpr size_t kViewBytes = 14;  // at most
+// Of a list of `size` workers.
+inline size_t ViewBytes(int size) { return size <= 16 ? 8 : kViewBytes; }
+// Writes kViewBytes, of which ViewBytes(size) are sent.
 void EncodeView(const ViewFrame& frame, uint8_t* out);
 // `size`: workers in the list, of whom `sender` is one.
 Status DecodeView(const uint8_t* payload, size_t bytes, int size, int sender,
                   ViewFrame* out);
 
-// A generation names one proposal: the proposer's number in the list, and a
-// count that is greater than of any that it had heard of.
-constexpr uint32_t kGreatestViewCount = 1u << 27;
+// A generation names one proposal: a count that is greater than of any that the
+// proposer had heard of, in the bits from 4 on, and the proposer's number in
+// the list, whose bits 4 and 5 are the highest.
+constexpr uint32_t kGreatestViewCount = 1u << 25;
 inline uint32_t ViewGeneration(uint32_t count, int proposer) {
-  return count << 4 | static_cast<uint32_t>(proposer);
+  const auto worker = static_cast<uint32_t>(proposer);
+  return worker >> 4 << 30 | count << 4 | (worker & 15);
 }
-inline uint32_t ViewCount(uint32_t generation) { return generation >> 4; }
+inline uint32_t ViewCount(uint32_t generation) {
+  return (generation & 0x3fffffff) >> 4;
+}
 inline int ViewProposer(uint32_t generation) {
-  return static_cast<int>(generation & 15);
+  return static_cast<int>(generation >> 30 << 4 | (generation & 15));
 }
 
 }  // namespace ringlet

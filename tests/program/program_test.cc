@@ -228,6 +228,16 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        2,
        {"strategy.overlap: is true", "\"policy\": \"wait\""}},
       {"\"callbacks\": []",
+       "\"strategy\": {\"mode\": \"local\", \"replicas\": 4, "
+       "\"participation\": 2, \"overlap\": true}",
+       2,
+       {"strategy", "overlap with participation", "leave one of the two out"}},
+      {"\"callbacks\": []",
+       "\"strategy\": {\"mode\": \"local\", \"delta\": \"sparse\", "
+       "\"local_steps\": \"auto\"}",
+       2,
+       {"strategy", "delta sparse with local_steps auto", "as a number"}},
+      {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"delta\": \"int4\"}",
        2,
        {"strategy.delta", "'int4'"}},
@@ -452,8 +462,8 @@ TEST_F(ProgramTest, AFarNameIsAnsweredByAllThatAreKnown) {
   EXPECT_EQ(
       err_,
       "error: unknown command 'test'; known are 'train', 'evaluate', "
-      "'predict', 'launch', 'keygen', 'plan', 'verify', 'audit', 'summary', "
-      "'inspect', 'diff', 'export' (see 'ringlet --help')\n");
+      "'predict', 'launch', 'keygen', 'relay', 'plan', 'verify', 'audit', "
+      "'summary', 'inspect', 'diff', 'export' (see 'ringlet --help')\n");
   EXPECT_EQ(Run({"inspect", "--layers", "x"}), 2);
   EXPECT_EQ(err_,
             "error: unknown flag '--layers'; known are '--help', '--json', "

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "thread_collective.h"
@@ -107,6 +108,11 @@ class ElasticCollective final : public Collective {
   }
   Status Reform() override {
     if (dead_) return Error(Code::kInternal, "dead");
+    if (next_job_ != nullptr) {
+      next_job_->Arrive(worker_);
+      job_->Leave(worker_);
+      job_ = std::exchange(next_job_, nullptr);
+    }
     view_ = job_->Meet(worker_);
     rank_ = static_cast<int>(
         std::find(view_.members.begin(), view_.members.end(), worker_) -
@@ -121,6 +127,8 @@ class ElasticCollective final : public Collective {
   int worker() const override { return worker_; }
 
   void DieInNextCall() { calls_left_ = 1; }
+  // The next call finds the others lost; this worker meets those of `job`.
+  void MoveTo(ElasticJob* job) { next_job_ = job; }
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
@@ -132,10 +140,12 @@ class ElasticCollective final : public Collective {
       dead_ = true;  // to the others once the process has ended
       return Error(Code::kInternal, "dead");
     }
+    if (next_job_ != nullptr) return PeerLost(-1, "cut off");
     return what();
   }
 
-  ElasticJob* const job_;
+  ElasticJob* job_;
+  ElasticJob* next_job_ = nullptr;
   const int worker_;
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;

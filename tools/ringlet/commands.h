@@ -20,6 +20,7 @@ int64_t TrainThreads(const std::vector<std::string>& line);
 int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int KeygenCommand(const std::vector<std::string>& line);
+int RelayCommand(const std::vector<std::string>& line);
 int LaunchCommand(const std::vector<std::string>& line);
 int VerifyCommand(const std::vector<std::string>& line);
 int PlanCommand(const std::vector<std::string>& line);

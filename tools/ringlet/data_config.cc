@@ -110,12 +110,30 @@ constexpr Named<AutoShardPolicy> kPolicies[] = {
     {"data", AutoShardPolicy::kData},
     {"off", AutoShardPolicy::kOff}};
 
+void ReadOwnExamples(FieldReader* fields, std::vector<int64_t>* counts) {
+  const char kKey[] = "own_examples";
+  const char kTakes[] = "a list of whole numbers, one for each worker";
+  if (!fields->Has(kKey)) return;
+  const Json json = fields->Take(kKey, kTakes);
+  if (!json) return;
+  for (Json m = json.first(); m; m = m.next()) {
+    int64_t count = 0;
+    if (!m.ToInt64(&count) || count < 0) return fields->MustBe(kKey, kTakes);
+    counts->push_back(count);
+  }
+  if (counts->empty()) fields->MustBe(kKey, kTakes);
+}
+
 Status ReadData(const Json& json, const std::string& path,
                 const std::string& folder, DataConfig* data) {
   FieldReader fields(json, path);
   fields.Float("scale", &data->scale.factor);
   fields.Float("offset", &data->scale.offset);
   fields.Choice("auto_shard_policy", kPolicies, &data->policy);
+  ReadOwnExamples(&fields, &data->own_examples);
+  if (!data->own_examples.empty() && data->policy != AutoShardPolicy::kOff) {
+    fields.Refuse("own_examples", "say \"auto_shard_policy\": \"off\" too");
+  }
   fields.Bool("in_memory", &data->in_memory);
   const bool idx = json["images"] || json["labels"];
   const bool npy = json["x"] || json["y"];
@@ -165,6 +183,11 @@ Status ReadBothData(const Json& json, const std::string& folder,
   if (fields.Has("validation")) {
     fields.Fail(ReadData(fields.Part("validation", "an object"),
                          "data.validation", folder, validation));
+    if (!validation->own_examples.empty()) {
+      fields.Refuse("validation",
+                    "workers validate on examples that all have; leave "
+                    "own_examples out");
+    }
   }
   return fields.Finish();
 }
@@ -261,7 +284,9 @@ Dataset OpenData(const DataConfig& data, const Model& model) {
         read.ok() ? dataset.SampleWeight(std::move(weights)) : Dataset(read);
   }
   return dataset.empty() ? dataset
-                         : dataset.Map(data.scale).AutoShard(data.policy);
+                         : dataset.Map(data.scale)
+                               .AutoShard(data.policy)
+                               .OwnExamples(data.own_examples);
 }
 
 }  // namespace ringlet

@@ -42,6 +42,7 @@ struct DataConfig {
   std::optional<int> weight_column;
   Scale scale;
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
+  std::vector<int64_t> own_examples;  // Dataset::OwnExamples; empty: none
   bool empty() const {
     return images.empty() && x.empty() && csv.empty() && inputs.empty();
   }

@@ -33,6 +33,8 @@ constexpr Command kCommands[] = {
     {"launch", "start several workers on this machine", ringlet::LaunchCommand},
     {"keygen", "a new key, for a job or for sealed files",
      ringlet::KeygenCommand},
+    {"relay", "where workers meet that can only dial out",
+     ringlet::RelayCommand},
     {"plan", "memory and work of a step of a RUN.json", ringlet::PlanCommand},
     {"verify", "a digest of the first steps, to compare machines",
      ringlet::VerifyCommand},

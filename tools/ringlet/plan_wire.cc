@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/model/delta_exchange.h"
+#include "core/model/participation.h"
 #include "core/model/sparse_delta.h"
 #include "net/wire/wire_dtype.h"
 
@@ -42,7 +43,8 @@ int64_t SparseRoundBytes(const Model& model, int64_t replicas,
 int64_t RoundBytes(const Model& model, const LocalUpdates& local,
                    int64_t replicas, int64_t workers) {
   if (local.sparse()) return SparseRoundBytes(model, replicas, workers);
-  const int lanes = LanesOf(local.delta, static_cast<int>(replicas));
+  const int lanes =
+      LanesOf(local.delta, MostDrawn(local, static_cast<int>(replicas)));
   int64_t words = 0, blocks = 0;
   for (const Variable& v : model.variables()) {
     const bool changes = v.change_offset >= 0;
@@ -119,8 +121,8 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   }
   plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
                     SumBytes(changes, WireDtype::kFloat32, flags.workers);
-  plan.round_steps =
-      strategy.local.on() ? strategy.local.steps : LocalUpdates::kUsualSteps;
+  plan.round_steps = strategy.local.steps > 0 ? strategy.local.steps
+                                              : LocalUpdates::kUsualSteps;
   plan.round_bytes = RoundBytes(
       model, strategy.local,
       std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);

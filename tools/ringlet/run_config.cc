@@ -17,6 +17,7 @@
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
+#include "local_config.h"
 #include "net/ring/view_agreement.h"
 #include "net/wire/wire_dtype.h"
 
@@ -25,6 +26,7 @@ namespace {
 
 constexpr int64_t kMostCount = int64_t{1} << 40;
 constexpr int64_t kMostBatch = int64_t{1} << 24;
+constexpr int64_t kMostInRun = 8192;  // replicas
 
 // null stands, as None does in Keras, for the default.
 void OptionalInt(FieldReader* fields, const char* key, int64_t low,
@@ -215,49 +217,6 @@ constexpr Named<Reduction> kReductions[] = {{"ring", Reduction::kRing},
                                             {"exact", Reduction::kExact}};
 
 constexpr Named<bool> kModes[] = {{"sync", false}, {"local", true}};
-constexpr Named<LocalUpdates::Delta> kDeltas[] = {
-    {"int8", LocalUpdates::Delta::kInt8},
-    {"float32", LocalUpdates::Delta::kFloat32},
-    {"sparse", LocalUpdates::Delta::kSparse}};
-
-// Fields that only mode "local" has; without it they may say their defaults.
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
-  LocalUpdates usual;
-  usual.steps = LocalUpdates::kUsualSteps;
-  LocalUpdates read = usual;
-  if (fields->Has("local_steps")) {
-    fields->Int("local_steps", 1, 1000000, &read.steps);
-  }
-  if (fields->Has("outer")) {
-    FieldReader outer(fields->Part("outer", "an object", "{}"),
-                      "strategy.outer");
-    outer.Float("learning_rate", kPositive, &read.learning_rate);
-    outer.Float("momentum", kShareBelow1, &read.momentum);
-    outer.Bool("nesterov", &read.nesterov);
-    fields->Fail(outer.Finish());
-  }
-  if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
-  fields->Bool("overlap", &read.overlap);
-  fields->Fail(read.Check().Annotate("strategy"));
-  if (is_local) {
-    *local = read;
-    return;
-  }
-  const bool same_outer = read.learning_rate == usual.learning_rate &&
-                          read.momentum == usual.momentum &&
-                          read.nesterov == usual.nesterov;
-  const struct {
-    const char* name;
-    bool same;
-  } given[] = {{"local_steps", read.steps == usual.steps},
-               {"outer", same_outer},
-               {"delta", read.delta == usual.delta},
-               {"overlap", read.overlap == usual.overlap}};
-  for (const auto& field : given) {
-    if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
-  }
-}
-
 Status ReadStrategy(const Json& json, const std::string& folder,
                     StrategyConfig* strategy) {
   FieldReader fields(json, "strategy");
@@ -273,7 +232,7 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   }
   fields.String("job", &options->job);
   int64_t replicas = 0;
-  OptionalInt(&fields, "replicas", 1, 8192, &replicas);
+  OptionalInt(&fields, "replicas", 1, kMostInRun, &replicas);
   options->replicas = static_cast<int>(replicas);
   if (fields.Has("key_file")) {
     fields.Text("key_file", "a path", &options->key_file);
@@ -281,9 +240,18 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (!options->key_file.empty()) {
     options->key_file = PathIn(folder, options->key_file);
   }
+  if (fields.Has("relay")) {
+    fields.Text("relay", "host:port", &options->relay);
+    Address relay;
+    if (!options->relay.empty()) {
+      fields.Fail(
+          ParseAddress(options->relay, &relay).Annotate("strategy.relay"));
+    }
+  }
   fields.Bool("insecure", &options->insecure);
   OptionalInt(&fields, "min_workers", 1, 1024, &strategy->min_workers);
   fields.Choice("policy", kWhenLost, &strategy->policy);
+  fields.Bool("cross_check", &strategy->cross_check);
   if (fields.Has("communication")) {
     const Json communication = fields.Part(
         "communication", "an implementation, or an object", AsJson("auto"));

@@ -51,6 +51,7 @@ struct StrategyConfig {
   enum class Policy : uint8_t { kWait, kFail, kShrink };
   Policy policy = Policy::kWait;
   int64_t min_workers = 1;  // a job of fewer is refused, or ends
+  bool cross_check = true;  // see FitOptions
   bool elastic() const { return policy == Policy::kShrink; }
   // Neither policy nor reduction is given, nor what does not go with shrink.
   bool may_shrink = false;

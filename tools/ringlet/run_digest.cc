@@ -159,7 +159,13 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
     digest.Add(double{local.momentum});
     digest.Add(int64_t{local.nesterov});
     digest.Add(static_cast<int64_t>(local.delta));
-    digest.Add(int64_t{local.overlap});
+    // (Nothing where there are none, so that older files' runs stay.)
+    if (local.overlap) digest.Add("overlap");
+    if (local.participation > 0 || local.quorum > 0) {
+      digest.Add(int64_t{local.participation});
+      digest.Add(int64_t{local.quorum});
+      digest.Add(local.round_deadline_seconds);
+    }
   }
   *text = digest.text();
   return Status();

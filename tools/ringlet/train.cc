@@ -145,6 +145,7 @@ FitOptions OptionsOf(const RunConfig& config, const RunData& data,
   options.callbacks = config.callbacks;
   options.verbose = config.fit.verbose;
   options.class_weight = config.fit.class_weight;
+  options.cross_check = config.strategy.cross_check;
   if (!flags.log_steps.empty()) {
     options.callbacks.push_back(StepLogger(flags.log_steps, flags.log_digests));
   }
@@ -179,7 +180,9 @@ std::string Beginning(const std::string& path, const RunConfig& config,
   if (config.strategy.elastic()) text += " that may come and go (exact sums)";
   const LocalUpdates& local = config.strategy.options.local;
   if (local.on()) {
-    text += ", rounds of " + Count(local.steps, "local step");
+    text += local.steps == LocalUpdates::kAutoSteps
+                ? ", rounds of local steps by the link"
+                : ", rounds of " + Count(local.steps, "local step");
   }
   return text + ", " + Count(fit.threads, "thread");
 }

@@ -96,6 +96,13 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   options.steps_per_epoch = config.fit.steps_per_epoch;
   // The last round ends with the last step.
   const LocalUpdates& local = config.strategy.options.local;
+  if (local.steps == LocalUpdates::kAutoSteps) {
+    return InvalidArgument(
+        "%s: strategy.local_steps is \"auto\", by this machine's times; put "
+        "the number in its place that the run has chosen (a note of train's, "
+        "and local_steps of `ringlet inspect BACKUP`)",
+        path.c_str());
+  }
   const int64_t epoch = options.steps_per_epoch > 0
                             ? options.steps_per_epoch
                             : data.train.steps(replicas);

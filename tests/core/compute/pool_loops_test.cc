@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -81,6 +82,29 @@ void Expect(const PoolLoops& loops, const Image& image) {
   EXPECT_EQ(dx, wanted);
 }
 
+// By places: the same maxima, and the gradients of those that count.
+void ExpectPlaced(const PoolLoops& loops, const Image& image, bool above_zero) {
+  const PoolWindows& w = image.w;
+  const int64_t outputs = w.positions * w.channels;
+  Floats x = Values(w.height * w.row_floats, 3);
+  Floats dy = Values(outputs, 4);
+  if (x.size() > 9) x[9] = std::numeric_limits<float>::quiet_NaN();
+  Floats y(static_cast<size_t>(outputs) + 1, kUntouched), wanted_y = y;
+  Floats dx(x.size() + 1, kUntouched), wanted = dx;
+  std::vector<uint8_t> places(static_cast<size_t>(outputs) + 1, 99);
+  loops.placed_maxima(w, x.data(), above_zero, y.data(), places.data());
+  loops.placed_gradient(w, places.data(), dy.data(), dx.data());
+  EXPECT_EQ(places.back(), 99);
+  loops.maxima(w, x.data(), wanted_y.data());
+  EXPECT_EQ(std::memcmp(y.data(), wanted_y.data(), y.size() * sizeof(float)),
+            0);
+  for (size_t i = 0; i + 1 < y.size(); ++i) {
+    if (above_zero && !(y[i] > 0)) dy[i] = 0;
+  }
+  loops.gradient(w, x.data(), y.data(), dy.data(), wanted.data());
+  EXPECT_EQ(dx, wanted);
+}
+
 TEST(PoolLoops, MaximaAndTheirGradients) {
   for (const PoolLoops* loops : Builds()) {
     for (const int64_t channels : {1, 3, 6, 8, 16, 21, 40}) {
@@ -88,8 +112,13 @@ TEST(PoolLoops, MaximaAndTheirGradients) {
         for (const int64_t size : {1, 2, 3}) {
           const int64_t step = size * channels;
           const int64_t row = positions * step + 2;
-          Expect(*loops, {{positions, step, size, size, row, channels}});
-          Expect(*loops, {{positions, step, 2, size, row, channels}});
+          for (const int64_t height : {size, int64_t{2}}) {
+            const Image image = {
+                {positions, step, height, size, row, channels}};
+            Expect(*loops, image);
+            ExpectPlaced(*loops, image, true);
+            ExpectPlaced(*loops, image, false);
+          }
         }
       }
     }

@@ -411,6 +411,67 @@ TEST(ElasticJobTest, ASlowWorkerComputesFewerReplicas) {
             trained(even, 0) + trained(even, 2));
 }
 
+// No rank has this number.
+constexpr char kAllRight[] = "wrong=9@0";
+
+void AllRight(const TempFolder& folder, int size) {
+  Job job(folder, size, /*backup=*/false, kAllRight);
+  for (int i = 0; i < size; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+}
+
+void ExpectNames(const std::string& said, const std::string& names) {
+  EXPECT_NE(said.find(names), std::string::npos) << said;
+  EXPECT_NE(said.find("gradients of the same examples"), std::string::npos)
+      << said;
+}
+
+// With backups it is found where one is made, at the latest after 100 steps.
+TEST(ElasticJobTest, AWorkerThatComputesWrongIsNamedAndCostsNoBit) {
+  TempFolder right;
+  AllRight(right, 3);
+  for (const int size : {3, 4}) {
+    for (const int wrong : {0, size - 1}) {
+      SCOPED_TRACE(std::to_string(wrong) + " of " + std::to_string(size));
+      const bool backup = (size + wrong) % 2 == 0;
+      TempFolder folder;
+      Job job(folder, size, backup, "wrong=" + std::to_string(wrong) + "@33");
+      for (int i = 0; i < size; ++i) {
+        EXPECT_EQ(job.End(i), i == wrong ? 3 : 0) << job.Said(i);
+        ExpectNames(job.Said(i), (backup ? "after 35 steps: rank "
+                                         : "after 100 steps: rank ") +
+                                     std::to_string(wrong) + " (127.");
+        if (i == wrong) continue;
+        const std::string name = "final." + std::to_string(i) + ".safetensors";
+        EXPECT_TRUE(ReadWhole(folder / name) ==
+                    ReadWhole(right / "final.0.safetensors"));
+      }
+      for (const char* const log : {"log.csv", "steps.csv"}) {
+        EXPECT_EQ(ReadWhole(folder / log), ReadWhole(right / log));
+      }
+    }
+  }
+}
+
+// Of two nobody knows which, so both stop; their backup is of before.
+TEST(ElasticJobTest, TwoWorkersThatDifferStopAndTheirBackupIsRight) {
+  constexpr int kSize = 2;
+  TempFolder right, folder;
+  AllRight(right, kSize);
+  {
+    Job job(folder, kSize, /*backup=*/true, "wrong=1@60");
+    for (int i = 0; i < kSize; ++i) {
+      EXPECT_EQ(job.End(i), 3) << job.Said(i);
+      ExpectNames(job.Said(i), "after 63 steps: rank 0 (127.");
+      ExpectNames(job.Said(i), " and rank 1 (127.");
+    }
+  }
+  EXPECT_NE(ReadWhole(folder / "backup/checkpoint").find("backup"),
+            std::string::npos);
+  Job job(folder, kSize, /*backup=*/true, kAllRight);
+  for (int i = 0; i < kSize; ++i) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+  ExpectEndsLike(right, folder, kSize);
+}
+
 TEST(ElasticJobTest, FewerThanMinWorkersEnd) {
   TempFolder folder;
   Job job(folder, 2, /*backup=*/false, "elastic=2");

@@ -319,7 +319,7 @@ TEST(LocalUpdatesTest, SayWhatTheyAreNotMadeFor) {
   momentum.momentum = 1;
   EXPECT_NE(refused(Adam(), momentum).find("outer momentum"),
             std::string::npos);
-  steps.steps = -1;
+  steps.steps = -2;  // -1: chosen from the link
   EXPECT_NE(refused(Adam(), steps), "");
   CompileOptions options;
   options.local = on;

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/fit.h"
 #include "core/fit/training_loop.h"
 #include "core/model/model.h"
+#include "io/checkpoint/saving_callbacks.h"
 
 namespace ringlet {
 namespace {
@@ -83,10 +85,11 @@ Status Run(Model* model, TrainingLoop* loop, Trained* out) {
   return loop->End();
 }
 
-Trained Looped(const CompileOptions& compile) {
+Trained Looped(const CompileOptions& compile,
+               const FitOptions& options = Options()) {
   Trained out;
   const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, compile);
-  TrainingLoop loop(model.get(), Data(), Options());
+  TrainingLoop loop(model.get(), Data(), options);
   do {
     out.status = Run(model.get(), &loop, &out);
   } while (loop.Recovers(&out.status));
@@ -217,6 +220,37 @@ TEST(TrainingLoopTest, ALoopThatIsLeftFreesTheModel) {
   EXPECT_TRUE(model->Fit(Data(), Quiet(1)).status().ok());
   model->Compile(SGD(0.1f), SparseCategoricalCrossentropy(kFromLogits));
   EXPECT_TRUE(model->status().ok()) << model->status().message();
+}
+
+// Its process ends in the middle of an epoch, and another goes on.
+TEST(TrainingLoopTest, GoesOnFromABackup) {
+  const Trained whole = Looped(Replicas(nullptr));
+  for (const int at : {4, 6, 9, 12}) {  // of six steps an epoch
+    SCOPED_TRACE(at);
+    TempFolder folder;
+    FitOptions options = Options();
+    options.callbacks = {BackupAndRestore(folder / "backup", SaveEvery(3))};
+    {
+      const auto model =
+          TinyModel(Adam(0.01f), /*dropout=*/0.2f, Replicas(nullptr));
+      TrainingLoop loop(model.get(), Data(), options);
+      ASSERT_TRUE(loop.Begin().ok());
+      while (model->iterations() < at) {
+        while (loop.HasStep() && model->iterations() < at) {
+          ASSERT_TRUE(loop.Step().ok());
+        }
+        if (loop.HasStep()) break;
+        ASSERT_TRUE(loop.EndEpoch().ok());
+      }
+    }
+    options.callbacks = {BackupAndRestore(folder / "backup", SaveEvery(3))};
+    const Trained rest = Looped(Replicas(nullptr), options);
+    ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+    // From the save behind its last step an epoch's end is made again.
+    EXPECT_EQ(rest.epochs[0][2], at <= 6 ? 1 : 0);
+    EXPECT_EQ(rest.digest, whole.digest);
+    EXPECT_EQ(rest.epochs[2], whole.epochs[2]);
+  }
 }
 
 // A callback's wish to stop ends the loop as it ends Fit.

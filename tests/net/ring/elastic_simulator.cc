@@ -10,6 +10,7 @@
 
 #include "core/base/byte_order.h"
 #include "net/ring/sealed_stream.h"
+#include "sim_faults.h"
 #include "sim_process.h"
 
 namespace ringlet {
@@ -26,6 +27,12 @@ constexpr int64_t kBound = 30 * kTimeout;
 constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
 
 class Town;
+
+// Of a sum: no part of them has the sum of another.
+uint32_t PartOf(int worker) {
+  return worker < 16 ? 1u << worker
+                     : static_cast<uint32_t>(worker) * 0x9e3779b1u;
+}
 
 // One worker: a process, which may end and start again, and its caller.
 class Citizen final : public SimProcess, public Session::Owner {
@@ -71,15 +78,15 @@ class Citizen final : public SimProcess, public Session::Owner {
   size_t completed_ = 0;
 };
 
-class Town {
+class Town final : private Faults::Job {
  public:
-  Town(uint64_t seed, bool trace);
+  Town(uint64_t seed, bool trace, bool large);
   ElasticReport Run();
 
   void Violated(const std::string& what) {
     if (report_.violation.empty()) report_.violation = what;
   }
-  void Trace(int worker, const std::string& what) const;
+  void Trace(int worker, const std::string& what) override;
   // One begins to form a view, or is in one: cuts just then.
   void Forms(int64_t within);
   // A worker is in this view.
@@ -93,13 +100,13 @@ class Town {
   ElasticReport report_;
 
  private:
-  void Fault();
-  void Partition(int64_t lasts);
+  void Crash(int worker, bool silent) override;
+  void Start(int worker) override;
   void Watch();
   void NoteAgreed();
   bool Together() const;
 
-  int64_t last_fault_ = 0;
+  Faults faults_;
   int while_forming_ = 0;  // cuts left for when a view forms
   std::vector<std::unique_ptr<Citizen>> citizens_;
   // The views of a generation, as their proposers had them: of two processes of
@@ -171,7 +178,7 @@ void Citizen::OnRunning() {
                           " of" + names);
   town_->Runs(rank_, generation_, members_);
   town_->Forms(2 * kMs);
-  if (generation_ <= last_)
+  if (ViewCount(generation_) <= ViewCount(last_))
     town_->Violated("a new view has no higher generation");
   last_ = generation_;
   running_ = true;
@@ -194,7 +201,7 @@ void Citizen::StartNext() {
   std::vector<int32_t>& v = data_[op];
   v.resize(CountOf(op));
   for (size_t i = 0; i < v.size(); ++i) {
-    v[i] = static_cast<int32_t>((1u << rank_) + (i % 5 << 16));
+    v[i] = static_cast<int32_t>(PartOf(rank_) + (i % 5 << 16));
   }
   SwapToLittle(v.data(), sizeof(int32_t), v.size());
   Call call;
@@ -222,7 +229,7 @@ void Citizen::CheckSum(size_t op) {
     ++town_->report_.partial;
   }
   uint32_t sum = 0;
-  for (const int w : members_) sum += 1u << w;
+  for (const int w : members_) sum += PartOf(w);
   const uint32_t many = static_cast<uint32_t>(members_.size());
   for (size_t i = 0; i < v.size(); ++i) {
     const uint32_t right = sum + many * (static_cast<uint32_t>(i % 5) << 16);
@@ -282,11 +289,13 @@ void Citizen::Closed() {
 
 // Town.
 
-Town::Town(uint64_t seed, bool trace)
+Town::Town(uint64_t seed, bool trace, bool large)
     : seed_(seed),
       trace_(trace),
-      size_(2 + static_cast<int>(seed % 5)),
-      network_(size_, seed * 2 + 1) {
+      size_(large ? 17 + static_cast<int>(seed * 13 % 48)
+                  : 2 + static_cast<int>(seed % 5)),
+      network_(size_, seed * 2 + 1),
+      faults_(&network_, size_, kTimeout, this) {
   for (int w = 0; w < size_; ++w) {
     ring_.addresses.push_back("worker" + std::to_string(w) + ":7000");
   }
@@ -303,7 +312,7 @@ Town::Town(uint64_t seed, bool trace)
   if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
 }
 
-void Town::Trace(int worker, const std::string& what) const {
+void Town::Trace(int worker, const std::string& what) {
   if (!trace_) return;
   std::printf("%10.3f ms  worker %d %s\n",
               static_cast<double>(network_.now()) / 1e6, worker, what.c_str());
@@ -312,14 +321,7 @@ void Town::Trace(int worker, const std::string& what) const {
 void Town::Forms(int64_t within) {
   if (while_forming_ == 0 || !network_.Chance(2)) return;
   --while_forming_;
-  network_.At(network_.now() + network_.Random(within), [this] {
-    const int a = static_cast<int>(network_.Random(size_));
-    const int b = static_cast<int>(network_.Random(size_));
-    ++report_.faults;
-    if (a != b) network_.Cut(a, b, network_.Chance(3));
-    Trace(a, "is cut from " + std::to_string(b) + ", as it forms");
-    last_fault_ = std::max(last_fault_, network_.now());
-  });
+  faults_.CutWithin(within);
 }
 
 void Town::Runs(int worker, uint32_t generation,
@@ -344,48 +346,10 @@ void Town::Runs(int worker, uint32_t generation,
   }
 }
 
-// A part of them hears the other no more, or each other.
-void Town::Partition(int64_t lasts) {
-  const int64_t sides = 1 + network_.Random((int64_t{1} << size_) - 1);
-  const bool one_way = network_.Chance(4);
-  const bool ragged = network_.Chance(4);  // some pairs only
-  Trace(0, "and others are parted, " + std::to_string(sides) + " for " +
-               std::to_string(lasts / kMs) + " ms");
-  for (int a = 0; a < size_; ++a) {
-    for (int b = 0; b < size_; ++b) {
-      if ((sides >> a & 1) == 0 || (sides >> b & 1) != 0) continue;
-      if (ragged && network_.Chance(2)) continue;
-      network_.Block(a, b, network_.now() + lasts);
-      if (!one_way) network_.Block(b, a, network_.now() + lasts);
-    }
-  }
-}
+void Town::Crash(int worker, bool silent) { citizens_[worker]->Crash(silent); }
 
-void Town::Fault() {
-  const int a = static_cast<int>(network_.Random(size_));
-  const int b = static_cast<int>(network_.Random(size_));
-  Citizen* const citizen = citizens_[a].get();
-  int64_t lasts = kTimeout / 4 + network_.Random(4 * kTimeout);
-  ++report_.faults;
-  const int64_t kind = network_.Random(7);
-  if (kind <= 1) {
-    citizen->Crash(kind == 1);
-    if (!network_.Chance(4)) {
-      network_.At(network_.now() + lasts, [citizen] {
-        if (!citizen->alive()) citizen->StartProcess();
-      });
-    }
-  } else if (kind <= 3) {
-    if (a != b) network_.Cut(a, b, kind == 3);
-    Trace(a, "is cut from " + std::to_string(b));
-    lasts = 0;
-  } else if (kind <= 5) {
-    Partition(lasts);
-  } else {
-    Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
-    network_.Stall(a, lasts);
-  }
-  last_fault_ = std::max(last_fault_, network_.now() + lasts);
+void Town::Start(int worker) {
+  if (!citizens_[worker]->alive()) citizens_[worker]->StartProcess();
 }
 
 bool Town::Together() const {
@@ -394,7 +358,7 @@ bool Town::Together() const {
     if (citizens_[w]->alive()) live.push_back(w);
   }
   if (live.empty() || static_cast<int>(live.size()) < ring_.min_workers) {
-    return network_.now() - last_fault_ > 10 * kTimeout;  // nothing is due
+    return network_.now() - faults_.over() > 10 * kTimeout;  // nothing is due
   }
   uint32_t generation = 0;
   return std::all_of(live.begin(), live.end(), [&](int w) {
@@ -403,7 +367,7 @@ bool Town::Together() const {
 }
 
 void Town::Watch() {
-  if (network_.now() - last_fault_ > kBound) {
+  if (network_.now() - faults_.over() > kBound) {
     Violated("those that live are not in one view");
   }
   network_.At(network_.now() + kTimeout / 8, [this] { Watch(); });
@@ -426,28 +390,29 @@ ElasticReport Town::Run() {
       if (!citizen->alive()) citizen->StartProcess();
     });
   }
-  last_fault_ = 8 * kTimeout;
+  faults_.OverBy(8 * kTimeout);
   for (int64_t n = network_.Random(8); n > 0; --n) {
-    network_.At(network_.Random(10 * kTimeout), [this] { Fault(); });
+    network_.At(network_.Random(10 * kTimeout), [this] { faults_.Draw(); });
   }
   Watch();
   while (report_.violation.empty() && network_.Step()) {
     ++report_.events;
     NoteAgreed();
-    if (network_.now() > std::max(last_fault_, 10 * kTimeout) &&
+    if (network_.now() > std::max(faults_.over(), 10 * kTimeout) &&
         report_.events % 64 == 0 && Together()) {
       break;
     }
   }
   report_.virtual_nanos = network_.now();
+  report_.faults = faults_.count();
   citizens_.clear();  // their streams go before the network
   return report_;
 }
 
 }  // namespace
 
-ElasticReport SimulateElastic(uint64_t seed, bool trace) {
-  return Town(seed, trace).Run();
+ElasticReport SimulateElastic(uint64_t seed, bool trace, bool large) {
+  return Town(seed, trace, large).Run();
 }
 
 }  // namespace sim

@@ -22,7 +22,8 @@ struct ElasticReport {
   int sums = 0;
   int partial = 0;  // of those in views of fewer than all
 };
-ElasticReport SimulateElastic(uint64_t seed, bool trace);
+// `large`: of 17 to 64 workers.
+ElasticReport SimulateElastic(uint64_t seed, bool trace, bool large = false);
 
 }  // namespace sim
 }  // namespace ringlet

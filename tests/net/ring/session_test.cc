@@ -456,6 +456,7 @@ class ElasticSessionTest : public testing::Test, public World {
     EncodeView({word, word == ViewWord::kHears, word == ViewWord::kHears,
                 workers, generation},
                payload.data());
+    payload.resize(ViewBytes(3));
     Hear(from, FrameType::kView, 0, 0, payload);
   }
   void Hear(int from, FrameType type, uint64_t sequence, uint32_t generation,
@@ -620,7 +621,7 @@ TEST_F(ElasticSessionTest, AGenerationFarAheadIsNotBelieved) {
   streams_[1].closed = false;
   Greet(1, 5);
   EXPECT_FALSE(streams_[1].closed);
-  Says(1, ViewWord::kHears, 2, ViewGeneration(1u << 27, 1));
+  Says(1, ViewWord::kHears, 2, ViewGeneration(kGreatestViewCount, 1));
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_LE(session_.newest(), 5u);
   EXPECT_TRUE(failure_.ok()) << failure_.message();

@@ -64,17 +64,13 @@ TEST(SimulatorTest, WhateverHappensHoldsInLargeRings) {
        FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 32);
 }
 
-// Whoever is there goes on. RINGLET_SIM_ELASTIC_SEED plays one.
-TEST(SimulatorTest, WhateverHappensHoldsInElasticRings) {
-  if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
-  const char* const kOne = "RINGLET_SIM_ELASTIC_SEED";
+void PlayElastic(bool large, const char* kOne, uint64_t count) {
   const bool alone = Has(kOne);
   const uint64_t first = FromEnvironment(kOne, 0);
-  const uint64_t count =
-      alone ? 1 : FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 2;
+  if (alone) count = 1;
   sim::ElasticReport all;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    const sim::ElasticReport report = sim::SimulateElastic(seed, alone);
+    const sim::ElasticReport report = sim::SimulateElastic(seed, alone, large);
     ASSERT_EQ(report.violation, "")
         << report.size << " workers, after " << report.virtual_nanos / sim::kMs
         << " ms; see it by: " << kOne << "=" << seed << " simulator_test";
@@ -92,6 +88,24 @@ TEST(SimulatorTest, WhateverHappensHoldsInElasticRings) {
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
       all.views, all.sums, all.partial);
+}
+
+// Whoever is there goes on. RINGLET_SIM_ELASTIC_SEED plays one.
+TEST(SimulatorTest, WhateverHappensHoldsInElasticRings) {
+  if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
+  PlayElastic(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED",
+              FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 2);
+}
+
+// 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED plays one.
+TEST(SimulatorTest, WhateverHappensHoldsInLargeElasticRings) {
+  const char* const kOne = "RINGLET_SIM_LARGE_ELASTIC_SEED";
+  if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED") ||
+      Has("RINGLET_SIM_ELASTIC_SEED")) {
+    return;
+  }
+  PlayElastic(/*large=*/true, kOne,
+              FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 128);
 }
 
 // RINGLET_SIM_WORKERS says how many: 1,000 take 0.7 GB.

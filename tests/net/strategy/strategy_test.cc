@@ -90,6 +90,24 @@ ClusterConfig TwoWorkers(const std::string& host) {
   return cluster;
 }
 
+TEST(StrategyTest, WhatAQuorumAndARelayAreNotForIsRefused) {
+  const auto refused = [](const StrategyOptions& options) {
+    return std::string(
+        MultiWorkerMirroredStrategy::FromCluster(ClusterConfig(), options)
+            .status()
+            .message());
+  };
+  StrategyOptions options;
+  options.local.steps = 5;
+  options.local.quorum = 2;
+  EXPECT_NE(refused(options).find("\"policy\": \"shrink\""), std::string::npos);
+  options = {};
+  options.relay = "127.0.0.1:7000";
+  options.communication.implementation = CommunicationImplementation::kMpi;
+  EXPECT_NE(refused(options).find("a relay with implementation MPI"),
+            std::string::npos);
+}
+
 TEST(StrategyTest, WithoutAKeyOnlyLoopbackAddressesAreTaken) {
   unsetenv("RINGLET_KEY_FILE");
   StrategyOptions options;

@@ -65,7 +65,7 @@ TEST(HandshakeTest, ALongJobNameIsRejected) {
 TEST(HandshakeTest, ReservedBytesAreZero) {
   for (const size_t at : {29u, 30u, 31u}) {
     std::vector<uint8_t> bytes = EncodeIdentity(Example());
-    bytes[at] = at == 30 ? 17 : 2;  // it may have a min_workers
+    bytes[at] = at == 30 ? 65 : 2;  // it may have a min_workers
     Identity back;
     EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok()) << at;
   }
@@ -246,7 +246,7 @@ TEST(HandshakeTest, ElasticWorkersAndOthersRefuseEachOther) {
   Identity back;
   ASSERT_TRUE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
   EXPECT_EQ(back.min_workers, 2);
-  bytes[30] = 17;
+  bytes[30] = 65;
   EXPECT_FALSE(DecodeIdentity(bytes.data(), bytes.size(), &back).ok());
   bytes[30] = 0;
   bytes[31] = 1;

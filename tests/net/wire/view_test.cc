@@ -15,9 +15,10 @@ ViewFrame Example(ViewWord word) {
   return frame;
 }
 
-std::vector<uint8_t> Bytes(const ViewFrame& frame) {
+std::vector<uint8_t> Bytes(const ViewFrame& frame, int size = 9) {
   std::vector<uint8_t> out(kViewBytes);
   EncodeView(frame, out.data());
+  out.resize(ViewBytes(size));
   return out;
 }
 
@@ -50,6 +51,34 @@ TEST(ViewTest, DecodesWhatItEncodes) {
   }
 }
 
+// A list of 17 to 64 workers: bits and proposers beyond those of 16.
+TEST(ViewTest, LargeListsHaveMoreBits) {
+  ViewFrame frame;
+  frame.word = ViewWord::kStart;
+  frame.workers = 0xa6b5948372615043;
+  frame.generation = ViewGeneration(kGreatestViewCount, 63);
+  const std::vector<uint8_t> bytes = Bytes(frame, 64);
+  EXPECT_EQ(bytes, (std::vector<uint8_t>{4, 0, 0x43, 0x50, 0x0f, 0, 0, 0xe0,
+                                         0x61, 0x72, 0x83, 0x94, 0xb5, 0xa6}));
+  ViewFrame back;
+  ASSERT_TRUE(DecodeView(bytes.data(), bytes.size(), 64, 63, &back).ok());
+  EXPECT_EQ(back.workers, frame.workers);
+  EXPECT_EQ(back.generation, frame.generation);
+  EXPECT_FALSE(Decodes(bytes, 63, 62));  // a worker beyond the list
+  EXPECT_FALSE(Decodes(bytes, 65, 63));  // no elastic ring is so large
+  EXPECT_FALSE(Decodes(bytes, 64, 62));  // not the proposer
+  EXPECT_FALSE(Decodes(bytes, 16, 15));
+  for (const int proposer : {0, 15, 16, 31, 47, 63}) {
+    for (const uint32_t count : {1u, 77u, kGreatestViewCount}) {
+      const uint32_t generation = ViewGeneration(count, proposer);
+      EXPECT_EQ(ViewProposer(generation), proposer);
+      EXPECT_EQ(ViewCount(generation), count);
+    }
+  }
+  EXPECT_EQ(AllOf(1), 1u);
+  EXPECT_EQ(AllOf(64), ~uint64_t{0});
+}
+
 TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
   const std::vector<uint8_t> good = Bytes(Example(ViewWord::kStart));
   for (size_t n = 0; n < good.size(); ++n) {
@@ -59,7 +88,7 @@ TEST(ViewTest, NonsenseIsRejectedAndNothingIsReadBeyond) {
   EXPECT_TRUE(Decodes(good, 9, 2));
   EXPECT_TRUE(Decodes(good, 16, 2));
   EXPECT_FALSE(Decodes(good, 8, 2));   // a worker beyond the list
-  EXPECT_FALSE(Decodes(good, 17, 2));  // no elastic ring is so large
+  EXPECT_FALSE(Decodes(good, 17, 2));  // of a large one there are more bits
   EXPECT_FALSE(Decodes(good, 9, 1));   // not the proposer
   EXPECT_TRUE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 1));
   EXPECT_FALSE(Decodes(Bytes(Example(ViewWord::kAck)), 9, 3));  // no member

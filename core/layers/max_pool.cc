@@ -1,0 +1,80 @@
+#include "max_pool.h"
+
+#include <algorithm>
+
+namespace ringlet {
+namespace {
+
+// What of a window lies on the image.
+Range Clip(const WindowAxis& axis, int64_t position) {
+  const int64_t begin = axis.first(position);
+  return {std::max<int64_t>(0, begin),
+          std::min(axis.input, begin + axis.window)};
+}
+
+// Each pixel is in a window.
+bool Tiles(const WindowAxis& axis) {
+  return axis.stride == axis.window && axis.output * axis.stride >= axis.input;
+}
+
+}  // namespace
+
+MaxPool::MaxPool(const Window2D& window) : window_(window) {
+  for (int64_t row = 0; row < window.height.output; ++row) AddRow(row);
+}
+
+void MaxPool::AddRow(int64_t row) {
+  const int64_t pixel = window_.channels, width = window_.width.output;
+  const Range rows = Clip(window_.height, row);
+  for (int64_t at = 0, next; at < width; at = next) {
+    const Range cols = Clip(window_.width, at);
+    for (next = at + 1; next < width; ++next) {
+      const Range other = Clip(window_.width, next);
+      const bool follows =
+          other.begin - cols.begin == (next - at) * window_.width.stride;
+      if (!follows || other.size() != cols.size()) break;
+    }
+    runs_.push_back({{next - at, window_.width.stride * pixel, rows.size(),
+                      cols.size(), window_.row_floats(), pixel},
+                     (rows.begin * window_.width.input + cols.begin) * pixel,
+                     (row * width + at) * pixel});
+  }
+}
+
+void MaxPool::Forward(const float* x, bool above_zero, float* y,
+                      uint8_t* places) const {
+  const PoolLoops& loops = BestPoolLoops(window_.channels);
+  for (const Run& run : runs_) {
+    if (places == nullptr) {
+      loops.maxima(run.windows, x + run.x, y + run.y);
+    } else {
+      loops.placed_maxima(run.windows, x + run.x, above_zero, y + run.y,
+                          places + run.y);
+    }
+  }
+}
+
+void MaxPool::ZeroRest(float* dx) const {
+  if (Tiles(window_.height) && Tiles(window_.width)) return;
+  std::fill_n(dx, window_.image_floats(), 0.0f);
+}
+
+void MaxPool::Gradient(const float* x, const float* y, const float* dy,
+                       float* dx) const {
+  ZeroRest(dx);
+  const PoolLoops& loops = BestPoolLoops(window_.channels);
+  for (const Run& run : runs_) {
+    loops.gradient(run.windows, x + run.x, y + run.y, dy + run.y, dx + run.x);
+  }
+}
+
+void MaxPool::Gradient(const uint8_t* places, const float* dy,
+                       float* dx) const {
+  ZeroRest(dx);
+  const PoolLoops& loops = BestPoolLoops(window_.channels);
+  for (const Run& run : runs_) {
+    loops.placed_gradient(run.windows, places + run.y, dy + run.y, dx + run.x);
+  }
+}
+
+}  // namespace ringlet

@@ -1,0 +1,124 @@
+// A pass that all workers make, to compare what comes of it; see stepper.cc.
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "../base/fnv1a.h"
+#include "../base/ieee_arithmetic.h"
+#include "../base/random.h"
+#include "../compute/digest.h"
+#include "stepper.h"
+
+namespace ringlet {
+namespace {
+
+constexpr uint64_t kCheckStream = 0x636865636b;  // of random numbers
+
+// Machines differ in the bits of a NaN.
+template <typename Number>
+void MakeOneNan(Number* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::isnan(values[i])) {
+      values[i] = std::numeric_limits<Number>::quiet_NaN();
+    }
+  }
+}
+
+uint64_t DigestOfStates(const MetricState* states, size_t count) {
+  Fnv1a digest;
+  for (size_t i = 0; i < count; ++i) {
+    double sums[2];
+    static_assert(sizeof(sums) == sizeof(*states));
+    std::memcpy(sums, states + i, sizeof(sums));
+    MakeOneNan(sums, 2);
+    for (const double sum : sums) {
+      uint64_t bits;
+      std::memcpy(&bits, &sum, sizeof(bits));
+      for (int byte = 0; byte < 8; ++byte, bits >>= 8) {
+        const auto low = static_cast<unsigned char>(bits);
+        digest.Add(&low, 1);
+      }
+    }
+  }
+  return digest.value();
+}
+
+}  // namespace
+
+// Made-up examples, others in each step: inputs and values from 0 to 1, and
+// class numbers that there are.
+Batch Stepper::MadeUpBatch(int64_t count) const {
+  // Cheap numbers will do; the high bits are the better ones.
+  const Philox random(config_.options.seed, kCheckStream);
+  uint32_t word = random.At(static_cast<uint64_t>(updater_.iterations()))[0];
+  const auto next = [&] {
+    word = word * 747796405u + 2891336453u;
+    return word;
+  };
+  float* x = memory_.step().x;
+  for (int i = 0; i < graph_.num_inputs(); ++i) {
+    const int64_t n = count * graph_.node(i).output.elements();
+    for (int64_t k = 0; k < n; ++k) *x++ = Philox::Unit(next());
+  }
+  auto* const y = static_cast<unsigned char*>(memory_.step().y);
+  for (const CompileConfig::Output& output : config_.outputs) {
+    if (!output.has_loss) continue;
+    const auto classes =
+        static_cast<uint32_t>(graph_.node(output.node).output.back());
+    for (int64_t k = output.first_target * count;
+         k < (output.first_target + output.targets) * count; ++k) {
+      next();
+      const auto number = static_cast<int32_t>((word >> 8) % classes);
+      const float value = Philox::Unit(word);
+      std::memcpy(y + 4 * k,
+                  output.loss.takes_classes()
+                      ? static_cast<const void*>(&number)
+                      : &value,
+                  4);
+    }
+  }
+  Batch batch;
+  batch.count = batch.global_count = count;
+  batch.x = memory_.step().x;
+  batch.y = y;
+  return batch;
+}
+
+// As of the job's replica 0, whoever makes it.
+Status Stepper::CheckPass(const Batch& batch, StepReport* report) {
+  replica_ = -config_.own.first;
+  double loss_sum = 0;
+  RINGLET_RETURN_IF_ERROR(ForwardAll(batch.x, batch.count, true, true));
+  RINGLET_RETURN_IF_ERROR(SumLosses(batch, true, &loss_sum));
+  loss_sum += updater_.Penalty() * static_cast<double>(count_);
+  RINGLET_RETURN_IF_ERROR(
+      report->Compute(batch, loss_sum, loss_sums_, graph_, memory_));
+  return Backward(/*update=*/false);
+}
+
+PassDigests Stepper::ComputeCheck(int64_t examples) {
+  const IeeeArithmetic ieee;
+  PassDigests digests;
+  StepReport report(&config_);
+  report.Reset();
+  Status status = Reserve(examples, /*training=*/true);
+  Drop();
+  passes_ = alone_.get();
+  if (status.ok()) status = CheckPass(MadeUpBatch(examples), &report);
+  passes_ = exchange_.get();
+  replica_ = 0;
+  have_ = Have();
+  if (!status.ok()) {  // of a layer of the user's, and so on all ranks
+    digests.metrics = static_cast<uint64_t>(status.code());
+    return digests;
+  }
+  float* const gradients = memory_.kept().gradients;
+  const int64_t count = graph_.num_trained() + graph_.num_changes();
+  MakeOneNan(gradients, count);
+  digests.metrics = DigestOfStates(report.mine(), config_.first_states.back());
+  digests.gradients = DigestOf(gradients, count, config_.pool.get());
+  return digests;
+}
+
+}  // namespace ringlet

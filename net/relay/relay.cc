@@ -1,0 +1,369 @@
+// What must be known to change this file: all but Start and the destructor runs
+// on the loop's thread. What one has sent is read into the other's buffer, one
+// at most, and read on once that has taken it, so a slow reader slows its
+// writer down, as without a relay. Buffer and requests are of the side whose
+// handle they are written to, which is deleted in its close callback, after
+// theirs. Two that are joined are closed together.
+
+#include "relay.h"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "../../core/base/message.h"
+#include "../cluster/cluster.h"
+#include "../ring/loop.h"
+#include "../ring/socket_address.h"
+#include "../ring/uv_stream.h"
+#include "relay_desk.h"
+
+namespace ringlet {
+namespace {
+
+constexpr size_t kBufferBytes = 64 << 10;
+constexpr int kSpareFiles = 16;
+constexpr unsigned kKeepAliveSeconds = 30;
+
+int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
+
+class RelayServer;
+
+// One connection.
+struct Side {
+  enum class State : uint8_t { kHello, kWaits, kJoined, kClosing };
+
+  uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&tcp); }
+
+  RelayServer* relay = nullptr;
+  Side* other = nullptr;  // joined with
+  State state = State::kHello;
+  bool dials = false;
+  bool ended = false;  // nothing more comes from it
+  int64_t since = 0;   // in its state, or that the other has ended
+  size_t have = 0;     // of the hello
+  uint8_t hello[kRelayHelloBytes];
+  std::unique_ptr<char[]> buffer;  // on the way to it
+  uv_tcp_t tcp;
+  uv_write_t write;
+  uv_shutdown_t shutdown;
+};
+
+class RelayServer final : public Relay, private UvListener::Owner {
+ public:
+  explicit RelayServer(const RelayOptions& options) : options_(options) {}
+  ~RelayServer() override;
+  Status Serve(const sockaddr_storage& address);
+
+ private:
+  Status Listen(const sockaddr_storage& address);
+  void OnConnection(UvListener* listener) override;
+  bool Admit(Side* side, UvListener* listener);
+  void Read(Side* side);
+  uv_buf_t SpaceOf(Side* side);
+  void OnRead(Side* side, ssize_t bytes);
+  void OnEnded(Side* side);
+  void Hear(Side* side);
+  void Join(Side* a, Side* b);
+  void Move(Side* to, size_t bytes);
+  void Moved(Side* to, int status);
+  void Close(Side* side);
+  void ClosePair(Side* side);
+  void Sweep(int64_t now);
+  bool IsOver(const Side& side, int64_t now) const;
+  void CloseAll();
+
+  const RelayOptions options_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<UvHandles> handles_;
+  std::unique_ptr<UvListener> listener_;
+  uv_timer_t timer_;
+  RelayDesk desk_;
+  std::vector<Side*> sides_;  // that are open
+  bool told_full_ = false;
+};
+
+// On the loop's thread, waited for.
+template <typename Work>
+void Do(Loop* loop, const Work& work) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  loop->Post([&] {
+    work([&] {
+      std::lock_guard<std::mutex> lock(mutex);
+      done = true;
+      changed.notify_all();
+    });
+  });
+  std::unique_lock<std::mutex> lock(mutex);
+  changed.wait(lock, [&] { return done; });
+}
+
+Status RelayServer::Serve(const sockaddr_storage& address) {
+  RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
+  handles_ = std::make_unique<UvHandles>(loop_.get());
+  UvListener::Owner* const self = this;
+  listener_ = std::make_unique<UvListener>(handles_.get(), self);
+  Status status;
+  Do(loop_.get(), [&](const auto& done) {
+    status = Listen(address);
+    done();
+  });
+  return status;
+}
+
+Status RelayServer::Listen(const sockaddr_storage& address) {
+  uv_timer_init(handles_->uv(), &timer_);  // cannot fail
+  timer_.data = this;
+  handles_->Opened();
+  uv_timer_start(
+      &timer_,
+      [](uv_timer_t* timer) {
+        static_cast<RelayServer*>(timer->data)->Sweep(Now());
+      },
+      500, 500);
+  return listener_->ListenTcp(reinterpret_cast<const sockaddr*>(&address));
+}
+
+RelayServer::~RelayServer() {
+  if (loop_ == nullptr) return;
+  Do(loop_.get(), [&](const auto& done) {
+    CloseAll();
+    handles_->WhenAllClosed(done);
+  });
+  loop_.reset();
+}
+
+void RelayServer::CloseAll() {
+  listener_->Close();
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), [](uv_handle_t* handle) {
+    static_cast<RelayServer*>(handle->data)->handles_->Closed();
+  });
+  while (!sides_.empty()) ClosePair(sides_.back());
+}
+
+// --- who comes --------------------------------------------------------------
+
+void RelayServer::OnConnection(UvListener* listener) {
+  Side* const side = new Side;
+  side->relay = this;
+  if (uv_tcp_init(handles_->uv(), &side->tcp) != 0) {
+    delete side;
+    return;
+  }
+  side->tcp.data = side;
+  side->since = Now();
+  handles_->Opened();
+  sides_.push_back(side);
+  if (Admit(side, listener)) return Read(side);
+  Close(side);
+}
+
+bool RelayServer::Admit(Side* side, UvListener* listener) {
+  if (uv_accept(listener->stream(), side->stream()) != 0) return false;
+  if (sides_.size() > static_cast<size_t>(options_.connections)) {
+    if (!std::exchange(told_full_, true)) {
+      Notice(
+          "warning: %d connections are open, the most that are taken; others "
+          "are closed at once",
+          options_.connections);
+    }
+    return false;
+  }
+  uv_tcp_nodelay(&side->tcp, 1);
+  uv_tcp_keepalive(&side->tcp, 1, kKeepAliveSeconds);
+  return true;
+}
+
+void RelayServer::Read(Side* side) {
+  const int error = uv_read_start(
+      side->stream(),
+      [](uv_handle_t* handle, size_t, uv_buf_t* out) {
+        Side* const of = static_cast<Side*>(handle->data);
+        *out = of->relay->SpaceOf(of);
+      },
+      [](uv_stream_t* stream, ssize_t bytes, const uv_buf_t*) {
+        Side* const of = static_cast<Side*>(stream->data);
+        of->relay->OnRead(of, bytes);
+      });
+  if (error != 0) ClosePair(side);
+}
+
+// Whoever waits has nothing to say: a byte of it is seen as soon as its end.
+uv_buf_t RelayServer::SpaceOf(Side* side) {
+  if (side->state == Side::State::kJoined) {
+    return uv_buf_init(side->other->buffer.get(), kBufferBytes);
+  }
+  const bool hears = side->state == Side::State::kHello;
+  uint8_t* const space = hears ? side->hello + side->have : side->hello;
+  return uv_buf_init(reinterpret_cast<char*>(space),
+                     hears ? kRelayHelloBytes - side->have : 1);
+}
+
+void RelayServer::OnRead(Side* side, ssize_t bytes) {
+  if (bytes == 0 || side->state == Side::State::kClosing) return;
+  if (bytes == UV_EOF && side->state == Side::State::kJoined) {
+    return OnEnded(side);
+  }
+  if (bytes < 0 || side->state == Side::State::kWaits) return ClosePair(side);
+  if (side->state == Side::State::kJoined) {
+    uv_read_stop(side->stream());
+    return Move(side->other, static_cast<size_t>(bytes));
+  }
+  side->have += static_cast<size_t>(bytes);
+  if (side->have == kRelayHelloBytes) Hear(side);
+}
+
+void RelayServer::Hear(Side* side) {
+  RelayHello hello;
+  if (!DecodeRelayHello(side->hello, &hello)) return Close(side);
+  side->state = Side::State::kWaits;
+  side->dials = hello.role == RelayHello::kDials;
+  side->since = Now();
+  const RelayDesk::Met met = desk_.Comes(side, hello);
+  if (met.displaced != nullptr) Close(static_cast<Side*>(met.displaced));
+  if (met.other != nullptr) Join(side, static_cast<Side*>(met.other));
+}
+
+void RelayServer::Join(Side* a, Side* b) {
+  a->other = b;
+  b->other = a;
+  for (Side* const side : {a, b}) {
+    side->state = Side::State::kJoined;
+    side->buffer = std::make_unique<char[]>(kBufferBytes);
+  }
+  for (Side* const side : {a, b}) {
+    char joined = kRelayJoined;
+    const uv_buf_t said = uv_buf_init(&joined, 1);
+    if (uv_try_write(side->stream(), &said, 1) != 1) return ClosePair(a);
+  }
+}
+
+// --- what they say ----------------------------------------------------------
+
+void RelayServer::Move(Side* to, size_t bytes) {
+  to->write.data = to;
+  const uv_buf_t buffer =
+      uv_buf_init(to->buffer.get(), static_cast<unsigned>(bytes));
+  const int error = uv_write(&to->write, to->stream(), &buffer, 1,
+                             [](uv_write_t* request, int status) {
+                               Side* const of =
+                                   static_cast<Side*>(request->data);
+                               of->relay->Moved(of, status);
+                             });
+  if (error != 0) ClosePair(to);
+}
+
+void RelayServer::Moved(Side* to, int status) {
+  if (to->state == Side::State::kClosing) return;
+  if (status != 0) return ClosePair(to);
+  Read(to->other);
+}
+
+// What it has sent is with the other: that it ended is too, then.
+void RelayServer::OnEnded(Side* side) {
+  Side* const other = side->other;
+  uv_read_stop(side->stream());
+  side->ended = true;
+  side->since = Now();
+  if (other->ended) return ClosePair(side);
+  const int error = uv_shutdown(&other->shutdown, other->stream(),
+                                [](uv_shutdown_t*, int) {});
+  if (error != 0) ClosePair(side);
+}
+
+// --- who goes ---------------------------------------------------------------
+
+void RelayServer::ClosePair(Side* side) {
+  if (side->other != nullptr) Close(side->other);
+  Close(side);
+}
+
+void RelayServer::Close(Side* side) {
+  if (side->state == Side::State::kClosing) return;
+  side->state = Side::State::kClosing;
+  sides_.erase(std::find(sides_.begin(), sides_.end(), side));
+  desk_.Goes(side);
+  uv_close(reinterpret_cast<uv_handle_t*>(&side->tcp), [](uv_handle_t* handle) {
+    Side* const of = static_cast<Side*>(handle->data);
+    UvHandles* const handles = of->relay->handles_.get();
+    delete of;
+    handles->Closed();
+  });
+}
+
+bool RelayServer::IsOver(const Side& side, int64_t now) const {
+  const double seconds = static_cast<double>(now - side.since) * 1e-9;
+  switch (side.state) {
+    case Side::State::kHello:
+      return seconds > options_.hello_seconds;
+    case Side::State::kWaits:
+      return side.dials && seconds > options_.dial_seconds;
+    case Side::State::kJoined:
+      return side.ended && seconds > options_.linger_seconds;
+    case Side::State::kClosing:
+      break;
+  }
+  return false;
+}
+
+void RelayServer::Sweep(int64_t now) {
+  for (size_t i = sides_.size(); i-- > 0;) {
+    if (i < sides_.size() && IsOver(*sides_[i], now)) ClosePair(sides_[i]);
+  }
+  if (sides_.size() < static_cast<size_t>(options_.connections)) {
+    told_full_ = false;
+  }
+}
+
+// "7000": on all addresses.
+Status FindAddress(const std::string& text, sockaddr_storage* out) {
+  Address address;
+  const bool all = text.find(':') == std::string::npos;
+  RINGLET_RETURN_IF_ERROR(
+      ParseAddress(all ? "127.0.0.1:" + text : text, &address));
+  if (!NumericAddress(address, out).ok()) {
+    return InvalidArgument(
+        "%s: give one of this host's addresses in numbers, or a port alone",
+        text.c_str());
+  }
+  if (all) {
+    reinterpret_cast<sockaddr_in*>(out)->sin_addr.s_addr = htonl(INADDR_ANY);
+  }
+  return Status();
+}
+
+Status CheckLimit(const RelayOptions& options) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+      limit.rlim_cur >=
+          static_cast<rlim_t>(options.connections + kSpareFiles)) {
+    return Status();
+  }
+  return ResourceExhausted(
+      "%d connections, but 'ulimit -n' allows %d files and connections; raise "
+      "it, or take fewer",
+      options.connections, static_cast<int>(limit.rlim_cur));
+}
+
+}  // namespace
+
+Status Relay::Start(const RelayOptions& options, std::unique_ptr<Relay>* out) {
+  sockaddr_storage address = {};
+  RINGLET_RETURN_IF_ERROR(FindAddress(options.address, &address));
+  RINGLET_RETURN_IF_ERROR(CheckLimit(options));
+  auto relay = std::make_unique<RelayServer>(options);
+  RINGLET_RETURN_IF_ERROR(
+      relay->Serve(address).Annotate("%s", options.address.c_str()));
+  *out = std::move(relay);
+  return Status();
+}
+
+}  // namespace ringlet

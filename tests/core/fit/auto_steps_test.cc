@@ -1,0 +1,151 @@
+// Rounds whose length is chosen from the link: the bits are those of a run with
+// the number, and whoever goes on with the run takes the number.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callback.h"
+#include "io/checkpoint/saving_callbacks.h"
+
+namespace ringlet {
+namespace {
+
+// A rank alone, whose sums take so many milliseconds.
+class SlowLink final : public Collective {
+ public:
+  explicit SlowLink(int millis) : millis_(millis) {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Status StartAllReduce(float*, size_t, Ticket* ticket) override {
+    *ticket = 1;
+    return Status();
+  }
+  Status StartAllReduceInts(int32_t*, size_t, Ticket* ticket) override {
+    ++sums;
+    *ticket = 1;
+    return Status();
+  }
+  Status Wait(Ticket ticket) override {
+    const int millis = ticket == 1 ? millis_ : 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(millis));
+    return Status();
+  }
+  Status Broadcast(void*, size_t, int) override { return Status(); }
+  Status AllGather(const void* in, size_t bytes, void* out) override {
+    std::memmove(out, in, bytes);
+    return Status();
+  }
+  Status Barrier() override { return Status(); }
+  int sums = 0;
+
+ private:
+  const int millis_;
+};
+
+class Sees final : public Callback {
+ public:
+  const char* name() const override { return "sees"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    steps = fit.local_steps;
+    if (fit.step >= stop_at) fit.interrupted = true;
+    return Status();
+  }
+  int64_t steps = 0, stop_at = INT64_MAX;
+};
+
+struct Trained {
+  Status status;
+  std::vector<float> weights;
+  int64_t steps = 0;  // of a round
+};
+
+Trained Train(int64_t local_steps, Collective* collective,
+              const std::string& backups = "", int64_t stop_at = INT64_MAX) {
+  CompileOptions options(collective);
+  options.replicas = 4;
+  options.local.steps = local_steps;
+  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
+  FitOptions fit = Quiet(2);
+  const auto sees = std::make_shared<Sees>();
+  sees->stop_at = stop_at;
+  fit.callbacks = {sees};
+  if (!backups.empty()) {
+    BackupAndRestoreOptions backup;
+    backup.save_freq = 1;
+    fit.callbacks.push_back(BackupAndRestore(backups, backup));
+  }
+  Trained trained;
+  trained.status = model->Fit(Points(1600).Shuffle(5).Batch(16), fit).status();
+  trained.weights = WeightsOf(model.get());
+  trained.steps = sees->steps;
+  return trained;
+}
+
+constexpr int64_t kAuto = LocalUpdates::kAutoSteps;
+
+TEST(AutoStepsTest, TheSlowerTheLinkTheLongerTheRound) {
+  SlowLink fast(0), slow(5);
+  const Trained few = Train(kAuto, &fast), many = Train(kAuto, &slow);
+  ASSERT_TRUE(few.status.ok()) << few.status.message();
+  EXPECT_GE(few.steps, 8);
+  EXPECT_LE(many.steps, 512);
+  EXPECT_GT(many.steps, few.steps);
+  // As of a file with the number in it.
+  EXPECT_EQ(Train(many.steps, nullptr).weights, many.weights);
+  EXPECT_EQ(Train(few.steps, nullptr).weights, few.weights);
+}
+
+TEST(AutoStepsTest, ABackupHasTheNumber) {
+  const TempFolder folder;
+  SlowLink slow(5), fast(0);
+  const Trained first = Train(kAuto, &slow, folder / "b", /*stop_at=*/0);
+  EXPECT_EQ(first.status.code(), Code::kCancelled) << first.status.message();
+  ASSERT_GT(first.steps, 8);
+  const Trained other = Train(9, &fast, folder / "b");
+  EXPECT_NE(std::string(other.status.message()).find("say \"auto\""),
+            std::string::npos)
+      << other.status.message();
+  const int before = fast.sums;
+  const Trained rest = Train(kAuto, &fast, folder / "b");
+  ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+  EXPECT_EQ(rest.steps, first.steps);
+  EXPECT_GT(fast.sums, before);
+  EXPECT_EQ(rest.weights, Train(first.steps, nullptr).weights);
+}
+
+// Three workers, of which one is lost and comes back.
+TEST(AutoStepsTest, OneThatComesTakesTheNumber) {
+  ElasticJob elastic;
+  std::vector<Trained> last(3);
+  const auto live = [&](int worker, int dies) {
+    ElasticCollective collective(&elastic, worker, dies);
+    last[static_cast<size_t>(worker)] = Train(kAuto, &collective);
+  };
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 3; ++worker) elastic.Arrive(worker);
+  for (int worker = 0; worker < 3; ++worker) {
+    threads.emplace_back([&, worker] {
+      live(worker, worker == 1 ? 90 : INT32_MAX);
+      if (worker != 1) return;
+      elastic.Arrive(1);
+      live(1, INT32_MAX);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Trained& trained : last) {
+    ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+    EXPECT_EQ(trained.steps, last[0].steps);
+  }
+  EXPECT_EQ(Train(last[0].steps, nullptr).weights, last[0].weights);
+  EXPECT_EQ(last[1].weights, last[0].weights);
+}
+
+}  // namespace
+}  // namespace ringlet

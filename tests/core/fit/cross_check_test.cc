@@ -1,0 +1,332 @@
+// Fits of workers, as threads, one of whose machines computes wrong: it is
+// named and left out within 100 steps, nothing that was saved is wrong, and the
+// final bits are those of a run in which it did not take part.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/one_bit_layer.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/fit.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kEpochs = 6, kSteps = 55;  // of an epoch
+
+// What is saved, by step: the weights after a check that found nothing.
+class Saves final : public Callback {
+ public:
+  Saves(std::function<void(FitState&)> before_step, int64_t save_freq)
+      : before_step_(std::move(before_step)), save_freq_(save_freq) {}
+  const char* name() const override { return "saves"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (before_step_ != nullptr) before_step_(fit);
+    return Status();
+  }
+  Status OnSavePoint(FitState& fit, bool epoch_ended) override {
+    const int64_t step = fit.model->iterations();
+    if (!epoch_ended && step % save_freq_ != 0) return Status();
+    RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
+    saved_.emplace_back(step, fit.model->weights_digest());
+    return Status();
+  }
+  const std::vector<std::pair<int64_t, uint64_t>>& saved() const {
+    return saved_;
+  }
+
+ private:
+  const std::function<void(FitState&)> before_step_;
+  const int64_t save_freq_;
+  std::vector<std::pair<int64_t, uint64_t>> saved_;
+};
+
+struct Trained {
+  Status status;
+  uint64_t digest = 0;
+  double loss = 0;
+  std::vector<std::pair<int64_t, uint64_t>> saved;
+};
+
+struct Way {
+  int64_t local_steps = 0;
+  bool cross_check = true;
+  int64_t save_freq = 20;
+};
+
+Trained Train(Collective* collective, const Way& way,
+              std::shared_ptr<OneBitLayer> layer,
+              std::function<void(FitState&)> before_step = nullptr) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 8;
+  options.local.steps = way.local_steps;
+  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
+                    BatchNormalization(0.9f), Custom(std::move(layer)),
+                    Dense(3)});
+  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, options);
+  const auto saves =
+      std::make_shared<Saves>(std::move(before_step), way.save_freq);
+  FitOptions fit = Quiet(kEpochs);
+  fit.steps_per_epoch = kSteps;
+  fit.cross_check = way.cross_check;
+  fit.callbacks = {saves};
+  const auto history =
+      model.Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
+  Trained run{history.status(), model.weights_digest(), 0, saves->saved()};
+  if (history.ok() && !history->logs.empty()) {
+    run.loss = *history->logs.back().Find("loss");
+  }
+  return run;
+}
+
+// Its saves are of every step.
+const Trained& Undisturbed(int64_t local_steps) {
+  static std::map<int64_t, Trained> runs;
+  Trained& run = runs[local_steps];
+  if (run.saved.empty()) {
+    Way way;
+    way.local_steps = local_steps;
+    way.save_freq = 1;
+    run = Train(nullptr, way, std::make_shared<OneBitLayer>(0));
+  }
+  return run;
+}
+
+void ExpectSavedIsRight(const Trained& run, int64_t local_steps) {
+  const auto& saved = Undisturbed(local_steps).saved;
+  const std::map<int64_t, uint64_t> right(saved.begin(), saved.end());
+  for (const auto& [step, digest] : run.saved) {
+    EXPECT_EQ(digest, right.at(step)) << "saved after step " << step;
+  }
+}
+
+// The steps after which it says that something was found.
+int64_t FoundAfter(const Status& status) {
+  const char* const at = std::strstr(status.message(), "' after ");
+  return at == nullptr ? -1 : std::atoll(at + 8);
+}
+
+// `workers` of which number `broken` computes wrong from step `from` on.
+std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
+                         const Way& way) {
+  ElasticJob job;
+  std::vector<Trained> runs(static_cast<size_t>(workers));
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers; ++w) job.Arrive(w);
+  for (int w = 0; w < workers; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(bit);
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, way, layer, [&](FitState& fit) {
+            if (w == broken && fit.model->iterations() >= from) layer->Break();
+          });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return runs;
+}
+
+void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
+                 int64_t local_steps) {
+  for (size_t w = 0; w < runs.size(); ++w) {
+    SCOPED_TRACE("worker " + std::to_string(w));
+    ExpectSavedIsRight(runs[w], local_steps);
+    const bool ends = static_cast<int>(w) == broken || runs.size() == 2;
+    if (!ends) {
+      EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+      EXPECT_EQ(runs[w].digest, Undisturbed(local_steps).digest);
+      EXPECT_EQ(runs[w].loss, Undisturbed(local_steps).loss);
+      continue;
+    }
+    const std::string said = runs[w].status.message();
+    EXPECT_EQ(runs[w].status.code(), Code::kOutOfSync) << said;
+    const std::string named = runs.size() == 2
+                                  ? "rank 0 and rank 1 differ"
+                                  : "rank " + std::to_string(broken) + " has";
+    EXPECT_NE(said.find(named), std::string::npos) << said;
+    EXPECT_NE(said.find("gradients"), std::string::npos) << said;
+    EXPECT_GE(FoundAfter(runs[w].status), from) << said;
+    EXPECT_LE(FoundAfter(runs[w].status), from + 100) << said;
+  }
+}
+
+void ExpectFoundInAll(int64_t local_steps, unsigned seeds) {
+  ASSERT_TRUE(Undisturbed(local_steps).status.ok());
+  for (unsigned seed = 1; seed <= seeds && !testing::Test::HasFailure();
+       ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 3);
+    const int broken = static_cast<int>(random()) & 1 ? 0 : workers - 1;
+    const int64_t from = static_cast<int64_t>(random() % 300);
+    // Of the number itself the sign, the exponent or a high digit.
+    const int bit = 17 + static_cast<int>(random() % 15);
+    Way way;
+    way.local_steps = local_steps;
+    // Saves look too: mostly only the checks of every hundredth step.
+    way.save_freq = random() % 4 == 0 ? 20 : 1 << 20;
+    ExpectFound(Job(workers, broken, from, bit, way), broken, from,
+                local_steps);
+  }
+}
+
+TEST(CrossCheckTest, AWrongBitIsFoundAndSpoilsNothing) {
+  ExpectFoundInAll(/*local_steps=*/0, /*seeds=*/16);
+}
+
+TEST(CrossCheckTest, AWrongBitInRoundsIsFoundAndSpoilsNothing) {
+  ExpectFoundInAll(/*local_steps=*/5, /*seeds=*/6);
+}
+
+// Where it is switched off the wrong bit is in everybody's weights, and nobody
+// knows: what the other tests look at does differ.
+TEST(CrossCheckTest, WithoutItNobodyKnows) {
+  Way way;
+  way.cross_check = false;
+  for (const Trained& run : Job(3, 1, 20, 28, way)) {
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_NE(run.digest, Undisturbed(0).digest);
+  }
+}
+
+// One whose weights alone differ, as where its optimizer computes wrong.
+TEST(CrossCheckTest, OtherWeightsAreFound) {
+  ElasticJob job;
+  std::vector<Trained> runs(3);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                [&](FitState& fit) {
+                  if (w == 2 && fit.model->iterations() == 130) {
+                    fit.model->weights()[5] += 1;
+                  }
+                });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
+  EXPECT_NE(std::string(runs[2].status.message()).find("other weights"),
+            std::string::npos)
+      << runs[2].status.message();
+  for (const int w : {0, 1}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+  }
+}
+
+// A broken one that is started again and again is left out each time before it
+// takes part, and the others lose nothing by it.
+TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
+  ElasticJob job;
+  std::vector<Trained> runs(3);
+  std::vector<std::thread> threads;
+  std::atomic<bool> done{false};
+  std::atomic<int> lives{0}, most{0}, lost{0};
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      int64_t last = 0;
+      {
+        ElasticCollective collective(&job, w, 1 << 30);
+        runs[static_cast<size_t>(w)] =
+            Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                  [&](FitState& fit) {
+                    const int64_t step = fit.model->iterations();
+                    if (w == 0 && step < last) ++lost;  // steps are made again
+                    last = step;
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                  });
+      }
+      done = true;
+    });
+  }
+  threads.emplace_back([&] {
+    const auto layer = std::make_shared<OneBitLayer>(29);
+    layer->Mend();
+    while (!done && lives < 6) {
+      if (lives > 0) job.Arrive(2);
+      ElasticCollective collective(&job, 2, 1 << 30);
+      if (done) return;
+      const Trained run = Train(&collective, {}, layer, [&](FitState& fit) {
+        if (fit.model->iterations() >= 30) layer->Break();
+      });
+      if (run.status.ok()) return;  // all was done
+      ++lives;
+      EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
+      ExpectSavedIsRight(run, 0);
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(lives, 2);
+  EXPECT_EQ(lost, 1);  // by the first time alone
+  for (const int w : {0, 1}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+  }
+}
+
+// One that was cut off, and computed wrong where nobody could see it, has
+// another history than the others when it hears them again.
+TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
+  ElasticJob job, other;
+  std::vector<Trained> runs(4);
+  std::vector<std::thread> threads;
+  std::atomic<bool> waits{false};
+  for (int w = 0; w < 4; ++w) job.Arrive(w);
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(24);
+      int gone = 0;  // any step may be begun a second time
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, {}, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 0 && step == 230 && gone++ == 0) {
+              waits = true;
+              while (!job.visited()) std::this_thread::yield();
+            } else if (w == 3 && step == 120 && gone == 0) {
+              gone = 1;
+              layer->Break();
+              collective.MoveTo(&other);
+            } else if (w == 3 && step == 250 && gone == 1) {
+              gone = 2;
+              while (!waits) std::this_thread::yield();
+              layer->Mend();  // so that no check of now would find it
+              collective.MoveTo(&job);
+            }
+          });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string said = runs[3].status.message();
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync) << said;
+  EXPECT_NE(said.find("after 200 steps, while the workers were apart: rank 3"),
+            std::string::npos)
+      << said;
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

@@ -1,0 +1,539 @@
+// Rounds of which some replicas are left out: drawn by the seed, away, or late;
+// and data that one worker alone has.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/thread_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/callback.h"
+#include "core/model/attendance.h"
+
+namespace ringlet {
+namespace {
+
+using Rounds = std::map<int64_t, std::vector<int>>;  // by the step before
+
+// Of each round: of which replicas it was made. The same on all ranks.
+class NotesRounds final : public Callback {
+ public:
+  const char* name() const override { return "notes_rounds"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    const int64_t step = fit.model->iterations() - fit.steps_taken;
+    rounds[step] = fit.contributors;
+    return Status();
+  }
+  Rounds rounds;
+};
+
+// About a share of the replicas is there in a round, by a seed.
+class Scheduled final : public Attendance {
+ public:
+  explicit Scheduled(uint64_t seed, uint32_t of_four = 2)
+      : random_(seed, 1), of_four_(of_four) {}
+  Presence Of(int64_t step, int replica) const override {
+    const auto at = static_cast<uint64_t>(step * 1000 + replica);
+    return random_.At(at)[0] % 4 < of_four_ ? Presence::kThere
+                                            : Presence::kAway;
+  }
+
+ private:
+  const Philox random_;
+  const uint32_t of_four_;
+};
+
+// Exactly these were in the rounds.
+class AsNoted final : public Attendance {
+ public:
+  explicit AsNoted(Rounds rounds) : rounds_(std::move(rounds)) {}
+  Presence Of(int64_t step, int replica) const override {
+    const auto round = rounds_.find(step);
+    if (round == rounds_.end()) return Presence::kAway;
+    const std::vector<int>& of = round->second;
+    return std::count(of.begin(), of.end(), replica) > 0 ? Presence::kThere
+                                                         : Presence::kAway;
+  }
+
+ private:
+  const Rounds rounds_;
+};
+
+struct Job {
+  int replicas = 100;
+  int64_t examples = 1500, batch = 300, epochs = 3;
+  uint64_t seed = 1;
+  LocalUpdates local;
+  Optimizer optimizer = Adam(0.01f);
+  AutoShardPolicy policy = AutoShardPolicy::kData;
+  float dropout = 0.1f;
+};
+
+struct Trained {
+  Status status;
+  std::vector<float> weights;
+  Rounds rounds;
+  std::vector<double> losses;
+  bool operator==(const Trained& o) const {
+    return weights == o.weights && rounds == o.rounds && losses == o.losses;
+  }
+};
+
+std::unique_ptr<Sequential> ModelOf(const Job& job,
+                                    const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(16, kTanh));
+  if (job.dropout > 0) model->Add(Dropout(job.dropout));
+  model->Add(BatchNormalization(0.8f));
+  model->Add(Dense(3));
+  model->Compile(job.optimizer, SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
+Trained TrainOn(const Job& job, const Dataset& data, Collective* collective) {
+  CompileOptions options(collective);
+  options.replicas = job.replicas;
+  options.seed = job.seed;
+  options.local = job.local;
+  const auto model = ModelOf(job, options);
+  const auto notes = std::make_shared<NotesRounds>();
+  FitOptions fit = Quiet(job.epochs);
+  fit.callbacks = {notes};
+  fit.prefetch = collective == nullptr;
+  const Result<History> history = model->Fit(data, fit);
+  Trained trained;
+  trained.status = history.status();
+  trained.rounds = notes->rounds;
+  if (!history.ok()) return trained;
+  trained.weights = WeightsOf(model.get());
+  for (const Logs& logs : history->logs) {
+    trained.losses.push_back(*logs.Find("loss"));
+  }
+  return trained;
+}
+
+Dataset DataOf(const Job& job) {
+  return Points(job.examples).AutoShard(job.policy).Shuffle(5).Batch(job.batch);
+}
+
+Trained Train(const Job& job, int workers) {
+  if (workers == 1) {
+    Trained trained = TrainOn(job, DataOf(job), nullptr);
+    EXPECT_TRUE(trained.status.ok()) << trained.status.message();
+    return trained;
+  }
+  std::vector<Trained> all(static_cast<size_t>(workers));
+  RunRanks(workers, [&](Collective* collective) {
+    all[static_cast<size_t>(collective->rank())] =
+        TrainOn(job, DataOf(job), collective);
+  });
+  for (const Trained& each : all) {
+    EXPECT_TRUE(each.status.ok()) << each.status.message();
+    EXPECT_TRUE(each == all[0]);
+  }
+  return all[0];
+}
+
+// 100 clients, half of them away at any time, 20 drawn a round: the bits are a
+// function of (seed, schedule), whoever computes.
+TEST(FederatedTest, BitsAreAFunctionOfSeedAndSchedule) {
+  const Scheduled half(3);
+  Job job;
+  job.local.steps = 2;
+  job.local.participation = 20;
+  job.local.attendance = &half;
+  const Trained first = Train(job, 1);
+  ASSERT_EQ(first.rounds.size(), 9u);
+  std::set<int> ever;
+  for (const auto& [step, of] : first.rounds) {
+    EXPECT_EQ(of.size(), 20u);
+    for (const int replica : of) {
+      EXPECT_EQ(half.Of(step, replica), Presence::kThere);
+      ever.insert(replica);
+    }
+  }
+  EXPECT_GT(ever.size(), 60u);
+  const int workers[] = {1, 2, 3, 7};
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    SCOPED_TRACE(repeat);
+    EXPECT_TRUE(Train(job, workers[repeat % 4]) == first);
+  }
+  const Scheduled other(4);
+  job.local.attendance = &other;
+  EXPECT_NE(Train(job, 1).weights, first.weights);
+  job.local.attendance = &half;
+  job.seed = 2;
+  EXPECT_NE(Train(job, 1).rounds, first.rounds);
+}
+
+// The drawing alone: each of those that are there as often as another.
+TEST(FederatedTest, EveryReplicaIsDrawnAsOften) {
+  Job job;
+  job.replicas = 10;
+  job.batch = 10;
+  job.examples = 1000;
+  job.local.steps = 1;
+  job.local.participation = 3;
+  const Trained trained = Train(job, 1);
+  ASSERT_EQ(trained.rounds.size(), 300u);
+  std::map<int, int> times;
+  for (const auto& round : trained.rounds) {
+    for (const int replica : round.second) ++times[replica];
+  }
+  // 90 of 300 on the average, with a deviation of 8.
+  for (int r = 0; r < 10; ++r) EXPECT_NEAR(times[r], 90, 40) << r;
+}
+
+// A round is the mean over its replicas by the examples that they have seen,
+// where these are unequal, or none.
+class Mean {
+ public:
+  Mean(const Job& job, const Dataset& data)
+      : job_(job), data_(data), model_(ModelOf(job, {})) {
+    const std::vector<float> first = WeightsOf(model_.get());
+    weights_.assign(first.begin(), first.end());
+    momentum_.assign(weights_.size(), 0);
+  }
+
+  std::vector<double> Of(const Rounds& rounds) {
+    const int64_t steps = data_.steps(job_.replicas);
+    for (int64_t step = 0; step < job_.epochs * steps;) {
+      const int64_t left = steps - step % steps;
+      const int64_t round = std::min(job_.local.steps, left);
+      Round(rounds.at(step), round);
+      step += round;
+    }
+    return weights_;
+  }
+
+ private:
+  static constexpr size_t kState = 32;
+
+  void Round(const std::vector<int>& replicas, int64_t steps) {
+    std::vector<double> sum(weights_.size(), 0);
+    double of_all = 0;
+    DataPosition end = at_;
+    for (int64_t s = 0; s < steps; ++s) {
+      end = data_.Plan(end, 0, job_.replicas).next;
+    }
+    for (const int r : replicas) {
+      std::copy(weights_.begin(), weights_.end(), model_->weights());
+      model_->Compile(job_.optimizer,
+                      SparseCategoricalCrossentropy(kFromLogits), {});
+      DataPosition at = at_;
+      double examples = 0;
+      for (int64_t s = 0; s < steps; ++s) examples += Step(r, &at);
+      of_all += examples;
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += examples * (weights_[i] - double{model_->weights()[i]});
+      }
+    }
+    at_ = end;
+    for (size_t i = 0; i < sum.size(); ++i) {
+      const double d = of_all > 0 ? sum[i] / of_all : 0;
+      if (i >= sum.size() - kState) {
+        weights_[i] -= d;
+        continue;
+      }
+      const double mu = double{job_.local.momentum};
+      momentum_[i] = mu * momentum_[i] + d;
+      weights_[i] -= double{job_.local.learning_rate} * (d + mu * momentum_[i]);
+    }
+  }
+
+  double Step(int r, DataPosition* at) {
+    const BatchPlan plan = data_.Plan(*at, r, job_.replicas);
+    std::vector<int64_t> numbers;
+    for (int64_t k = 0; k < plan.count; ++k) {
+      numbers.push_back(data_.ExampleAt(*at, plan.first + k, r, job_.replicas));
+    }
+    *at = plan.next;
+    if (plan.count == 0) return 0;
+    std::vector<float> x(numbers.size() * 2);
+    std::vector<int32_t> y(numbers.size());
+    EXPECT_TRUE(data_.source()
+                    ->Read(numbers.data(), static_cast<int>(numbers.size()),
+                           x.data(), y.data())
+                    .ok());
+    Batch batch;
+    batch.count = batch.global_count = plan.count;
+    batch.x = x.data();
+    batch.y = y.data();
+    EXPECT_TRUE(model_->TrainStep(batch).ok());
+    return static_cast<double>(plan.count);
+  }
+
+  const Job job_;
+  const Dataset data_;
+  const std::unique_ptr<Sequential> model_;
+  std::vector<double> weights_, momentum_;
+  DataPosition at_;
+};
+
+// Files of such sizes, of which each replica has one.
+Dataset FilesOf(const std::vector<int64_t>& sizes) {
+  std::vector<std::shared_ptr<Source>> files;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    files.push_back(Points(sizes[i], 20 + i).source());
+  }
+  return Concatenate(files);
+}
+
+double Distance(const std::vector<float>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    most = std::max(most, std::fabs(double{a[i]} - b[i]) / (1 + fabs(b[i])));
+  }
+  return most;
+}
+
+TEST(FederatedTest, TheMeanIsByExamples) {
+  Job job;
+  job.replicas = 5;
+  job.batch = 20;
+  job.dropout = 0;
+  job.local.delta = LocalUpdates::Delta::kFloat32;
+  job.local.steps = 3;
+  const Scheduled most(9, 3);
+  const Dataset files = FilesOf({90, 7, 41, 3, 12, 5, 1})
+                            .AutoShard(AutoShardPolicy::kFile)
+                            .Shuffle(5)
+                            .Batch(job.batch);
+  const Dataset whole = Points(203).Shuffle(5).Batch(job.batch);
+  const Dataset off =
+      Points(33).AutoShard(AutoShardPolicy::kOff).Shuffle(5).Batch(job.batch);
+  for (const Dataset& data : {files, whole, off}) {
+    for (const int drawn : {0, 2, 5}) {
+      SCOPED_TRACE(drawn);
+      job.local.participation = drawn;
+      job.local.attendance = drawn == 5 ? &most : nullptr;
+      const Trained trained = TrainOn(job, data, nullptr);
+      ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+      EXPECT_LT(Distance(trained.weights, Mean(job, data).Of(trained.rounds)),
+                2e-4);
+    }
+  }
+}
+
+// Without a deadline the late are left out by the schedule alone; one that is
+// late is not replaced by another.
+class LateOnes final : public Attendance {
+ public:
+  Presence Of(int64_t step, int replica) const override {
+    return (step / 2 + replica) % 3 == 0 ? Presence::kLate : Presence::kThere;
+  }
+};
+
+TEST(FederatedTest, LateOnesAreDrawnAndNotInTheMean) {
+  Job job;
+  job.replicas = 12;
+  job.examples = job.batch = 120;
+  job.local.steps = 2;
+  job.epochs = 6;
+  const LateOnes late;
+  job.local.attendance = &late;
+  job.local.quorum = 8;
+  const Trained trained = Train(job, 1);
+  for (const auto& round : trained.rounds) EXPECT_EQ(round.second.size(), 8u);
+  EXPECT_TRUE(Train(job, 3) == trained);
+  const AsNoted noted(trained.rounds);
+  job.local.attendance = &noted;
+  EXPECT_TRUE(Train(job, 1) == trained);
+  // A round that has no quorum waits for all that were drawn.
+  job.local.attendance = &late;
+  job.local.quorum = 9;
+  const Trained all = Train(job, 1);
+  job.local.attendance = nullptr;
+  EXPECT_EQ(all.weights, Train(job, 2).weights);
+  EXPECT_NE(all.weights, trained.weights);
+}
+
+TEST(FederatedTest, ADeadlineThatNobodyMakesIsNone) {
+  Job job;
+  job.replicas = 6;
+  job.local.steps = 2;
+  job.batch = 30;
+  job.examples = 150;
+  const Trained without = Train(job, 2);
+  job.local.quorum = 2;
+  job.local.round_deadline_seconds = 1e-9;
+  EXPECT_TRUE(Train(job, 1) == without);
+  EXPECT_TRUE(Train(job, 2) == without);
+}
+
+// Takes its time for the examples from one on.
+class SlowFrom final : public Source {
+ public:
+  SlowFrom(std::shared_ptr<Source> of, int64_t first)
+      : of_(std::move(of)), first_(first) {}
+  std::string name() const override { return of_->name(); }
+  int64_t size() const override { return of_->size(); }
+  ExampleSpec x() const override { return of_->x(); }
+  ExampleSpec y() const override { return of_->y(); }
+  Status Read(const int64_t* indices, int count, void* x, void* y) override {
+    if (count > 0 && *std::max_element(indices, indices + count) >= first_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    }
+    return of_->Read(indices, count, x, y);
+  }
+
+ private:
+  const std::shared_ptr<Source> of_;
+  const int64_t first_;
+};
+
+// Whoever is late on this machine, today: who was in the mean says all.
+TEST(FederatedTest, WhatWasLateIsComputedAgainFromItsNotes) {
+  Job job;
+  job.replicas = 4;
+  job.batch = 40;
+  job.examples = 160;
+  job.local.steps = 2;
+  job.local.quorum = 1;
+  job.local.round_deadline_seconds = 0.05;
+  const Dataset plain = Points(160).Batch(40);
+  const Dataset slow(std::make_shared<SlowFrom>(Points(160).source(), 155));
+  Trained late[2];
+  RunRanks(2, [&](Collective* collective) {
+    late[collective->rank()] = TrainOn(job, slow.Batch(40), collective);
+  });
+  ASSERT_TRUE(late[0].status.ok()) << late[0].status.message();
+  EXPECT_TRUE(late[0] == late[1]);
+  bool missed = false;
+  for (const auto& round : late[0].rounds) missed |= round.second.size() < 4;
+  EXPECT_TRUE(missed);
+  const AsNoted noted(late[0].rounds);
+  job.local.attendance = &noted;
+  job.local.round_deadline_seconds = 0;
+  EXPECT_TRUE(TrainOn(job, plain, nullptr) == late[0]);
+}
+
+// Workers with data of their own, of which two are lost and one comes back.
+TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
+  const std::vector<int64_t> sizes = {60, 25, 100, 40};
+  Job job;
+  job.replicas = 4;
+  job.batch = 40;
+  job.epochs = 5;
+  job.local.steps = 2;
+  job.local.quorum = 1;
+  ElasticJob elastic;
+  std::mutex mutex;
+  Rounds rounds;
+  std::vector<Trained> last(4);
+  const auto live = [&](int worker, int dies) {
+    ElasticCollective collective(&elastic, worker, dies);
+    Job own = job;
+    const Dataset data = Dataset(Points(sizes[worker], 20 + worker).source())
+                             .AutoShard(AutoShardPolicy::kOff)
+                             .OwnExamples(sizes)
+                             .Shuffle(5)
+                             .Batch(job.batch);
+    const Trained trained = TrainOn(own, data, &collective);
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& round : trained.rounds) {
+      const auto known = rounds.insert(round).first;
+      if (!trained.status.ok()) continue;
+      EXPECT_EQ(known->second, round.second);
+    }
+    last[static_cast<size_t>(worker)] = trained;
+  };
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 4; ++worker) elastic.Arrive(worker);
+  for (int worker = 0; worker < 4; ++worker) {
+    threads.emplace_back([&, worker] {
+      live(worker, worker == 2 ? 160 : worker == 3 ? 230 : INT32_MAX);
+      if (worker != 2) return;
+      elastic.Arrive(2);
+      live(2, INT32_MAX);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<size_t> counts;
+  for (const auto& round : rounds) counts.insert(round.second.size());
+  EXPECT_GE(counts.size(), 2u);
+  for (const int worker : {0, 1, 2}) {
+    const Trained& trained = last[static_cast<size_t>(worker)];
+    ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+    EXPECT_EQ(trained.weights, last[0].weights);
+  }
+  // One process that has all their files, by what was noted.
+  const AsNoted noted(last[0].rounds);
+  job.local.attendance = &noted;
+  std::vector<std::shared_ptr<Source>> files;
+  for (int i = 0; i < 4; ++i) {
+    files.push_back(Points(sizes[i], 20 + i).source());
+  }
+  const Trained simulated = TrainOn(job,
+                                    Concatenate(files)
+                                        .AutoShard(AutoShardPolicy::kFile)
+                                        .Shuffle(5)
+                                        .Batch(job.batch),
+                                    nullptr);
+  ASSERT_TRUE(simulated.status.ok()) << simulated.status.message();
+  EXPECT_EQ(simulated.weights, last[0].weights);
+}
+
+TEST(FederatedTest, WhatCannotWorkIsRefused) {
+  const auto refused = [](const LocalUpdates& local) {
+    Job job;
+    job.replicas = 4;
+    job.local = local;
+    return std::string(TrainOn(job, DataOf(job), nullptr).status.message());
+  };
+  LocalUpdates on;
+  on.steps = 2;
+  LocalUpdates many = on, quorum = on, deadline = on, above = on;
+  many.participation = 5;
+  EXPECT_NE(refused(many).find("participation 5 of 4 replicas"),
+            std::string::npos);
+  quorum.quorum = 5;
+  EXPECT_NE(refused(quorum).find("quorum 5 of 4"), std::string::npos);
+  deadline.round_deadline_seconds = 1;
+  EXPECT_NE(refused(deadline).find("round_deadline without quorum"),
+            std::string::npos);
+  above.participation = 2;
+  above.quorum = 3;
+  EXPECT_NE(refused(above).find("quorum of 3"), std::string::npos);
+  Job job;
+  job.replicas = 4;
+  job.local.quorum = 3;
+  const Scheduled none(1, 0);
+  job.local.attendance = &none;
+  job.local.steps = 2;
+  EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())
+                .find("0 of 4 replicas are there, and the quorum is 3"),
+            std::string::npos);
+  const Dataset own = Points(40)
+                          .AutoShard(AutoShardPolicy::kOff)
+                          .OwnExamples({40, 30})
+                          .Batch(10);
+  Job two;
+  two.replicas = 2;
+  two.local.steps = 2;
+  EXPECT_NE(std::string(TrainOn(two, own, nullptr).status.message())
+                .find("start a worker for each"),
+            std::string::npos);
+  std::vector<std::string> said(2);
+  RunRanks(2, [&](Collective* collective) {
+    said[collective->rank()] = TrainOn(two, own, collective).status.message();
+  });
+  EXPECT_NE(said[1].find("40 examples, but replica 1's are to be 30"),
+            std::string::npos)
+      << said[1];
+}
+
+}  // namespace
+}  // namespace ringlet

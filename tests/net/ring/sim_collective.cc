@@ -1,0 +1,242 @@
+#include "sim_collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/byte_order.h"
+
+namespace ringlet {
+namespace sim {
+
+SimCollective::SimCollective(Network* network, const RingOptions* options,
+                             int worker, uint64_t seed, Program program,
+                             Owner* owner)
+    : SimProcess(network, worker, seed, options->keys),
+      options_(options),
+      program_(std::move(program)),
+      owner_(owner) {
+  network->Live(rank_);
+  owner_->Trace(rank_, "starts");
+  fiber_ = std::make_unique<Fiber>([this] { Live(); });
+  network->InProcess(rank_, 0, [this] { Resume(); });
+}
+
+SimCollective::~SimCollective() { Crash(false); }
+
+// Of the simulation.
+
+// Its calls return errors from now on, until the program has.
+void SimCollective::Crash(bool silent) {
+  if (!alive()) return;
+  owner_->Trace(rank_, silent ? "and its host end silently" : "crashes");
+  EndProcess(silent);
+  dead_ = true;
+  while (!fiber_->done()) fiber_->Resume();
+  fiber_.reset();
+}
+
+void SimCollective::Resume() {
+  fiber_->Resume();
+  if (!fiber_->done()) return;
+  EndProcess(false);
+  fiber_.reset();
+  owner_->Exited(rank_, result_);
+}
+
+void SimCollective::Wake() {
+  if (!waits_ || woken_) return;
+  woken_ = true;
+  network()->InProcess(rank_, network()->Random(20000), [this] {
+    woken_ = false;
+    Resume();
+  });
+}
+
+void SimCollective::OnRunning() {
+  members_ = session_->workers();
+  std::string names;
+  for (const int w : members_) names += " " + std::to_string(w);
+  owner_->Trace(rank_, "is in view " +
+                           std::to_string(ViewCount(session_->generation())) +
+                           " of" + names);
+  running_ = true;
+  Wake();
+}
+
+void SimCollective::OnCompleted(uint64_t sequence) {
+  completed_ = sequence;
+  Wake();
+}
+
+void SimCollective::OnFailed(const Status& status) {
+  owner_->Trace(rank_, std::string("fails: ") + status.message());
+  failure_ = status;
+  Wake();
+}
+
+void SimCollective::OnTold() {
+  told_ = true;
+  Wake();
+}
+
+void SimCollective::OnNotice(const std::string& line) {
+  owner_->Trace(rank_, line);
+}
+
+void SimCollective::Closed() {
+  count_ = std::max(count_, session_->newest());
+  EndSession();
+  closed_ = true;
+  Wake();
+}
+
+// Of the program.
+
+template <typename Condition>
+void SimCollective::Await(const Condition& condition) {
+  waits_ = true;
+  while (!dead_ && !condition()) fiber_->Yield();
+  waits_ = false;
+}
+
+std::shared_ptr<const bool> SimCollective::After(int64_t nanos) {
+  const auto over = std::make_shared<bool>(false);
+  network()->InProcess(rank_, nanos, [this, over] {
+    *over = true;
+    Wake();
+  });
+  return over;
+}
+
+void SimCollective::Sleep(int64_t nanos) {
+  if (dead_) return;
+  const auto over = After(nanos);
+  Await([&] { return *over; });
+}
+
+void SimCollective::Live() {
+  const Status formed = Begin();
+  result_ = formed.code() == Code::kPeerLost ? Reform() : formed;
+  if (result_.ok()) result_ = program_(this);
+  Leave();
+}
+
+Status SimCollective::Begin() {
+  if (dead_) return Error(Code::kInternal, "killed");
+  NewSession();
+  RingOptions options = *options_;
+  options.rank = rank_;
+  running_ = visited_ = told_ = closed_ = false;
+  failure_ = Status();
+  issued_ = completed_ = 0;
+  wire_order_.Clear();
+  session_ = std::make_unique<Session>(
+      options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
+      this, this, Now());
+  session_->Begin(Now());
+  Await([this] { return running_ || !failure_.ok(); });
+  if (dead_) return Error(Code::kInternal, "killed");
+  if (!failure_.ok()) return failure_;
+  return Barrier();
+}
+
+void SimCollective::Leave() {
+  if (dead_ || closed_) return;
+  session_->Leave(Now());
+  Await([this] { return closed_; });
+}
+
+Status SimCollective::Reform() {
+  const int64_t begin = network()->now();
+  const auto limit =
+      static_cast<int64_t>(options_->start_timeout_seconds * 1e9);
+  Status status;
+  do {
+    Leave();
+    if (dead_) return Error(Code::kInternal, "killed");
+    ++count_;
+    owner_->Trace(rank_, "forms anew");
+    status = Begin();
+  } while (status.code() == Code::kPeerLost &&
+           network()->now() - begin < limit);
+  if (!status.ok()) failure_ = status;
+  return status;
+}
+
+int SimCollective::rank() const {
+  return static_cast<int>(std::find(members_.begin(), members_.end(), rank_) -
+                          members_.begin());
+}
+
+std::string SimCollective::address(int rank) const {
+  return options_->addresses[members_[rank]];
+}
+
+// A step's computing takes its time.
+void SimCollective::SetStep(uint64_t step) {
+  if (dead_ || step == step_) return;
+  step_ = step;
+  Sleep(network()->Random(network()->Chance(8) ? 400 * kMs : 20 * kMs));
+}
+
+Status SimCollective::Submit(const Call& call, Ticket* ticket) {
+  if (dead_) return Error(Code::kInternal, "killed");
+  if (!failure_.ok()) return failure_;
+  *ticket = ++issued_;
+  if (size() == 1) {
+    completed_ = issued_;
+    return Status();
+  }
+  session_->SetStep(step_);
+  session_->Start(&call, 1, Now());
+  return Status();
+}
+
+Status SimCollective::Wait(Ticket ticket) {
+  Await([&] { return completed_ >= ticket || !failure_.ok(); });
+  if (dead_) return Error(Code::kInternal, "killed");
+  if (completed_ < ticket) return failure_;
+  wire_order_.Done(ticket);
+  return Status();
+}
+
+Status SimCollective::Run(const Call& call) {
+  Ticket ticket = 0;
+  RINGLET_RETURN_IF_ERROR(Submit(call, &ticket));
+  return Wait(ticket);
+}
+
+Status SimCollective::StartSum(FrameType type, void* data, size_t count,
+                               Ticket* ticket) {
+  SwapToLittle(data, 4, count);
+  RINGLET_RETURN_IF_ERROR(
+      Submit({type, static_cast<uint8_t*>(data), count * 4, 0}, ticket));
+  wire_order_.Start(*ticket, data, count);
+  return Status();
+}
+
+Status SimCollective::Broadcast(void* data, size_t bytes, int root) {
+  return Run({FrameType::kBroadcast, static_cast<uint8_t*>(data), bytes, root});
+}
+
+Status SimCollective::AllGather(const void* in, size_t bytes, void* out) {
+  auto* const to = static_cast<uint8_t*>(out);
+  if (bytes > 0) std::memmove(to + bytes * rank(), in, bytes);
+  return Run({FrameType::kAllGather, to, bytes, 0});
+}
+
+Status SimCollective::Barrier() {
+  return Run({FrameType::kBarrier, nullptr, 0, 0});
+}
+
+void SimCollective::Abort(const Status& reason) {
+  if (dead_ || !failure_.ok()) return;
+  session_->Abort(reason, Now());
+  const auto late =
+      After(static_cast<int64_t>(options_->timeout_seconds * 1e9) / 4);
+  Await([&] { return told_ || *late; });
+}
+
+}  // namespace sim
+}  // namespace ringlet

@@ -1,0 +1,62 @@
+// Fiber: code that waits, in a simulation that does not: a thread of which
+// nothing runs but between Resume and Yield, while the simulation stands still.
+
+#ifndef RINGLET_TESTS_NET_RING_SIM_FIBER_H_
+#define RINGLET_TESTS_NET_RING_SIM_FIBER_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace ringlet {
+namespace sim {
+
+class Fiber {
+ public:
+  explicit Fiber(std::function<void()> body) {
+    thread_ = std::thread([this, body = std::move(body)] {
+      Await(true);
+      body();
+      std::lock_guard<std::mutex> lock(mutex_);
+      done_ = true;
+      inside_ = false;
+      changed_.notify_all();
+    });
+  }
+  // Its body has returned.
+  ~Fiber() { thread_.join(); }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // The simulation's: until the body yields, or returns.
+  void Resume() { Switch(true); }
+  // The body's: until it is resumed.
+  void Yield() { Switch(false); }
+  bool done() const { return done_; }  // of the simulation
+
+ private:
+  void Switch(bool inside) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      inside_ = inside;
+      changed_.notify_all();
+    }
+    Await(!inside);
+  }
+  void Await(bool inside) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return inside_ == inside; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool inside_ = false, done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_SIM_FIBER_H_

@@ -1,0 +1,31 @@
+// A whole elastic job that trains, in virtual time: the shipped Fit of several
+// workers over the shipped sessions, views and schedule (sim_collective.h) on
+// the simulated network, with faults drawn from a seed. What must hold is in
+// training_simulator.cc, at each call of Violated.
+
+#ifndef RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
+#define RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
+
+#include <cstdint>
+#include <string>
+
+namespace ringlet {
+namespace sim {
+
+struct TrainingReport {
+  std::string violation;  // "": all properties held
+  uint64_t trace = 0;     // a digest of all that was told
+  int64_t events = 0;
+  int64_t virtual_nanos = 0;
+  int workers = 0;
+  int faults = 0;
+  int views = 0;     // of a worker
+  int steps = 0;     // of all workers, those that were made again too
+  int finished = 0;  // workers that have trained to the end
+};
+TrainingReport SimulateTraining(uint64_t seed, bool trace);
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_

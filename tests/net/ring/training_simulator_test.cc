@@ -1,0 +1,60 @@
+// Whole jobs that train on a simulated network, one for each seed.
+// RINGLET_SIM_SEEDS says how many, RINGLET_SIM_TRAINING_SEED plays one and
+// tells what happens in it.
+
+#include "training_simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "sim_network.h"
+
+namespace ringlet {
+namespace {
+
+TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
+  const char* const one = std::getenv("RINGLET_SIM_TRAINING_SEED");
+  const char* const many = std::getenv("RINGLET_SIM_SEEDS");
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
+  const uint64_t count = one != nullptr ? 1
+                         : many != nullptr
+                             ? std::strtoull(many, nullptr, 10) / 5
+                             : 200;
+  sim::TrainingReport all;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const sim::TrainingReport report =
+        sim::SimulateTraining(seed, one != nullptr);
+    ASSERT_EQ(report.violation, "")
+        << report.workers << " workers, after "
+        << report.virtual_nanos / sim::kMs
+        << " ms; see it by: make sim TRAINING=1 CASE=" << seed;
+    all.events += report.events;
+    all.virtual_nanos += report.virtual_nanos;
+    all.faults += report.faults;
+    all.views += report.views;
+    all.steps += report.steps;
+    all.finished += report.finished;
+  }
+  std::printf(
+      "%llu jobs: %lld events, %lld s of virtual time, %d faults, %d views, "
+      "%d steps, %d workers done\n",
+      static_cast<unsigned long long>(count),
+      static_cast<long long>(all.events),
+      static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
+      all.views, all.steps, all.finished);
+}
+
+TEST(TrainingSimulatorTest, ASeedIsTheSameHistoryAgain) {
+  for (const uint64_t seed : {3, 10, 77}) {
+    const sim::TrainingReport first = sim::SimulateTraining(seed, false);
+    const sim::TrainingReport again = sim::SimulateTraining(seed, false);
+    EXPECT_EQ(first.trace, again.trace);
+    EXPECT_EQ(first.events, again.events);
+    EXPECT_EQ(first.virtual_nanos, again.virtual_nanos);
+  }
+}
+
+}  // namespace
+}  // namespace ringlet

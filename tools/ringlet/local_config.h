@@ -1,0 +1,18 @@
+// The fields of "strategy" that only mode "local" has.
+//
+// Internal to tools/ringlet/.
+
+#ifndef RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
+#define RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
+
+#include "core/model/local_updates.h"
+#include "io/keras/field_reader.h"
+
+namespace ringlet {
+
+// Without mode "local" they may say their defaults.
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
