@@ -554,7 +554,8 @@ def check_data(shop, fields):
 # What "strategy" must say besides.
 SHRINKS = {"mode": "local", "policy": "shrink"}
 OF_LOCAL = {"local_steps": {"mode": "local"}, "outer": {"mode": "local"},
-            "delta": {"mode": "local"}, "participation": {"mode": "local"},
+            "delta": {"mode": "local"}, "overlap": {"mode": "local"},
+            "participation": {"mode": "local"},
             "quorum": SHRINKS, "round_deadline": {**SHRINKS, "quorum": 1}}
 
 
