@@ -19,6 +19,7 @@ import fcntl
 import hashlib
 import heapq
 import json
+import math
 import os
 import pathlib
 import re
@@ -113,7 +114,7 @@ class Radio(threading.Thread):
                 except OSError:
                     pass  # its queue is full: lost
             wait = self.late[0][0] - now if self.late else 1
-            for tun, _ in poll.poll(max(0, int(wait * 1000))):
+            for tun, _ in poll.poll(max(0, math.ceil(wait * 1000))):
                 for _ in range(64):
                     try:
                         packet = os.read(tun, 65536)
