@@ -223,10 +223,11 @@ def wait(asked, workers):
         if not running or (asked.stop and progress.reached):
             break
         time.sleep(0.02)
+    on = [worker for worker in workers if worker.process.poll() is None]
+    for worker in on:
+        worker.kill()
     for i, worker in enumerate(workers):
-        if worker.process.poll() is None:
-            worker.kill()
-        elif worker.process.returncode != 0:
+        if worker not in on and worker.process.returncode != 0:
             print(f"worker {i}: exit code {worker.process.returncode}:",
                   *(line for _, line in worker.lines[-3:]), sep="\n  ")
 
