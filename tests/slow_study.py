@@ -147,6 +147,7 @@ class Study:
         for workers, replicas in ((2, 8), (4, 16), (4, 8)):
             ratios, digests = [], {}
             run = self.run_of("local-32", 9, 32, 64, replicas)
+            run["strategy"]["policy"] = "shrink"
             del run["model"]["config"]["layers"][1:4]  # a round of seconds
             run["model"]["config"]["layers"].insert(
                 1, local_accuracy.layer("Flatten"))
