@@ -3,16 +3,20 @@
 
     slow_curves.py
 
-The files are those of local_accuracy.py and of slow_study.py's `time`.
+The files are those of local_accuracy.py and of slow_study.py's `time` and
+`exchange`. Of the latter two comes accuracy over time, where computing a step
+takes STEP: rounds and links are measured, their sums computed.
 """
 import collections
 import csv
+import math
 import pathlib
 import statistics
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 DOCS = SOURCE / "docs"
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 56, 34, 190, 46
+STEP, ROUND = 0.042, 117  # seconds, steps
 COLOURS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"]
 NAMES = {
     "sync": "synchronous", "sync-2e-3": "synchronous, rate 0.002",
@@ -33,7 +37,7 @@ def rows_of(name):
 class Chart:
     """Lines over two axes; `x` and `y`: (first, last, step)."""
 
-    def __init__(self, title, x_title, x, y):
+    def __init__(self, title, x_title, x, y, x_label="{:g}".format):
         self.x, self.y = x, y
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
@@ -46,7 +50,7 @@ class Chart:
         for value in self.ticks(x):
             at = self.across(value)
             self.parts += [self.line(at, TOP, at, HEIGHT - BOTTOM, "#e4e4e4"),
-                           self.text(at, HEIGHT - BOTTOM + 16, f"{value:g}")]
+                           self.text(at, HEIGHT - BOTTOM + 16, x_label(value))]
         for value in self.ticks(y):
             at = self.up(value)
             self.parts += [self.line(LEFT, at, WIDTH - RIGHT, at, "#e4e4e4"),
@@ -83,7 +87,7 @@ class Chart:
         self.parts += [
             self.line(LEFT, at, WIDTH - RIGHT, at, "#777777",
                       ' stroke-dasharray="4 4"'),
-            self.text(WIDTH - RIGHT - 4, at - 5, text, "end")]
+            self.text(LEFT + 4, at - 5, text, "start")]
 
     def draw(self, name, points, ranges=()):
         """A line; `ranges`: (x, least, greatest) of each point."""
@@ -132,36 +136,40 @@ def epochs(rows, settings, title, y, name):
     chart.write(name)
 
 
-def times(rows, accuracy):
+def times(rounds, exchanges, accuracy):
     """Accuracy over seconds, of each link."""
-    if not rows:
+    if not rounds or not exchanges:
         return
-    end = max(float(row["seconds"]) for row in rows)
-    step = next(s for s in (5, 10, 20, 50, 100, 200, 500) if end / s <= 8)
-    chart = Chart("Test accuracy of four workers", "seconds",
-                  (0, (end // step + 1) * step, step), (0.6, 0.9, 0.05))
+    chart = Chart(f"Test accuracy, {1000 * STEP:g} ms a step of four workers",
+                  "seconds", (0, 4, 1), (0.8, 0.9, 0.02),
+                  lambda value: f"{10 ** value:,.0f}")
     chart.mark(accuracy, f"{accuracy:.2f}")
-    links = {}
-    for row in rows:
-        if row["setting"].startswith("local"):
-            links.setdefault((int(row["mbits"]), int(row["ms"])), []).append(
-                (float(row["seconds"]), float(row["val_accuracy"])))
-    for (rate, late), points in links.items():
-        chart.draw(f"{rate} Mbit/s, {late} ms" if rate else "loopback",
-                   points)
+    for row in exchanges:
+        sync = row["setting"].startswith("sync")
+        link = int(row["mbits"]), int(row["ms"])
+        if link not in ((20, 20), (5, 100)) and (sync or link != (0, 0)):
+            continue
+        steps = 1 if sync else ROUND
+        seconds = ROUND / steps * (steps * STEP + float(row["seconds"]))
+        chart.draw(
+            ("sync, " if sync else "local, ")
+            + (f"{link[0]} Mbit/s, {link[1]} ms" if link[0] else "loopback"),
+            [(math.log10(int(r["round"]) * seconds), float(r["val_accuracy"]))
+             for r in rounds if r["mbits"] == "0"
+             and r["setting"].startswith("sync") == sync])
     chart.write("slow_links_time.svg")
 
 
 def main():
     rows = rows_of("local_accuracy.csv")
     epochs(rows, ["sync", "local-30", "local-117", "local-117-gentle"],
-           "Test accuracy, four replicas", (0.8, 0.9, 0.02),
+           "Test accuracy, four replicas", (0.8, 0.92, 0.02),
            "slow_links_accuracy.svg")
     epochs(rows, ["classes-sync", "classes-local-8", "classes-local-30",
                   "classes-local-117"],
            "Test accuracy, three classes a replica", (0.2, 0.9, 0.1),
            "slow_links_classes.svg")
-    times(rows_of("time_to_accuracy.csv"), 0.87)
+    times(rows_of("time_to_accuracy.csv"), rows_of("exchange.csv"), 0.87)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ workers   the model's SHA-256 of 1, 2, 3 and 4 workers
 shares    seconds of a round where one worker has a quarter of the speed,
           against those that the sum of the speeds would allow
 
---csv: a folder, where `time` leaves time_to_accuracy.csv.
+--csv: a folder, for exchange.csv and time_to_accuracy.csv.
 --data: a folder with Fashion-MNIST's four files; without it Debian's
 (dataset-fashion-mnist), or the small one of the repository, for which
 --accuracy 0.7 --steps 4 are.
@@ -37,6 +37,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 LOOPBACK = (0, 0)
 LINKS = [(20, 20), (20, 100), (5, 20), (5, 100)]  # Mbit/s, ms each way
 PARTS = ["exchange", "time", "loss", "workers", "shares"]
+EXCHANGE = ["setting", "mbits", "ms", "seconds"]
 FIELDS = ["setting", "mbits", "ms", "round", "seconds", "val_accuracy"]
 
 
@@ -91,14 +92,17 @@ class Study:
     # The parts.
 
     def exchange(self):
+        rows = []
         for setting, steps in (("local-1", 5), ("sync-ring", 2)):
             run = self.run_of(setting, 1 + steps, 1, 1)
             for link in (LOOPBACK, *LINKS):
                 said = self.job(run, link)
-                print(f"exchange, {setting}, {name(link)}: "
-                      f"{statistics.median(said.epochs()):.2f} s, "
+                seconds = f"{statistics.median(said.epochs()):.2f}"
+                rows.append(dict(zip(EXCHANGE, [setting, *link, seconds])))
+                print(f"exchange, {setting}, {name(link)}: {seconds} s, "
                       f"{said.sent / 4 / (1 + steps):.0f} bytes on the wire "
                       "of each worker", flush=True)
+        write(self.asked.csv / "exchange.csv", EXCHANGE, rows)
         return True
 
     def time(self):
@@ -119,10 +123,7 @@ class Study:
                      f"{len(said.ends) * steps} steps, "
                      f"{said.reached / loopback[setting]:.2f} of loopback"
                      if said.reached else "not reached"), flush=True)
-            with (self.asked.csv / "time_to_accuracy.csv").open("w") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+            write(self.asked.csv / "time_to_accuracy.csv", FIELDS, rows)
         return True
 
     def loss(self):
@@ -168,6 +169,13 @@ class Study:
             if not same(digests):
                 return False
         return True
+
+
+def write(path, fields, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def name(link):
