@@ -189,7 +189,9 @@ def options():
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
-    return parser.parse_intermixed_args()
+    asked = parser.parse_intermixed_args()
+    asked.data = asked.data.resolve()
+    return asked
 
 
 def main():

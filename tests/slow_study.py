@@ -208,6 +208,7 @@ def main():
                         help="of a core, that a worker has in `shares`")
     parser.add_argument("--turns", type=int, default=3)
     asked = parser.parse_intermixed_args()
+    asked.data = asked.data.resolve()
     study = Study(asked)
     for part in asked.parts or PARTS:
         if part not in PARTS:
