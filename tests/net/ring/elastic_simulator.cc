@@ -405,6 +405,7 @@ ElasticReport Town::Run() {
   }
   report_.virtual_nanos = network_.now();
   report_.faults = faults_.count();
+  report_.trace_digest = network_.trace_digest();
   citizens_.clear();  // their streams go before the network
   return report_;
 }
