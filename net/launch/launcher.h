@@ -54,8 +54,8 @@ struct LaunchOptions {
   double max_backoff_seconds = 30;
   // One that ends with 0 has finished the work of all. From then on none is
   // started again and the others, of which one may stand still or may not know,
-  // have `grace_seconds` to end. No code counts any more of one that was
-  // started again, that is killed, or that says 75, run again.
+  // have `grace_seconds` to end, and at least one. No code counts any more of
+  // one that was started again, that is killed, or that says 75, run again.
   bool end_together = false;
   double grace_seconds = 5;
   // Where the lines go. A slow reader slows the workers down.

@@ -164,6 +164,17 @@ TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
   EXPECT_EQ(supervisor.exit_code(), 1);
 }
 
+// The others have ended well, and it has still to put things away.
+TEST(SupervisorTest, WhoFinishesHasTimeWithoutGrace) {
+  LaunchOptions options = Options(2, true);
+  options.end_together = true;
+  options.grace_seconds = 0;
+  Supervisor supervisor(options);
+  EXPECT_EQ(supervisor.OnExit(1, 0).deadline, 1);
+  EXPECT_EQ(supervisor.OnDeadline().deadline, 1);
+  EXPECT_EQ(Supervisor(options).OnSignal(SIGTERM).deadline, 0);
+}
+
 // One that stood still while the others finished, and never was started again:
 // it would wait for them, and then say 75, or does the rest alone.
 TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
