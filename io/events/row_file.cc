@@ -233,12 +233,21 @@ void RowFile::Warn(const Status& why, const char* what) const {
          ErrnoText(why.os_error()).c_str(), what);
 }
 
+// Who was lost and does not know it yet may end a step that the others have
+// ended without it: of the same bits, as another chief has written them.
+bool RowFile::IsWritten(const std::string& rows) const {
+  int64_t size = 0;
+  return file_ != nullptr && counts_own_ && kept_.empty() &&
+         file_->Size(&size).ok() && size > offset_ && StandsAt(offset_, rows);
+}
+
 void RowFile::Write(const std::string& rows) {
+  const bool written_already = IsWritten(rows);
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
   last_.Set(rows.data(), rows.size());
   last_rows_ = rows;
   offset_ += static_cast<int64_t>(rows.size());
-  if (file_ == nullptr) return;
+  if (file_ == nullptr || written_already) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
   bool fits = true;

@@ -91,6 +91,7 @@ class RowFile {
   bool StandsAt(int64_t offset, const std::string& rows) const;
   size_t LastRowsBegun(int64_t end) const;
   bool EndsARow(int64_t offset) const;
+  bool IsWritten(const std::string& rows) const;
   Status Flush();
   void Warn(const Status& why, const char* what) const;
 
