@@ -146,7 +146,8 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
   }
   actions->new_deadline = true;
   // Who has finished may still have a backup to remove, whatever it was given.
-  const double grace = std::max(options_.grace_seconds, finished_ ? 1.0 : 0.0);
+  double grace = options_.grace_seconds;
+  if (finished_) grace = std::min(std::max(grace, 1.0), options_.late_seconds);
   actions->deadline = phase == Phase::kKill ? -1 : grace;
   // Whoever stops a job does not wait for its reader.
   actions->drop_output = phase == Phase::kKill && signalled_;

@@ -357,17 +357,20 @@ MultiWorkerMirroredStrategy RefusedFlags(bool insecure) {
 
 }  // namespace
 
-int64_t TrainThreads(const std::vector<std::string>& line) {
+TrainLine ReadTrainLine(const std::vector<std::string>& line) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
   RunConfig config;
   if (!flags.Accepts(line, 1, 1) ||
       !ReadRunConfig(flags.arguments()[0], &config).ok()) {
-    return 1;
+    return {};
   }
   values.fit.Apply(&config.fit);
-  return config.fit.threads;
+  // At a start, and where it was lost meanwhile.
+  const StrategyOptions& options = config.strategy.options;
+  return {config.fit.threads,
+          std::min(options.start_timeout_seconds, options.timeout_seconds / 2)};
 }
 
 int TrainCommand(const std::vector<std::string>& line) {
