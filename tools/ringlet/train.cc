@@ -362,15 +362,13 @@ TrainLine ReadTrainLine(const std::vector<std::string>& line) {
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
   RunConfig config;
-  if (!flags.Accepts(line, 1, 1) ||
-      !ReadRunConfig(flags.arguments()[0], &config).ok()) {
-    return {};
-  }
+  const bool right = flags.Accepts(line, 1, 1) &&
+                     ReadRunConfig(flags.arguments()[0], &config).ok();
+  if (!right) return {};
   values.fit.Apply(&config.fit);
-  // At a start, and where it was lost meanwhile.
-  const StrategyOptions& options = config.strategy.options;
-  return {config.fit.threads,
-          std::min(options.start_timeout_seconds, options.timeout_seconds / 2)};
+  const StrategyOptions& s = config.strategy.options;
+  return {config.fit.threads,  // at a start, and where it was lost meanwhile
+          std::min(s.start_timeout_seconds, s.timeout_seconds / 2)};
 }
 
 int TrainCommand(const std::vector<std::string>& line) {
