@@ -136,6 +136,9 @@ LOSSES ?= 30
 KILLS ?= 8
 COUNT ?= 2000
 SEED ?= 1
+# What local updates cost in accuracy, by SETTINGS; hours. tests/local_accuracy.py
+LONG_accuracy = tests/local_accuracy.py $(BUILD) --data $(FASHION_MNIST) \
+  --csv $(BUILD)/local_accuracy.csv --jobs $(JOBS) $(SETTINGS)
 # 100,000 simulated power cuts, and an ext4 shut down 50 times.
 LONG_crash = RINGLET_CRASH_STATES=100000 $(BUILD)/tests/checkpoint_crash_test && \
   RINGLET_SHUTDOWNS=50 $(BUILD)/tests/real_disk_test
@@ -148,8 +151,10 @@ LONG_deploy = tests/onnx_test.py $(BUILD) --seed $(SEED) --count $(COUNT) && \
   tests/c_file_test.py $(BUILD) --seed $(SEED) --count $(COUNT)
 # The commit built twice gives the same tarball, byte for byte.
 LONG_dist = tools/dist_check.sh $(ARCH)
-# Elastic jobs whose workers die, stop and are cut off, LOSSES times each way.
-LONG_elastic = tests/elastic_faults.py $(BUILD) --seed $(SEED) --times $(LOSSES)
+# Elastic jobs whose workers die, stop and are cut off, LOSSES times each way;
+# LOCAL=7: in rounds of so many local steps.
+LONG_elastic = tests/elastic_faults.py $(BUILD) --seed $(SEED) \
+  --times $(LOSSES) $(if $(LOCAL),--local $(LOCAL))
 # Every batch size on Fashion-MNIST against PyTorch; with more of its flags:
 # MATRIX='--batch 100,128 --workers 1'.
 LONG_fashion = tools/deps.sh bench && tests/fashion_matrix.py $(BUILD) $(MATRIX)
@@ -167,12 +172,15 @@ LONG_result = tests/one_result.py $(BUILD) --seed $(SEED)
 # Each rule of docs/one_result.md, and of how workers leave and come, broken in a
 # copy: the tests must notice.
 LONG_rules = tests/rules.py && tests/rules.py --of elastic
+# Time to an accuracy over slow links, lost packets, slow boards; or PARTS of it.
+LONG_slow = tests/slow_study.py $(BUILD) --data $(FASHION_MNIST) \
+  --csv $(BUILD) $(PARTS)
 # 200,000 all-reduces, and five minutes on a machine twice busy.
 LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build ## RUN=crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|soak|strangers: see Makefile
+long: build ## RUN=accuracy|crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|slow|soak|strangers: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

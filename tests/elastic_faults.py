@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Elastic jobs whose workers die, stop, are cut off and come back.
 
-    elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H] [NAME...]
+    elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H]
+                      [NAME...]
 
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
 1 s. However they are disturbed, the model that is saved must be that of the
-job that nobody disturbed, byte for byte; so must the log of the steps, and the log
-of the examples pass `ringlet audit`. --local: with rounds of H local steps. Prints how long it took until the next step,
-and until one that was started again took part. Exits with 77 where no
-namespaces can be made.
+job that nobody disturbed, byte for byte; so must the log of the steps, and the
+log of the examples pass `ringlet audit`. --local: with rounds of H local steps.
+Prints how long it took until the next step, and until one that was started
+again took part. Exits with 77 where no namespaces can be made.
 """
 import argparse
 import hashlib

@@ -4,10 +4,11 @@
 usage: slow_links.py [options] RINGLET RUN.json
 
 Each worker is in a network namespace of its own, whose only link is a TUN
-device; this program carries the packets between them at a rate, late, and
-loses some: kernels without netem can do so too. Without --rate workers speak
-over loopback. It prints when each epoch ended and its val_accuracy, when the
-accuracy that is asked for was reached, and the model's SHA-256.
+device; this program carries the packets between them at a rate, and late:
+kernels without netem can do so too. nftables loses some. Without --rate
+workers speak over loopback. RUN.json has "verbose": 2. It prints when each
+epoch ended and its val_accuracy, when the accuracy that is asked for was
+reached, and the model's SHA-256.
 
 Namespaces end with it. Exit code 77: this machine has none.
 """
@@ -18,8 +19,9 @@ import fcntl
 import hashlib
 import heapq
 import json
+import math
 import os
-import random
+import pathlib
 import re
 import select
 import signal
@@ -64,20 +66,23 @@ def open_tun(namespace, address):
 class Radio(threading.Thread):
     """Hosts 10.77.0.1 ..., of which each sends `rate` bits a second."""
 
-    def __init__(self, hosts, rate, delay, loss, seed):
+    def __init__(self, hosts, rate, delay, loss):
         super().__init__(daemon=True)
-        self.rate, self.delay, self.loss = rate, delay, loss
-        self.random = random.Random(seed)
+        self.rate, self.delay = rate, delay
         self.links = [Link(f"host{i}") for i in range(hosts)]
         self.names = [link.name for link in self.links]
         for i, link in enumerate(self.links):
             network_test.run("ip", "netns", "add", link.name)
             link.tun = open_tun(link.name, self.host(i))
+            if loss:
+                self.rule(i, ["input"], "iif eth0 numgen random mod 1000 < "
+                          f"{round(loss * 1000)} drop")
         self.late = []
         self.count = 0
 
     host = staticmethod(network_test.Network.host)
     inside = network_test.Network.inside
+    rule = network_test.Network.rule
 
     def take(self, link, packet):
         now = time.monotonic()
@@ -86,7 +91,7 @@ class Radio(threading.Thread):
             return
         link.packets += 1
         waits = link.free - now
-        if waits > MOST_QUEUED or self.random.random() < self.loss:
+        if waits > MOST_QUEUED:
             link.lost += 1
             return
         link.bytes += len(packet)
@@ -109,7 +114,7 @@ class Radio(threading.Thread):
                 except OSError:
                     pass  # its queue is full: lost
             wait = self.late[0][0] - now if self.late else 1
-            for tun, _ in poll.poll(max(0, int(wait * 1000))):
+            for tun, _ in poll.poll(max(0, math.ceil(wait * 1000))):
                 for _ in range(64):
                     try:
                         packet = os.read(tun, 65536)
@@ -131,8 +136,8 @@ def options():
     parser.add_argument("--accuracy", type=float, default=0.87)
     parser.add_argument("--stop", action="store_true",
                         help="at that accuracy")
-    parser.add_argument("--quarter", type=int, default=-1, metavar="RANK",
-                        help="a worker that has a quarter of a core")
+    parser.add_argument("--shares", metavar="A,B,...",
+                        help="of a core, for each worker: 0.4,0.4,0.4,0.1")
     parser.add_argument("--seconds", type=float, default=3600)
     return parser.parse_args()
 
@@ -155,56 +160,97 @@ def start(asked, radio, folder):
     return processes
 
 
-def throttle(process):
-    """Lets a process run a quarter of the time."""
+def computed(process):
+    """Seconds for which a process has computed."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
+        try:
+            total += int(task.read_text().split()[0])
+        except OSError:
+            pass  # this thread has ended
+    return total / 1e9
+
+
+def throttle(process, share):
+    """Stops a process whenever it has had its share of a core.
+
+    What it left while it waited is not kept for later, but for 20 ms.
+    """
+    before, had = time.monotonic(), computed(process)
+    left, stopped = 0.0, False
     while process.poll() is None:
-        for sent, seconds in ((signal.SIGSTOP, 0.06), (signal.SIGCONT, 0.02)):
-            if process.poll() is None:
-                process.send_signal(sent)
-            time.sleep(seconds)
+        now, has = time.monotonic(), computed(process)
+        left = min(left + share * (now - before), 0.02) - (has - had)
+        before, had = now, has
+        if (left <= 0) != stopped:
+            stopped = not stopped
+            process.send_signal(signal.SIGSTOP if stopped else signal.SIGCONT)
+        time.sleep(0.004)
+
+
+class Progress:
+    """Tells of the epochs that a worker says have ended."""
+
+    def __init__(self, worker, begin, accuracy):
+        self.worker, self.begin, self.accuracy = worker, begin, accuracy
+        self.seen, self.epoch, self.reached = 0, 0, None
+
+    def look(self):
+        lines = self.worker.lines[self.seen:]
+        self.seen += len(lines)
+        for at, line in lines:
+            if not re.match(r"\d+/\d+ - ", line):
+                continue
+            self.epoch += 1
+            seconds = at - self.begin
+            found = re.search(r"val_accuracy: ([0-9.]+)", line)
+            print(f"epoch {self.epoch}: {seconds:.2f} s"
+                  + (f", val_accuracy {found[1]}" if found else ""),
+                  flush=True)
+            if found and not self.reached and float(found[1]) >= self.accuracy:
+                self.reached = seconds
+                print(f"reached {self.accuracy} after {seconds:.2f} s",
+                      flush=True)
+
+
+def wait(asked, workers):
+    """Until all have ended, or it need not go on; then all of them have."""
+    begin = time.monotonic()
+    progress = Progress(workers[0], begin, asked.accuracy)
+    while time.monotonic() - begin < asked.seconds:
+        running = any(w.process.poll() is None for w in workers)
+        progress.look()
+        if not running or (asked.stop and progress.reached):
+            break
+        time.sleep(0.02)
+    on = [worker for worker in workers if worker.process.poll() is None]
+    for worker in on:
+        worker.kill()
+    for i, worker in enumerate(workers):
+        if worker not in on and worker.process.returncode != 0:
+            print(f"worker {i}: exit code {worker.process.returncode}:",
+                  *(line for _, line in worker.lines[-3:]), sep="\n  ")
 
 
 def main():
     asked = options()
-    if asked.rate and os.environ.get(network_test.INSIDE) != "1":
+    if os.environ.get(network_test.INSIDE) != "1":
         network_test.enter()
+    threading.Thread(target=network_test.end_with_parent, daemon=True).start()
+    network_test.run("ip", "link", "set", "lo", "up")
     radio = None
     if asked.rate:
-        threading.Thread(target=network_test.end_with_parent,
-                         daemon=True).start()
         network_test.run("mount", "-t", "tmpfs", "none", "/run")
         radio = Radio(asked.workers, asked.rate * 1e6, asked.delay / 1e3,
-                      asked.loss, 1)
+                      asked.loss)
         radio.start()
-    begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         workers = start(asked, radio, folder)
-        if asked.quarter >= 0:
-            threading.Thread(target=throttle, daemon=True,
-                             args=[workers[asked.quarter].process]).start()
-        seen, reached = 0, None
-        while time.monotonic() - begin < asked.seconds:
-            ends = [(at, float(found.group(1))) for at, line in workers[0].lines
-                    if (found := re.search(r"val_accuracy: ([0-9.]+)", line))]
-            for at, accuracy in ends[seen:]:
-                seen += 1
-                print(f"epoch {seen}: {at - begin:.1f} s, val_accuracy "
-                      f"{accuracy:.4f}", flush=True)
-                if reached is None and accuracy >= asked.accuracy:
-                    reached = at - begin
-                    print(f"reached {asked.accuracy} after {reached:.1f} s",
-                          flush=True)
-            if all(w.process.poll() is not None for w in workers):
-                break
-            if asked.stop and reached is not None:
-                break
-            time.sleep(0.05)
-        for i, worker in enumerate(workers):
-            if worker.process.poll() is None:
-                worker.kill()
-            elif worker.process.returncode != 0:
-                print(f"worker {i}: exit code {worker.process.returncode}:",
-                      *(line for _, line in worker.lines[-3:]), sep="\n  ")
+        if asked.shares:
+            for worker, share in zip(workers, asked.shares.split(",")):
+                threading.Thread(target=throttle, daemon=True, args=[
+                    worker.process, float(share)]).start()
+        wait(asked, workers)
         for link in radio.links if radio else []:
             print(f"{link.name}: {link.bytes} bytes in {link.packets} packets, "
                   f"{link.lost} lost")

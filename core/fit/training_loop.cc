@@ -15,69 +15,112 @@ TrainingLoop::TrainingLoop(Model* model, const Dataset& dataset,
     : model_(model), dataset_(dataset), options_(options) {}
 
 TrainingLoop::~TrainingLoop() {
-  Status left = Error(Code::kCancelled, "its training loop was left");
+  Status left = failed_;
+  // A lost worker is not waited for here.
+  const bool waits = left.code() == Code::kPeerLost;
+  if (waits || (left.ok() && state_ != State::kEnded)) {
+    left = Error(Code::kCancelled, "its training loop was left");
+  }
   (void)Recovers(&left);
 }
 
+Status TrainingLoop::Check(bool may, const char* call) const {
+  if (!failed_.ok()) return failed_;
+  if (may) return Status();
+  return InvalidArgument("a training loop: %s", call);
+}
+
+// A failed run does nothing more.
+Status TrainingLoop::Note(const Status& status) {
+  if (status.ok()) return status;
+  failed_ = status;
+  state_ = State::kFailed;
+  return status;
+}
+
 Status TrainingLoop::Begin() {
-  if (!running_) {
+  const bool first = state_ == State::kIdle;
+  if (!first) {
+    RINGLET_RETURN_IF_ERROR(
+        Check(state_ == State::kAgain,
+              "Begin where it has begun; call Recovers before"));
+  } else {
     fitter_ = std::make_unique<Fitter>(model_, dataset_, options_);
-    RINGLET_RETURN_IF_ERROR(fitter_->Check());
-    running_ = true;
+    failed_ = fitter_->Check();
+    RINGLET_RETURN_IF_ERROR(failed_);
+    epochs_.clear();
   }
+  state_ = State::kTrains;
   in_epoch_ = false;
-  RINGLET_RETURN_IF_ERROR(fitter_->Begin());
+  RINGLET_RETURN_IF_ERROR(Note(fitter_->Begin()));
+  // What will be trained again is not completed.
+  while (!epochs_.empty() && epochs_.back() >= epoch()) epochs_.pop_back();
   logs_.Clear();
   SetMetrics(*model_, fitter_->fit().metrics, &logs_);
   return Status();
 }
 
-bool TrainingLoop::HasEpoch() const { return running_ && fitter_->HasEpoch(); }
-bool TrainingLoop::HasStep() const { return running_ && fitter_->HasStep(); }
+bool TrainingLoop::HasEpoch() const {
+  return state_ == State::kTrains && fitter_->HasEpoch();
+}
+bool TrainingLoop::HasPart() const {
+  return state_ == State::kTrains && (in_epoch_ || fitter_->HasEpoch());
+}
+bool TrainingLoop::HasStep() const { return HasPart() && fitter_->HasStep(); }
 
 Status TrainingLoop::BeginEpoch() {
-  if (!running_) return InvalidArgument("a training loop: call Begin first");
   if (!in_epoch_) RINGLET_RETURN_IF_ERROR(fitter_->BeginEpoch());
   in_epoch_ = true;
   return Status();
 }
 
 Status TrainingLoop::Step() {
-  if (!HasStep()) {
-    return InvalidArgument("a training loop: Step where HasStep() is false");
-  }
-  RINGLET_RETURN_IF_ERROR(BeginEpoch());
-  RINGLET_RETURN_IF_ERROR(fitter_->TakeStep(/*progress=*/nullptr));
-  if (!HasStep()) fitter_->CloseData();
+  RINGLET_RETURN_IF_ERROR(Check(HasStep(), "Step where HasStep() is false"));
+  RINGLET_RETURN_IF_ERROR(Note(BeginEpoch()));
+  RINGLET_RETURN_IF_ERROR(Note(fitter_->TakeStep(/*progress=*/nullptr)));
+  if (!HasStep()) CloseData();
   logs_.Clear();
   SetMetrics(*model_, fitter_->fit().metrics, &logs_);
   return Status();
 }
 
+void TrainingLoop::CloseData() {
+  if (fitter_ != nullptr) fitter_->CloseData();
+}
+
 Status TrainingLoop::EndEpoch() {
-  if (HasStep()) {
-    return InvalidArgument("a training loop: EndEpoch where HasStep() is true");
-  }
-  RINGLET_RETURN_IF_ERROR(BeginEpoch());
+  RINGLET_RETURN_IF_ERROR(Check(HasPart() && !fitter_->HasStep(),
+                                "EndEpoch where HasStep() is true, or behind "
+                                "the last epoch"));
+  RINGLET_RETURN_IF_ERROR(Note(BeginEpoch()));
   const int64_t epoch = this->epoch();
   logs_.Clear();
   const Status ended = fitter_->EndEpoch(/*progress=*/nullptr, &logs_);
-  if (this->epoch() > epoch) ++epochs_;
+  if (this->epoch() > epoch) epochs_.push_back(epoch);
   in_epoch_ = false;
-  return ended;
+  return Note(ended);
 }
 
 Status TrainingLoop::End() {
-  if (!running_) return InvalidArgument("a training loop: call Begin first");
-  return fitter_->End();
+  RINGLET_RETURN_IF_ERROR(
+      Check(state_ == State::kTrains, "End where no run goes on"));
+  CloseData();
+  RINGLET_RETURN_IF_ERROR(Note(fitter_->End()));
+  state_ = State::kEnded;
+  return Status();
 }
 
 bool TrainingLoop::Recovers(Status* status) {
-  if (!running_) return false;
-  if (fitter_->Recovers(status)) return true;
-  fitter_->Ended(*status, epochs_);
-  running_ = false;
-  return false;
+  if (status->ok()) *status = failed_;
+  if (state_ == State::kIdle) return false;
+  if (status->ok() && state_ != State::kEnded) {
+    *status = InvalidArgument("a training loop: it is left before its End");
+  }
+  failed_ = Status();
+  const bool again = fitter_->Recovers(status);
+  if (!again) fitter_->Ended(*status, static_cast<int64_t>(epochs_.size()));
+  state_ = again ? State::kAgain : State::kIdle;
+  return again;
 }
 
 int64_t TrainingLoop::epoch() const {

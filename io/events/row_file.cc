@@ -6,6 +6,7 @@
 
 #include "row_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cmath>
@@ -53,6 +54,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   const bool resumed = offset_ >= 0;
   Status own;
   const bool counted = !in_memory || !collective->elastic();
+  keeps_more_ = !counted;
   if (collective->rank() == 0) own = OpenOwn(append, counted);
   if (!own.ok() && resumed && in_memory && collective->elastic()) {
     Notice("warning: %s: %s; its rows are lost while this worker is the chief",
@@ -80,7 +82,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
   const bool resumed = offset_ >= 0;
   RINGLET_RETURN_IF_ERROR(
       files_->OpenLog(filename_, resumed || append, &file_));
-  warned_ = dropped_ = false;
+  warned_ = dropped_ = has_more_ = false;
   if (resumed) {
     const bool begins = offset_ == 0 && !append;
     const bool exact =
@@ -121,7 +123,16 @@ Status RowFile::FindRestored() {
            callback_, filename_.c_str(), offset_);
     offset_ = EndOfRows(offset_);
   }
-  return size == offset_ ? Status() : file_->Truncate(offset_);
+  return CutTo(size);
+}
+
+// What lies behind is of rows that are yet to come. In an elastic job a part of
+// it that has gone further may have written them, to the same bits, and goes on
+// in the end: whole rows stay until another one is to be written there.
+Status RowFile::CutTo(int64_t size) {
+  has_more_ = keeps_more_;
+  const int64_t end = has_more_ ? std::max(offset_, EndOfRows(size)) : offset_;
+  return end == size ? Status() : file_->Truncate(end);
 }
 
 // Behind the job's last row, which it may not have: then behind all that it
@@ -139,7 +150,7 @@ Status RowFile::FindLastRow() {
     end = size = 0;
   }
   offset_ = last >= 0 ? last : end;
-  if (size != offset_) RINGLET_RETURN_IF_ERROR(file_->Truncate(offset_));
+  RINGLET_RETURN_IF_ERROR(CutTo(size));
   if (last >= 0) return Status();
   if (!follows) {
     Notice(
@@ -233,12 +244,27 @@ void RowFile::Warn(const Status& why, const char* what) const {
          ErrnoText(why.os_error()).c_str(), what);
 }
 
+// Who was lost and does not know it yet may end a step that the others have
+// ended without it: of the same bits, as another chief has written them.
+bool RowFile::IsWritten(const std::string& rows) {
+  int64_t size = 0;
+  if (file_ == nullptr || !counts_own_ || !kept_.empty() ||
+      !file_->Size(&size).ok() || size <= offset_) {
+    return false;
+  }
+  if (StandsAt(offset_, rows)) return true;
+  if (has_more_) file_->Truncate(offset_).IgnoreError();  // another run's
+  has_more_ = false;
+  return false;
+}
+
 void RowFile::Write(const std::string& rows) {
+  const bool written_already = IsWritten(rows);
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
   last_.Set(rows.data(), rows.size());
   last_rows_ = rows;
   offset_ += static_cast<int64_t>(rows.size());
-  if (file_ == nullptr) return;
+  if (file_ == nullptr || written_already) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
   bool fits = true;

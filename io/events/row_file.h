@@ -81,6 +81,7 @@ class RowFile {
   Status OpenOwn(bool append, bool counted);
   Status SetAside();
   Status FindRestored();
+  Status CutTo(int64_t size);
   Status ReadAt(char* buffer, size_t bytes, int64_t at, size_t* got) const;
   bool LastRowEndsAt(int64_t offset) const;
   Status FindLastRow();
@@ -91,6 +92,7 @@ class RowFile {
   bool StandsAt(int64_t offset, const std::string& rows) const;
   size_t LastRowsBegun(int64_t end) const;
   bool EndsARow(int64_t offset) const;
+  bool IsWritten(const std::string& rows);
   Status Flush();
   void Warn(const Status& why, const char* what) const;
 
@@ -117,6 +119,8 @@ class RowFile {
   // Of this process, whatever the ranks: its run began with no row, and it has
   // opened its own file in it.
   bool anew_ = false, owned_ = false;
+  bool keeps_more_ = false;  // rows behind the offset may be those to come
+  bool has_more_ = false;    // there are such
   bool counts_own_ = false;  // the offset was counted in its own file
 };
 

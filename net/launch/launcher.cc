@@ -325,7 +325,7 @@ Status CheckOptions(const LaunchOptions& options) {
   }
   constexpr double kDay = 86400;
   for (double seconds : {options.backoff_seconds, options.max_backoff_seconds,
-                         options.grace_seconds}) {
+                         options.grace_seconds, options.late_seconds}) {
     if (!(seconds >= 0 && seconds <= kDay)) {
       return InvalidArgument(
           "%g s of back-off or grace: give a time from 0 to %g s", seconds,

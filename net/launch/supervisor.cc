@@ -145,7 +145,10 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
     Fail(static_cast<int>(i), workers_[i].code, actions);
   }
   actions->new_deadline = true;
-  actions->deadline = phase == Phase::kKill ? -1 : options_.grace_seconds;
+  // Who has finished may still have a backup to remove, whatever it was given.
+  double grace = options_.grace_seconds;
+  if (finished_) grace = std::min(std::max(grace, 1.0), options_.late_seconds);
+  actions->deadline = phase == Phase::kKill ? -1 : grace;
   // Whoever stops a job does not wait for its reader.
   actions->drop_output = phase == Phase::kKill && signalled_;
 }

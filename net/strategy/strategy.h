@@ -72,7 +72,7 @@ struct StrategyOptions {
   // Sums are exact then, and the replicas, where `replicas` is 0, as many as
   // the workers of the list, so that the trained bits are those of a run in
   // which nobody was lost. Of up to 64 workers; not over MPI, and not in a
-  // training loop of one's own.
+  // training loop of one's own that spells its steps out (training_loop.h).
   int min_workers = 0;
   // Workers of another job are refused.
   std::string job = "ringlet";

@@ -429,6 +429,36 @@ TEST_F(ProgramTest, AWorkerThatStandsStillDoesNotHoldUpTheEnd) {
   }
 }
 
+// With a grace in which it would begin to do the rest again, alone, and be cut
+// off: the logs and the model of the callback are those of the others.
+TEST_F(ProgramTest, WhoWakesUpWhenTheOthersHaveFinishedWritesOverNothing) {
+  WriteRun("\"steps_per_epoch\": 3},\n  \"callbacks\": []",
+           R"("steps_per_epoch": 4000}, "strategy": {"timeout": 2},
+  "callbacks": [{"class_name": "ModelCheckpoint",
+                 "config": {"filepath": "best.safetensors"}}])");
+  const std::string program = Program("tools/ringlet/ringlet");
+  Start({"launch", "-n", "2", "--restart", "--grace", "1.5", "--", program,
+         "train", "run.json", "--log-steps", "steps.csv"});
+  const auto wait_for = [&](const auto& what) {
+    for (int i = 0; i < 60000 && !what(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  wait_for(
+      [&] { return Lines(ReadWhole(folder_ / "steps.csv")).size() > 100; });
+  const std::vector<pid_t> workers = WorkersOf(child_);
+  ASSERT_EQ(workers.size(), 2u);
+  kill(workers[0], SIGSTOP);
+  wait_for([&] { return WorkersOf(child_).size() < 2; });
+  const std::string model = ReadWhole(folder_ / "best.safetensors");
+  const std::string steps = ReadWhole(folder_ / "steps.csv");
+  EXPECT_EQ(Lines(steps).size(), 8001u);
+  kill(workers[0], SIGCONT);
+  EXPECT_EQ(Wait(), 0) << err_;
+  EXPECT_TRUE(ReadWhole(folder_ / "best.safetensors") == model);
+  EXPECT_TRUE(ReadWhole(folder_ / "steps.csv") == steps);
+}
+
 class LostWorkerTest : public ProgramTest,
                        public testing::WithParamInterface<const char*> {};
 

@@ -14,9 +14,14 @@
 namespace ringlet {
 
 int TrainCommand(const std::vector<std::string>& line);
-// The threads that a worker of this line computes with; 1 where the line or its
-// RUN.json is wrong, which the worker tells.
-int64_t TrainThreads(const std::vector<std::string>& line);
+// Of a worker of this line: defaults where the line or its RUN.json is wrong,
+// which the worker tells.
+struct TrainLine {
+  int64_t threads = 1;
+  // The least for which one that misses all others waits for them.
+  double waits_seconds = 0;
+};
+TrainLine ReadTrainLine(const std::vector<std::string>& line);
 int EvaluateCommand(const std::vector<std::string>& line);
 int PredictCommand(const std::vector<std::string>& line);
 int KeygenCommand(const std::vector<std::string>& line);

@@ -51,26 +51,30 @@ bool IsTrain(const std::vector<std::string>& command) {
          command.size() > 1 && command[1] == "train";
 }
 
-// Of each worker.
-int64_t ThreadsOf(const std::vector<std::string>& command) {
-  if (!IsTrain(command)) return 1;
-  return TrainThreads({command.begin() + 2, command.end()});
+TrainLine LineOf(const std::vector<std::string>& command) {
+  if (!IsTrain(command)) return {};
+  return ReadTrainLine({command.begin() + 2, command.end()});
 }
 
 // The others go on while one is started again, and none ends well before the
-// model is saved.
-void Restart(LaunchOptions* options) {
+// model is saved. Who does not know then that it is must be gone before it goes
+// on alone: it would write over that model and the logs, and be cut off.
+void Restart(double waits_seconds, LaunchOptions* options) {
   std::vector<std::string>& command = options->command;
   if (!IsTrain(command)) return;
   options->end_together = true;
+  if (waits_seconds > 0) {
+    options->late_seconds =
+        std::min(options->late_seconds, 0.4 * waits_seconds);
+  }
   const char* const shrink = "--shrink";
   if (std::find(command.begin(), command.end(), shrink) == command.end()) {
     command.insert(command.begin() + 2, shrink);
   }
 }
 
-void WarnOfFewCores(const LaunchOptions& options) {
-  const int64_t threads = ThreadsOf(options.command);
+// `threads` of each worker.
+void WarnOfFewCores(const LaunchOptions& options, int64_t threads) {
   const int cores = UsableCores();
   if (threads < 1 || options.workers * threads <= cores) return;
   Notice("warning: %d workers with %" PRId64
@@ -111,8 +115,9 @@ int LaunchCommand(const std::vector<std::string>& line) {
   options.workers = static_cast<int>(workers);
   options.max_restarts = static_cast<int>(max_restarts);
   options.command = flags.arguments();
-  WarnOfFewCores(options);
-  if (options.restart) Restart(&options);
+  const TrainLine train = LineOf(options.command);
+  WarnOfFewCores(options, train.threads);
+  if (options.restart) Restart(train.waits_seconds, &options);
   return LaunchExitCode(Launch(options));
 }
 

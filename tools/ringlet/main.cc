@@ -61,9 +61,12 @@ void PrintHelp() {
       "\n"
       "Exit codes: 0 done; 1 failure, or a damaged file; 2 wrong flags,\n"
       "configuration or input, also one that is missing or of another kind;\n"
-      "3 the workers' weights differ: run again to go on from the backup;\n"
-      "75 stopped with its state saved, or a worker was lost: run the same "
-      "command\nagain to go on; 128 + a signal: stopped by it (130: Ctrl-C).\n"
+      "3 the workers' weights differ, or a machine computes other numbers "
+      "than\n"
+      "the others: run again, without one that is named, to go on from the "
+      "backup;\n75 stopped with its state saved, or a worker was lost: run the "
+      "same command\nagain to go on; 128 + a signal: stopped by it (130: "
+      "Ctrl-C).\n"
       "What is wrong is told on stderr, in one line that begins with "
       "\"error: \".\n");
 }

@@ -357,17 +357,18 @@ MultiWorkerMirroredStrategy RefusedFlags(bool insecure) {
 
 }  // namespace
 
-int64_t TrainThreads(const std::vector<std::string>& line) {
+TrainLine ReadTrainLine(const std::vector<std::string>& line) {
   TrainFlags values;
   CommandLine flags("train", "RUN.json", kAbout, kMore);
   values.AddAll(&flags);
   RunConfig config;
-  if (!flags.Accepts(line, 1, 1) ||
-      !ReadRunConfig(flags.arguments()[0], &config).ok()) {
-    return 1;
-  }
+  const bool right = flags.Accepts(line, 1, 1) &&
+                     ReadRunConfig(flags.arguments()[0], &config).ok();
+  if (!right) return {};
   values.fit.Apply(&config.fit);
-  return config.fit.threads;
+  const StrategyOptions& s = config.strategy.options;
+  return {config.fit.threads,  // at a start, and where it was lost meanwhile
+          std::min(s.start_timeout_seconds, s.timeout_seconds / 2)};
 }
 
 int TrainCommand(const std::vector<std::string>& line) {

@@ -240,7 +240,7 @@ TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
   std::vector<Trained> runs(3);
   std::vector<std::thread> threads;
   std::atomic<bool> done{false};
-  std::atomic<int> lives{0}, most{0}, lost{0};
+  std::atomic<int> lives{0}, lost{0};
   for (int w = 0; w < 3; ++w) job.Arrive(w);
   for (int w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {

@@ -477,6 +477,52 @@ void CopyState(RowFile* from, RowFile* to) {
   EXPECT_TRUE(to->StateLoaded().ok());
 }
 
+// A chief that stood still ends its step when it wakes up, and another has been
+// the chief meanwhile.
+TEST(RowFileTest, WhoDoesNotKnowThatItWasLostWritesNoRowTwice) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solo, others;
+  RowFile stale("some_logger", path), next("some_logger", path);
+  ASSERT_TRUE(stale.Open(solo.get(), false).ok());
+  for (const char* row : {"head\n", "0,1.5\n"}) stale.Write(row);
+  CopyState(&stale, &next);
+  ASSERT_TRUE(next.Open(others.get(), false).ok());
+  for (const char* row : {"1,1.25\n", "2,1\n"}) next.Write(row);
+  const std::string all = "head\n0,1.5\n1,1.25\n2,1\n";
+  stale.Write("1,1.25\n");
+  EXPECT_EQ(ReadWhole(path), all);
+  stale.Write("2,1\n");
+  EXPECT_EQ(ReadWhole(path), all);
+  stale.Write("3,0.75\n");
+  EXPECT_EQ(ReadWhole(path), all + "3,0.75\n");
+  EXPECT_EQ(stale.offset(), static_cast<int64_t>(all.size()) + 7);
+}
+
+// A part of the job goes on from where it was, in the file of one that has gone
+// further: its rows are there, and stay; those of another run do not.
+TEST(RowFileTest, WhoIsBehindTakesNoRowsAway) {
+  const std::string head = "head\n0,1.5\n", more = "1,1.25\n2,1\n";
+  for (const bool same : {true, false}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solo;
+    RowFile behind("some_logger", path);
+    ASSERT_TRUE(behind.Open(solo.get(), false).ok());
+    for (const char* row : {"head\n", "0,1.5\n"}) behind.Write(row);
+    behind.Close();
+    WriteWhole(path, head + more + "3,0.");
+    ASSERT_TRUE(behind.Open(solo.get(), false).ok());
+    EXPECT_EQ(ReadWhole(path), head + more);
+    behind.Write(same ? "1,1.25\n" : "1,7\n");
+    EXPECT_EQ(ReadWhole(path), head + (same ? more : "1,7\n"));
+    behind.Write("2,1\n");
+    behind.Write("3,0.75\n");
+    EXPECT_EQ(ReadWhole(path),
+              head + (same ? more : "1,7\n2,1\n") + "3,0.75\n");
+  }
+}
+
 // Workers with disks of their own, or with one, of whom another is the chief
 // again and again, and who start anew: no row is lost, none is in a file twice,
 // and each file has a header and is in order.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <random>
 #include <set>
@@ -164,6 +165,17 @@ TEST(SupervisorTest, WhoFailsAfterTheWorkIsDoneIsTold) {
   EXPECT_EQ(supervisor.exit_code(), 1);
 }
 
+// The others have ended well, and it has still to put things away.
+TEST(SupervisorTest, WhoFinishesHasTimeWithoutGrace) {
+  LaunchOptions options = Options(2, true);
+  options.end_together = true;
+  options.grace_seconds = 0;
+  Supervisor supervisor(options);
+  EXPECT_EQ(supervisor.OnExit(1, 0).deadline, 1);
+  EXPECT_EQ(supervisor.OnDeadline().deadline, 1);
+  EXPECT_EQ(Supervisor(options).OnSignal(SIGTERM).deadline, 0);
+}
+
 // One that stood still while the others finished, and never was started again:
 // it would wait for them, and then say 75, or does the rest alone.
 TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
@@ -195,6 +207,25 @@ TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
   }
   EXPECT_TRUE(supervisor.done());
   EXPECT_EQ(supervisor.exit_code(), 0);
+}
+
+// Before one of them goes on alone, and over what is done.
+TEST(SupervisorTest, WhoIsLateHasAShorterGraceWhereItWaitsForLess) {
+  for (const double late : {0.25, 100.0}) {
+    LaunchOptions options = Options(2, true);
+    options.end_together = true;
+    options.late_seconds = late;
+    const double grace = std::min(late, options.grace_seconds);
+    Supervisor supervisor(options);
+    EXPECT_EQ(supervisor.OnExit(0, 0).deadline, grace);
+    EXPECT_EQ(supervisor.OnDeadline().deadline, grace);
+    EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
+  }
+  LaunchOptions options = Options(2, true);
+  options.end_together = true;
+  options.late_seconds = 0.25;
+  Supervisor failed(options);  // nothing is done
+  EXPECT_EQ(failed.OnExit(0, 2).deadline, options.grace_seconds);
 }
 
 // Whatever happens, a job whose workers all end is done, each is started no

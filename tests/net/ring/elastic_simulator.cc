@@ -91,6 +91,7 @@ class Town final : private Faults::Job {
   void Forms(int64_t within);
   // A worker is in this view.
   void Runs(int worker, uint32_t generation, const std::vector<int>& members);
+  bool JustWoke(int worker) const { return faults_.JustWoke(worker); }
 
   const uint64_t seed_;
   const bool trace_;
@@ -245,6 +246,12 @@ void Citizen::OnFailed(const Status& status) {
   said_why_ = false;
   const std::string text = status.message();
   town_->Trace(rank_, "fails: " + text);
+  if (running_ && town_->JustWoke(rank_) &&
+      text.find("silent for") != std::string::npos &&
+      text.find("told by") == std::string::npos &&
+      text.find(town_->ring_.addresses[rank_]) == std::string::npos) {
+    town_->Violated("one that slept says that another was silent: " + text);
+  }
   failed_ = true;
   data_.clear();  // nobody touches it any more: a sanitizer sees who does
   restart_ = !running_ && status.code() == Code::kDeadlineExceeded;
@@ -405,6 +412,7 @@ ElasticReport Town::Run() {
   }
   report_.virtual_nanos = network_.now();
   report_.faults = faults_.count();
+  report_.trace_digest = network_.trace_digest();
   citizens_.clear();  // their streams go before the network
   return report_;
 }

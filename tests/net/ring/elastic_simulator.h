@@ -16,6 +16,7 @@ struct ElasticReport {
   std::string violation;  // "": all properties held
   int64_t events = 0;
   int64_t virtual_nanos = 0;
+  uint32_t trace_digest = 0;  // see Network
   int size = 0;
   int faults = 0;
   int views = 0;  // of a worker

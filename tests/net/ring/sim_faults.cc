@@ -32,6 +32,13 @@ void Faults::Partition(int64_t lasts) {
   }
 }
 
+bool Faults::JustWoke(int worker) const {
+  const Stall& stall = stalls_[static_cast<size_t>(worker)];
+  const int64_t awake = network_.now() - stall.until;
+  return stall.until - stall.from > lasting_ + lasting_ / 2 && awake >= 0 &&
+         awake < lasting_ / 8;
+}
+
 void Faults::Draw() {
   const int a = static_cast<int>(network_.Random(size_));
   const int b = static_cast<int>(network_.Random(size_));
@@ -52,6 +59,9 @@ void Faults::Draw() {
   } else {
     job_.Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
     network_.Stall(a, lasts);
+    Stall& stall = stalls_[static_cast<size_t>(a)];
+    if (network_.now() > stall.until) stall.from = network_.now();
+    stall.until = std::max(stall.until, network_.now() + lasts);
   }
   OverBy(network_.now() + lasts);
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim_network.h"
 
@@ -30,11 +31,18 @@ class Faults {
 
   // `lasting`: what a fault lasts is up to four of these and a quarter.
   Faults(Network* network, int size, int64_t lasting, Job* job)
-      : network_(*network), size_(size), lasting_(lasting), job_(*job) {}
+      : network_(*network),
+        size_(size),
+        lasting_(lasting),
+        job_(*job),
+        stalls_(static_cast<size_t>(size)) {}
 
   void Draw();
   // Cuts two at random, in so much time or less.
   void CutWithin(int64_t within);
+  // It stood still for longer than `lasting`, until just now: of the others'
+  // silence meanwhile it knows nothing.
+  bool JustWoke(int worker) const;
   // The faults so far are over by then.
   int64_t over() const { return over_; }
   void OverBy(int64_t time) { over_ = std::max(over_, time); }
@@ -50,6 +58,10 @@ class Faults {
   const int64_t lasting_;
   Job& job_;
   bool all_return_ = false;
+  struct Stall {
+    int64_t from = 0, until = 0;
+  };
+  std::vector<Stall> stalls_;  // by worker: the last one
   int64_t over_ = 0;
   int count_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/crc32c.h"
 
 namespace ringlet {
 namespace sim {
@@ -181,6 +182,8 @@ bool Network::Step() {
   Event event = events_.top();
   events_.pop();
   now_ = event.when;
+  const uint64_t event_is[] = {static_cast<uint64_t>(event.when), event.order};
+  trace_digest_ = Crc32c(event_is, sizeof(event_is), trace_digest_);
   event.what();
   return true;
 }
@@ -270,6 +273,9 @@ Status Network::Connect(int from, const Endpoint& endpoint, StreamPtr* out) {
 
 void Network::SendBytes(const ConnectionPtr& c, int side,
                         std::vector<uint8_t> bytes) {
+  const int way[] = {c->rank[side], c->rank[1 - side]};
+  trace_digest_ = Crc32c(way, sizeof(way), trace_digest_);
+  trace_digest_ = Crc32c(bytes.data(), bytes.size(), trace_digest_);
   if (Lost(c, side)) return;
   const int64_t when = Arrival(c, side);
   if (when >= kNever) return;

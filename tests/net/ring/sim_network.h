@@ -76,6 +76,8 @@ class Network {
   void InProcess(int rank, int64_t delay, std::function<void()> what);
   // Runs the next event; false where none is left.
   bool Step();
+  // Of all that has happened: when, between whom, and each byte sent.
+  uint32_t trace_digest() const { return trace_digest_; }
 
   // Processes. A life ends with Kill, whose caller closes its streams: after
   // it, as a kernel does, or before it, when the others hear nothing.
@@ -137,6 +139,7 @@ class Network {
   std::mt19937_64 random_;
   int64_t now_ = 0;
   uint64_t order_ = 0;
+  uint32_t trace_digest_ = 0;
   std::priority_queue<Event> events_;
   std::vector<Process> processes_;
   std::vector<int64_t> blocked_until_;  // [from * size + to]

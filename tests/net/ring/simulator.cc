@@ -551,6 +551,7 @@ Report Job::Run() {
   if (report_.violation.empty() && !Done())
     Violated("nothing happens any more");
   report_.virtual_nanos = network_.now();
+  report_.trace_digest = network_.trace_digest();
   workers_.clear();  // their streams go before the network
   return report_;
 }

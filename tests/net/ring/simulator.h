@@ -49,7 +49,8 @@ struct Report {
   std::string violation;  // "": all properties held
   int64_t events = 0;
   int64_t virtual_nanos = 0;
-  int64_t formed_nanos = 0;  // when the last rank was in its last ring
+  uint32_t trace_digest = 0;  // see Network
+  int64_t formed_nanos = 0;   // when the last rank was in its last ring
   int faults = 0;
   int failures = 0;  // calls that ended with an error, as they should
   int reforms = 0;

@@ -8,6 +8,7 @@
 #include "../../support/tiny_model.h"
 #include "core/base/fnv1a.h"
 #include "core/fit/callback.h"
+#include "core/fit/training_loop.h"
 #include "net/ring/sealed_stream.h"
 #include "sim_collective.h"
 #include "sim_faults.h"
@@ -33,16 +34,29 @@ CompileOptions Options(Collective* collective, int64_t local_steps) {
   return options;
 }
 
-// What the weights are after each step, of whoever computes it.
+// What the weights and the losses are after each step, of whoever computes it;
+// and at each epoch's end, whose validation loss is of step -1, -2, …
 using Digests = std::map<int64_t, uint64_t>;
+
+uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
+  Fnv1a of;
+  const double* const value = logs.Find(loss);
+  of.Add(value, value == nullptr ? 0 : sizeof(*value));
+  return of.value() ^ digest;
+}
 
 class NotesDigests final : public Callback {
  public:
   using Note = std::function<void(int64_t step, uint64_t digest)>;
   explicit NotesDigests(Note note) : note_(std::move(note)) {}
   const char* name() const override { return "notes_digests"; }
-  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    note_(fit.model->iterations(), fit.model->weights_digest());
+  Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
+    note_(fit.model->iterations(),
+          With(logs, "loss", fit.model->weights_digest()));
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    note_(-1 - fit.epoch, With(*logs, "val_loss", 0));
     return Status();
   }
 
@@ -50,13 +64,41 @@ class NotesDigests final : public Callback {
   const Note note_;
 };
 
-Status Train(Collective* collective, int64_t local_steps,
+// Between two steps the program evaluates, and adds with the others.
+Status TrainInLoop(Model* model, TrainingLoop* loop) {
+  EvaluateOptions quiet;
+  quiet.verbose = Verbose::kSilent;
+  RINGLET_RETURN_IF_ERROR(loop->Begin());
+  while (loop->HasEpoch()) {
+    while (loop->HasStep()) {
+      RINGLET_RETURN_IF_ERROR(loop->Step());
+      if (loop->step() % 4 != 2) continue;
+      loop->CloseData();
+      RINGLET_RETURN_IF_ERROR(
+          model->Evaluate(Points(20).Batch(10), quiet).status());
+    }
+    double one = 1;
+    RINGLET_RETURN_IF_ERROR(SumOverRanks(model->collective(), &one, 1));
+    RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
+  }
+  return loop->End();
+}
+
+Status Train(Collective* collective, int64_t local_steps, bool in_loop,
              NotesDigests::Note note) {
   const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f,
                                Options(collective, local_steps));
   FitOptions fit = Quiet(kEpochs);
   fit.callbacks.push_back(std::make_shared<NotesDigests>(std::move(note)));
-  return model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
+  fit.validation_data = Points(61).Batch(100);
+  const Dataset data = Points(203).Shuffle(3).Batch(40);
+  if (!in_loop) return model->Fit(data, fit).status();
+  TrainingLoop loop(model.get(), data, fit);
+  Status status;
+  do {
+    status = TrainInLoop(model.get(), &loop);
+  } while (loop.Recovers(&status));
+  return status;
 }
 
 // Of one worker that nothing disturbs.
@@ -65,7 +107,7 @@ const Digests& Undisturbed(int64_t local_steps) {
   Digests& run = runs[local_steps];
   if (run.empty()) {
     const Status status =
-        Train(nullptr, local_steps,
+        Train(nullptr, local_steps, /*in_loop=*/false,
               [&](int64_t step, uint64_t digest) { run[step] = digest; });
     if (!status.ok()) std::printf("undisturbed: %s\n", status.message());
   }
@@ -100,6 +142,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   RingOptions ring_;
   Faults faults_;
   int64_t local_steps_ = 0;
+  bool in_loop_ = false;  // of its own, else in Fit
   Fnv1a told_;
   TrainingReport report_;
   bool ending_ = false;     // what happens now is no part of the job
@@ -130,6 +173,7 @@ Job::Job(uint64_t seed, bool trace)
   if (ring_.min_workers > 1) faults_.SpareNone();
   if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
   if (network_.Chance(3)) local_steps_ = 2 + network_.Random(3);
+  in_loop_ = network_.Chance(2);
   workers_.resize(static_cast<size_t>(size_));
 }
 
@@ -159,7 +203,7 @@ void Job::Start(int worker) {
 
 Status Job::Train(SimCollective* collective) {
   const int worker = collective->worker();
-  return sim::Train(collective, local_steps_,
+  return sim::Train(collective, local_steps_, in_loop_,
                     [this, worker](int64_t step, uint64_t digest) {
                       Stepped(worker, step, digest);
                     });
@@ -167,13 +211,14 @@ Status Job::Train(SimCollective* collective) {
 
 void Job::Stepped(int worker, int64_t step, uint64_t digest) {
   if (ending_) return;
-  ++report_.steps;
+  report_.steps += step > 0 ? 1 : 0;
   Trace(worker, "has step " + std::to_string(step));
   const Digests& right = Undisturbed(local_steps_);
   const auto at = right.find(step);
   if (at == right.end() || at->second != digest) {
-    Violated("worker " + std::to_string(worker) + " has other weights after " +
-             std::to_string(step) + " steps");
+    Violated("worker " + std::to_string(worker) +
+             " has other weights or losses after " + std::to_string(step) +
+             " steps");
   }
 }
 
