@@ -24,7 +24,7 @@ namespace {
 
 #if defined(RINGLET_AVX512)
 #define RINGLET_DIRECT_CONV kDirectConvAvx512
-constexpr int kTile = 8;  // by two vectors, all of it in registers
+constexpr int kTile = 8;       // by two vectors, all of it in registers
 constexpr int kTallTile = 16;  // by one
 #elif defined(RINGLET_AVX2)
 #define RINGLET_DIRECT_CONV kDirectConvAvx2

@@ -55,8 +55,8 @@ struct LaunchOptions {
   // One that ends with 0 has finished the work of all. From then on none is
   // started again and the others, of which one may stand still or may not know,
   // have `grace_seconds` to end, one at least, or `late_seconds` where that is
-  // less. No code counts any more of one that was started again, that is killed,
-  // or that says 75, run again.
+  // less. No code counts any more of one that was started again, that is
+  // killed, or that says 75, run again.
   bool end_together = false;
   double grace_seconds = 5;
   // The grace of those others where it is shorter: after twice that long one of
