@@ -14,6 +14,7 @@ _ringlet() {
     [predict]="$use --out"
     [launch]='--workers --restart --max-restarts --backoff --grace --help'
     [keygen]='--out --help'
+    [relay]='--connections --help'
     [plan]='--batch-size --threads --recompute --limit --workers --link --latency --step-time --json --help'
     [verify]='--steps --expect --verbose --batch-size --threads --recompute
               --seed --no-shuffle --help'
