@@ -86,7 +86,7 @@ struct Parts {
                              graph.num_trained(), graph.num_changes(), &timer),
         times);
     exchange = made.get();
-    stepper.SetExchange(std::move(made));
+    stepper.SetExchange(std::move(made), /*rounds=*/nullptr);
     EXPECT_TRUE(config.ResolveMetrics(graph).ok());
     stepper.report().Reset();
   }
