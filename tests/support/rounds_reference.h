@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/fit/callback.h"
+#include "replica_step.h"
 #include "tiny_model.h"
 
 namespace ringlet {
@@ -187,25 +188,7 @@ class RoundsReference {
   }
 
   double Step(int r, DataPosition* at) {
-    const BatchPlan plan = data_.Plan(*at, r, job_.replicas);
-    std::vector<int64_t> numbers;
-    for (int64_t k = 0; k < plan.count; ++k) {
-      numbers.push_back(data_.ExampleAt(*at, plan.first + k, r, job_.replicas));
-    }
-    *at = plan.next;
-    if (plan.count == 0) return 0;
-    std::vector<float> x(numbers.size() * 2);
-    std::vector<int32_t> y(numbers.size());
-    EXPECT_TRUE(data_.source()
-                    ->Read(numbers.data(), static_cast<int>(numbers.size()),
-                           x.data(), y.data())
-                    .ok());
-    Batch batch;
-    batch.count = batch.global_count = plan.count;
-    batch.x = x.data();
-    batch.y = y.data();
-    EXPECT_TRUE(model_->TrainStep(batch).ok());
-    return static_cast<double>(plan.count);
+    return TrainPart(model_.get(), data_, r, job_.replicas, at);
   }
 
   const RoundsJob job_;

@@ -1,0 +1,43 @@
+// One step of one replica by a model of its own, as a plain way to train.
+
+#ifndef RINGLET_TESTS_SUPPORT_REPLICA_STEP_H_
+#define RINGLET_TESTS_SUPPORT_REPLICA_STEP_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/data/dataset.h"
+#include "core/model/model.h"
+
+namespace ringlet {
+
+// Trains on replica r's part of the batch at *at, points with their classes
+// (tiny_model.h), and moves on; how many examples there were.
+inline double TrainPart(Model* model, const Dataset& data, int r, int replicas,
+                        DataPosition* at) {
+  const BatchPlan plan = data.Plan(*at, r, replicas);
+  std::vector<int64_t> numbers;
+  for (int64_t k = 0; k < plan.count; ++k) {
+    numbers.push_back(data.ExampleAt(*at, plan.first + k, r, replicas));
+  }
+  *at = plan.next;
+  if (plan.count == 0) return 0;
+  std::vector<float> x(numbers.size() * 2);
+  std::vector<int32_t> y(numbers.size());
+  EXPECT_TRUE(data.source()
+                  ->Read(numbers.data(), static_cast<int>(numbers.size()),
+                         x.data(), y.data())
+                  .ok());
+  Batch batch;
+  batch.count = batch.global_count = plan.count;
+  batch.x = x.data();
+  batch.y = y.data();
+  EXPECT_TRUE(model->TrainStep(batch).ok());
+  return static_cast<double>(plan.count);
+}
+
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_SUPPORT_REPLICA_STEP_H_
