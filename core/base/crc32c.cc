@@ -34,6 +34,7 @@ using Implementation = uint32_t (*)(const void*, size_t, uint32_t);
 // blocks go at once; then the sums are brought together: appending zeros to a
 // message is linear in its sum, a table for each four bits of it.
 constexpr size_t kBlock = 1024;
+constexpr size_t kLine = 64;  // of a cache
 
 constexpr std::array<std::array<uint32_t, 16>, 8> MakeShift() {
   std::array<uint32_t, 32> basis{};  // what becomes of each bit
@@ -70,6 +71,14 @@ inline uint64_t Load(const unsigned char* p) {
   return word;
 }
 
+// A line of a later block, which may lie behind the data. Processors foresee
+// one run of addresses in a page, so three of them came from memory at a third
+// of its speed.
+inline void Prefetch(const unsigned char* p, size_t blocks, size_t line) {
+  const auto at = reinterpret_cast<uintptr_t>(p) + blocks * kBlock + line;
+  __builtin_prefetch(reinterpret_cast<const void*>(at));
+}
+
 #if defined(__x86_64__)
 #define RINGLET_CRC_TARGET "sse4.2"
 #define RINGLET_CRC_8(c, word) _mm_crc32_u64(c, word)
@@ -91,10 +100,13 @@ __attribute__((target(RINGLET_CRC_TARGET))) uint32_t HardwareCrc32c(
   for (; bytes >= 3 * kBlock; bytes -= 3 * kBlock, p += 3 * kBlock) {
     uint64_t c1 = 0;
     uint64_t c2 = 0;
-    for (size_t i = 0; i < kBlock; i += 8) {
-      c = RINGLET_CRC_8(c, Load(p + i));
-      c1 = RINGLET_CRC_8(c1, Load(p + kBlock + i));
-      c2 = RINGLET_CRC_8(c2, Load(p + 2 * kBlock + i));
+    for (size_t line = 0; line < kBlock; line += kLine) {
+      for (size_t ahead = 3; ahead < 6; ++ahead) Prefetch(p, ahead, line);
+      for (size_t i = line; i < line + kLine; i += 8) {
+        c = RINGLET_CRC_8(c, Load(p + i));
+        c1 = RINGLET_CRC_8(c1, Load(p + kBlock + i));
+        c2 = RINGLET_CRC_8(c2, Load(p + 2 * kBlock + i));
+      }
     }
     c = Shift(Shift(c) ^ c1) ^ c2;
   }
