@@ -13,7 +13,7 @@ namespace ringlet {
 namespace {
 
 // Shown before all is copied, so that both sides copy at the same time.
-constexpr size_t kShownBytes = 16 << 10;
+constexpr size_t kShownBytes = 64 << 10;
 
 uint32_t Little(uint32_t value) {
   SwapToLittle(&value, sizeof(value), 1);

@@ -24,7 +24,7 @@ namespace ringlet {
 
 class SharedLane {
  public:
-  static constexpr uint32_t kBytes = 256 << 10;  // a power of two
+  static constexpr uint32_t kBytes = 1 << 20;  // a power of two
   struct Control {
     alignas(64) std::atomic<uint32_t> written;
     alignas(64) std::atomic<uint32_t> read;
