@@ -55,6 +55,10 @@ struct Side {
   uv_shutdown_t shutdown;
 };
 
+double Seconds(const Side& side, int64_t now) {
+  return static_cast<double>(now - side.since) * 1e-9;
+}
+
 class RelayServer final : public Relay, private UvListener::Owner {
  public:
   explicit RelayServer(const RelayOptions& options) : options_(options) {}
@@ -64,7 +68,8 @@ class RelayServer final : public Relay, private UvListener::Owner {
  private:
   Status Listen(const sockaddr_storage& address);
   void OnConnection(UvListener* listener) override;
-  bool Admit(Side* side, UvListener* listener);
+  bool Admit(Side* side);
+  bool MakeRoom(const Side* side);
   void Read(Side* side);
   uv_buf_t SpaceOf(Side* side);
   void OnRead(Side* side, ssize_t bytes);
@@ -85,7 +90,7 @@ class RelayServer final : public Relay, private UvListener::Owner {
   std::unique_ptr<UvListener> listener_;
   uv_timer_t timer_;
   RelayDesk desk_;
-  std::vector<Side*> sides_;  // that are open
+  std::vector<Side*> sides_;  // that are open, as they came
   bool told_full_ = false;
 };
 
@@ -151,24 +156,22 @@ void RelayServer::CloseAll() {
 
 // --- who comes --------------------------------------------------------------
 
-void RelayServer::OnConnection(UvListener* listener) {
+void RelayServer::OnConnection(UvListener*) {
   Side* const side = new Side;
   side->relay = this;
-  if (uv_tcp_init(handles_->uv(), &side->tcp) != 0) {
-    delete side;
-    return;
-  }
+  uv_tcp_init(handles_->uv(), &side->tcp);  // cannot fail
   side->tcp.data = side;
   side->since = Now();
   handles_->Opened();
   sides_.push_back(side);
-  if (Admit(side, listener)) return Read(side);
+  if (Admit(side)) return Read(side);
   Close(side);
 }
 
-bool RelayServer::Admit(Side* side, UvListener* listener) {
-  if (uv_accept(listener->stream(), side->stream()) != 0) return false;
-  if (sides_.size() > static_cast<size_t>(options_.connections)) {
+bool RelayServer::Admit(Side* side) {
+  if (uv_accept(listener_->stream(), side->stream()) != 0) return false;
+  if (sides_.size() > static_cast<size_t>(options_.connections) &&
+      !MakeRoom(side)) {
     if (!std::exchange(told_full_, true)) {
       Notice(
           "warning: %d connections are open, the most that are taken; others "
@@ -179,6 +182,20 @@ bool RelayServer::Admit(Side* side, UvListener* listener) {
   }
   uv_tcp_nodelay(&side->tcp, 1);
   uv_tcp_keepalive(&side->tcp, 1, kKeepAliveSeconds);
+  return true;
+}
+
+// A worker says what it comes for at once. Of those that do not the one that
+// came first goes, if it had the time to.
+bool RelayServer::MakeRoom(const Side* side) {
+  const auto silent = std::find_if(
+      sides_.begin(), sides_.end(),
+      [](const Side* s) { return s->state == Side::State::kHello; });
+  if (*silent == side ||
+      Seconds(**silent, side->since) <= options_.silent_seconds) {
+    return false;
+  }
+  Close(*silent);
   return true;
 }
 
@@ -300,7 +317,7 @@ void RelayServer::Close(Side* side) {
 }
 
 bool RelayServer::IsOver(const Side& side, int64_t now) const {
-  const double seconds = static_cast<double>(now - side.since) * 1e-9;
+  const double seconds = Seconds(side, now);
   switch (side.state) {
     case Side::State::kHello:
       return seconds > options_.hello_seconds;
@@ -318,7 +335,7 @@ void RelayServer::Sweep(int64_t now) {
   for (size_t i = sides_.size(); i-- > 0;) {
     if (i < sides_.size() && IsOver(*sides_[i], now)) ClosePair(sides_[i]);
   }
-  if (sides_.size() < static_cast<size_t>(options_.connections)) {
+  if (2 * sides_.size() < static_cast<size_t>(options_.connections)) {
     told_full_ = false;
   }
 }

@@ -7,6 +7,8 @@ namespace ringlet {
 namespace {
 
 constexpr int64_t kFirstPause = 100000000, kLongestPause = 2000000000;
+constexpr char kBy[] = "by the relay at %s";
+constexpr int64_t kConnects = 5000000000;  // at the longest
 
 }  // namespace
 
@@ -15,9 +17,21 @@ class RelayWaits::Wait final : public ByteStream::Owner {
  public:
   Wait(RelayWaits* of, const RelayHello& said) : hello(said), of_(*of) {}
 
+  // Nobody has answered, for too long.
+  bool overdue(int64_t now) const {
+    return !below->open() && now - since > kConnects;
+  }
+  void OnEnded(Cause, const Status& why, int64_t now) override {
+    if (!below->open()) ++address;
+    stream.reset();
+    of_.Ended(this, why, now);
+  }
+
   const RelayHello hello;
   StreamPtr stream;
-  int64_t next = 0, pause = kFirstPause;
+  const ByteStream* below = nullptr;  // of `stream`, while there is one
+  size_t address = 0;                 // of the relay's
+  int64_t since = 0, next = 0, pause = kFirstPause;
 
  private:
   void OnOpened(int64_t now) override {
@@ -30,10 +44,6 @@ class RelayWaits::Wait final : public ByteStream::Owner {
   void OnRead(size_t, int64_t) override {}
   void OnBytes(const uint8_t*, size_t, int64_t) override {}
   void OnWritable(int64_t) override {}
-  void OnEnded(Cause, const Status& why, int64_t now) override {
-    stream.reset();
-    of_.Ended(this, why, now);
-  }
 
   RelayWaits& of_;
   uint8_t nothing_ = 0;
@@ -54,6 +64,7 @@ void RelayWaits::Add(const RelayHello& hello) {
 void RelayWaits::Ended(Wait* wait, const Status& why, int64_t now) {
   wait->next = now + wait->pause;
   wait->pause = std::min(2 * wait->pause, kLongestPause);
+  if (lookup_ != nullptr && lookup_->done()) lookup_.reset();
   if (std::exchange(told_, true)) return;
   owner_->OnNoRelay(std::string("warning: no worker can come ") +
                     why.message() + "; trying again");
@@ -61,7 +72,14 @@ void RelayWaits::Ended(Wait* wait, const Status& why, int64_t now) {
 
 void RelayWaits::Tick(int64_t now) {
   for (const auto& wait : waits_) {
-    if (wait->stream == nullptr && now >= wait->next) Connect(wait.get(), now);
+    if (wait->stream == nullptr) {
+      if (now >= wait->next) Connect(wait.get(), now);
+    } else if (wait->overdue(now)) {
+      wait->OnEnded(
+          Cause::kCut,
+          Error(Code::kUnavailable, "no answer").Annotate(kBy, text_.c_str()),
+          now);
+    }
   }
 }
 
@@ -72,14 +90,16 @@ void RelayWaits::Connect(Wait* wait, int64_t now) {
   StreamPtr below;
   Status status = lookup_->Answer(&found);
   if (status.ok()) {
+    const sockaddr_storage& to = found[wait->address % found.size()];
     status = UvStream::ConnectTcp(
-        handles_, reinterpret_cast<const sockaddr*>(&found[0]), &below);
+        handles_, reinterpret_cast<const sockaddr*>(&to), &below);
   }
   if (!status.ok()) {
-    lookup_.reset();
-    status = status.Annotate("by the relay at %s", text_.c_str());
-    return Ended(wait, status, now);
+    ++wait->address;
+    return Ended(wait, status.Annotate(kBy, text_.c_str()), now);
   }
+  wait->below = below.get();
+  wait->since = now;
   wait->stream = RelayStream::Make(std::move(below), wait->hello, text_);
   wait->stream->Start(wait);
 }

@@ -2,7 +2,9 @@
 // would dial it.
 //
 // Internal to net/. One for each that may come, and once it has another; where
-// one ends, as it does with the relay, it is made anew after a pause.
+// one ends, as it does with the relay, it is made anew after a pause. The
+// relay's name is looked up again then, and where it has several addresses
+// those that nobody answers at give way to the next.
 
 #ifndef RINGLET_NET_RING_RELAY_WAITS_H_
 #define RINGLET_NET_RING_RELAY_WAITS_H_
@@ -37,6 +39,7 @@ class RelayWaits {
   ~RelayWaits();
 
   void Add(const RelayHello& hello);
+  size_t size() const { return waits_.size(); }
   // Connects those whose time has come.
   void Tick(int64_t now);
   void Close();

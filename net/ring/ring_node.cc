@@ -96,7 +96,7 @@ Status RingNode::Listen() {
     if (why.os_error() == EADDRINUSE) break;  // who comes there meets another
   }
   // A name may have addresses of others too.
-  if (listening && why.os_error() != EADDRINUSE) return CheckDescriptors();
+  if (listening && why.os_error() != EADDRINUSE) return CheckDescriptors(0);
   return ListenError(why);
 }
 
@@ -111,10 +111,12 @@ void RingNode::ListenLocal(const sockaddr_storage& own) {
 
 // Whether every connection, and a file and a folder beside them, can be open at
 // once. Where they cannot, dials would fail until the start's timeout.
-Status RingNode::CheckDescriptors() const {
+Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
-  const auto links = static_cast<int>(
-      LinksOf(options_.rank, size, options_.min_workers > 0).size());
+  const int links =
+      waits +
+      static_cast<int>(
+          LinksOf(options_.rank, size, options_.min_workers > 0).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;
@@ -215,6 +217,7 @@ Status RingNode::WaitAtRelay() {
                           options_.keys->keys[i]));
     }
   }
+  RINGLET_RETURN_IF_ERROR(CheckDescriptors(static_cast<int>(waits_->size())));
   waits_->Tick(Now());
   return Status();
 }

@@ -89,7 +89,7 @@ class RingNode final : private Transport,
                      const JobKey& key) const;
   Status Seal(SealedStream::Maker* make, int listens, StreamPtr* stream);
   Status ListenError(const Status& why) const;
-  Status CheckDescriptors() const;
+  Status CheckDescriptors(int waits) const;
   static int64_t Now() { return static_cast<int64_t>(uv_hrtime()); }
 
   const RingOptions options_;

@@ -21,6 +21,9 @@ constexpr int kBacklog = 128;
 // Linux doubles it. What waits between two processes of a host should still be
 // in a cache when it is read; much less, and a segment does not fit.
 constexpr int kLoopbackBuffer = 96 << 10;
+// Who waits at a relay sends nothing, and would not see that its host is gone,
+// or that a router between has forgotten the connection.
+constexpr unsigned kKeepAliveSeconds = 30;
 
 Cause CauseOf(int uv_error) {
   switch (uv_error) {
@@ -66,6 +69,7 @@ Status UvStream::Begin() {
   open_ = true;
   if (!local_) {
     uv_tcp_nodelay(&handle_.tcp, 1);
+    uv_tcp_keepalive(&handle_.tcp, 1, kKeepAliveSeconds);
     sockaddr_storage address = {};
     int bytes = sizeof(address);
     if (uv_tcp_getpeername(&handle_.tcp, reinterpret_cast<sockaddr*>(&address),

@@ -1,0 +1,316 @@
+// A relay that many come to at once, whatever they say and however slowly; and
+// workers whose relay has several addresses, or moves.
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netdb.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "net/ring/name_lookup.h"
+#include "net/ring/ring_collective.h"
+#include "visitor.h"
+
+namespace ringlet {
+namespace {
+
+std::string TextOf(RelayHello::Role role, uint8_t channel) {
+  uint8_t bytes[kRelayHelloBytes];
+  EncodeRelayHello(HelloOf(role, channel), bytes);
+  return {reinterpret_cast<char*>(bytes), sizeof(bytes)};
+}
+
+// Once two who come now are joined, all that was said before was heard.
+void Settle(int port) {
+  Visitor a(port), b(port);
+  a.Say(kListens, 255);
+  b.Say(kDials, 255);
+  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+}
+
+// Of two greetings one is cut at any byte, or at every one.
+TEST(RelayTest, AGreetingComesInAnyPieces) {
+  Served served;
+  for (size_t cut = 0; cut <= kRelayHelloBytes; ++cut) {
+    SCOPED_TRACE(cut);
+    const std::string text = TextOf(kDials, 1);
+    Visitor a(served.port), b(served.port);
+    a.Say(kListens, 1);
+    Settle(served.port);
+    if (cut == kRelayHelloBytes) {
+      for (const char c : text) b.Say(std::string(1, c)), usleep(200);
+    } else {
+      if (cut > 0) b.Say(text.substr(0, cut));
+      usleep(2000);
+      b.Say(text.substr(cut));
+    }
+    // What follows at once is no greeting's any more.
+    EXPECT_EQ(b.Hear(1), kJoined);
+    b.Say("early");
+    EXPECT_EQ(a.Hear(6), kJoined + "early");
+  }
+}
+
+// Pairs in any order, of which some give up, some come twice, some are cut off.
+TEST(RelayTest, EachIsJoinedWithItsOwn) {
+  RelayOptions options;
+  options.connections = 1000;
+  options.dial_seconds = options.hello_seconds = 60;
+  Served served(options);
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::vector<std::pair<uint8_t, bool>> comes;
+    for (int i = 0; i < 100; ++i) {
+      comes.emplace_back(static_cast<uint8_t>(i), false);
+      comes.emplace_back(static_cast<uint8_t>(i), true);
+    }
+    std::shuffle(comes.begin(), comes.end(), random);
+    std::map<std::pair<uint8_t, bool>, std::unique_ptr<Visitor>> all;
+    std::vector<std::unique_ptr<Visitor>> strangers;
+    for (const auto& who : comes) {
+      const auto role = who.second ? kDials : kListens;
+      if (random() % 4 == 0) {
+        strangers.push_back(std::make_unique<Visitor>(served.port));
+        strangers.back()->Say(
+            TextOf(role, who.first).substr(1 + random() % 24));
+      }
+      if (random() % 4 == 0) Visitor(served.port).Say("RGRELAY1");
+      const bool first = all.count({who.first, !who.second}) == 0;
+      if (first && random() % 3 == 0) {
+        Visitor older(served.port);
+        older.Say(role, who.first);
+        Settle(served.port);
+        all[who] = std::make_unique<Visitor>(served.port);
+        all[who]->Say(role, who.first);
+        EXPECT_EQ(older.Hear(1), "");
+      } else {
+        all[who] = std::make_unique<Visitor>(served.port);
+        all[who]->Say(role, who.first);
+      }
+    }
+    for (int i = 0; i < 100; ++i) {
+      const auto channel = static_cast<uint8_t>(i);
+      Visitor& a = *all[{channel, false}];
+      Visitor& b = *all[{channel, true}];
+      EXPECT_EQ(a.Hear(1), kJoined) << i;
+      EXPECT_EQ(b.Hear(1), kJoined) << i;
+      const std::string text = "of " + std::to_string(i);
+      a.Say(text);
+      EXPECT_EQ(b.Hear(text.size()), text);
+    }
+  }
+}
+
+// Who connects and says nothing gives way to who does.
+TEST(RelayTest, SilentOnesKeepNobodyOut) {
+  RelayOptions options;
+  options.connections = 4;
+  options.hello_seconds = 600;
+  options.silent_seconds = 0.2;
+  Served served(options);
+  Visitor listens(served.port);
+  listens.Say(kListens, 1);
+  std::vector<std::unique_ptr<Visitor>> silent;
+  for (int i = 0; i < 3; ++i) {
+    silent.push_back(std::make_unique<Visitor>(served.port));
+    silent.back()->Say("RGREL");
+  }
+  // (Not those that have just come.)
+  for (;;) {
+    Visitor dials(served.port);
+    dials.TrySay(TextOf(kDials, 1));
+    if (dials.Hear(1) != kJoined) continue;
+    EXPECT_EQ(listens.Hear(1), kJoined);
+    break;
+  }
+  EXPECT_EQ(silent[0]->Hear(1), "");
+  EXPECT_TRUE(silent[2]->hears_nothing());
+}
+
+// However fast others connect, those that are joined are served meanwhile.
+TEST(RelayTest, AFloodHoldsNobodyUp) {
+  RelayOptions options;
+  options.connections = 16;
+  Served served(options);
+  Visitor a(served.port), b(served.port);
+  a.Say(kListens, 1);
+  b.Say(kDials, 1);
+  EXPECT_EQ(a.Hear(1) + b.Hear(1), kJoined + kJoined);
+  std::atomic<bool> over{false};
+  std::atomic<int> came{0};
+  std::vector<std::thread> flood;
+  for (int i = 0; i < 8; ++i) {
+    flood.emplace_back([&] {
+      while (!over) {
+        Visitor stranger(served.port);
+        ++came;
+      }
+    });
+  }
+  while (came < 100) usleep(1000);
+  for (int i = 0; i < 300; ++i) {
+    a.Say("ping");
+    ASSERT_EQ(b.Hear(4), "ping");
+    b.Say("pong");
+    ASSERT_EQ(a.Hear(4), "pong");
+  }
+  over = true;
+  for (std::thread& thread : flood) thread.join();
+}
+
+// --- workers ----------------------------------------------------------------
+
+// The relay's name, and what it stands for: several addresses, or another one
+// each time that it is asked for.
+std::vector<std::vector<std::string>> addresses;
+std::atomic<size_t> asked{0};
+
+int RelaysName(const char* name, const char* service, const addrinfo* hints,
+               addrinfo** list) {
+  if (std::strcmp(name, "relay.invalid") != 0) return EAI_NONAME;
+  const size_t turn = std::min(asked++, addresses.size() - 1);
+  addrinfo** at = list;
+  for (const std::string& each : addresses[turn]) {
+    const int error = getaddrinfo(each.c_str(), service, hints, at);
+    if (error != 0) return error;
+    while (*at != nullptr) at = &(*at)->ai_next;
+  }
+  return 0;
+}
+
+class RelaysNameTest : public testing::Test {
+ protected:
+  RelaysNameTest() : system_(NameLookup::resolver) {
+    if (system_ != nullptr) NameLookup::resolver = RelaysName;
+  }
+  ~RelaysNameTest() override { NameLookup::resolver = system_; }
+
+  // `beside` makes sockets at the relay's port.
+  void ExpectRing(std::vector<int> (*beside)(int port) = nullptr) {
+    if (system_ == nullptr) GTEST_SKIP() << "a static program";
+    asked = 0;
+    Served served;
+    std::vector<int> sockets;
+    if (beside != nullptr) sockets = beside(served.port);
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 3; ++r) {
+      threads.emplace_back([&, r] {
+        RingOptions options = RingOf(3, r, served.port);
+        options.relay = "relay.invalid:" + std::to_string(served.port);
+        std::unique_ptr<RingCollective> ring;
+        const Status status = RingCollective::Open(options, &ring);
+        ASSERT_TRUE(status.ok()) << status.message();
+        float sum = 1;
+        EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+        EXPECT_EQ(sum, 3);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const int each : sockets) close(each);
+  }
+
+ private:
+  const NameLookup::Resolver system_;
+};
+
+TEST_F(RelaysNameTest, OfItsAddressesAnyOneServes) {
+  addresses = {{"127.0.0.9", "::1", "127.0.0.1"}};
+  ExpectRing();
+}
+
+// A host that answers nobody: of a listener whose queue is full.
+TEST_F(RelaysNameTest, AnAddressThatDoesNotAnswerGivesWay) {
+  addresses = {{"127.0.0.9", "127.0.0.1"}};
+  ExpectRing([](int port) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.9", &at.sin_addr);
+    auto* const to = reinterpret_cast<sockaddr*>(&at);
+    std::vector<int> sockets;
+    for (int i = 0; i < 4; ++i) {
+      sockets.push_back(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+      if (i > 0) {
+        connect(sockets.back(), to, sizeof(at));
+      } else {
+        EXPECT_EQ(bind(sockets[0], to, sizeof(at)), 0);
+        EXPECT_EQ(listen(sockets[0], 0), 0);
+      }
+    }
+    return sockets;
+  });
+}
+
+TEST_F(RelaysNameTest, ARelayThatMovesIsFound) {
+  addresses.assign(8, {"127.0.0.9"});
+  addresses.push_back({"127.0.0.1"});
+  ExpectRing();
+}
+
+// Of this process's connections to the port, how many look after themselves.
+int KeptAlive(int port, int* all) {
+  int kept = 0;
+  *all = 0;
+  for (int fd = 3; fd < 1024; ++fd) {
+    sockaddr_in to = {};
+    socklen_t bytes = sizeof(to);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&to), &bytes) != 0 ||
+        to.sin_family != AF_INET || to.sin_port != htons(port)) {
+      continue;
+    }
+    int on = 0;
+    bytes = sizeof(on);
+    EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &bytes), 0);
+    ++*all;
+    kept += on != 0 ? 1 : 0;
+  }
+  return kept;
+}
+
+// One that waits says nothing: else it would not see that the relay's host is
+// gone, and wait for ever.
+TEST(RelayRingTest, WhoWaitsSeesThatTheRelayIsGone) {
+  Served served;
+  std::thread waits([&] {
+    RingOptions options = RingOf(3, 0, served.port);
+    options.start_timeout_seconds = 3;
+    std::unique_ptr<RingCollective> ring;
+    EXPECT_FALSE(RingCollective::Open(options, &ring).ok());
+  });
+  int all = 0, kept = 0;
+  for (int i = 0; i < 250 && all < 2; ++i) {
+    usleep(10000);
+    kept = KeptAlive(served.port, &all);
+  }
+  EXPECT_EQ(all, 2);
+  EXPECT_EQ(kept, all);
+  waits.join();
+}
+
+TEST(RelayRingTest, TooFewDescriptorsAreToldOfAtOnce) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 48;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  RingOptions options = RingOf(60, 0, 7000);
+  options.min_workers = 1;
+  options.start_timeout_seconds = 5;
+  std::unique_ptr<RingCollective> ring;
+  const Status status = RingCollective::Open(options, &ring);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.message();
+  EXPECT_NE(std::string(status.message()).find("ulimit -n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringlet
