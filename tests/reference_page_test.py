@@ -556,6 +556,7 @@ SHRINKS = {"mode": "local", "policy": "shrink"}
 OF_LOCAL = {"local_steps": {"mode": "local"}, "outer": {"mode": "local"},
             "delta": {"mode": "local"}, "overlap": {"mode": "local"},
             "participation": {"mode": "local"},
+            "attendance": {"mode": "local"},
             "quorum": SHRINKS, "round_deadline": {**SHRINKS, "quorum": 1}}
 
 

@@ -18,6 +18,14 @@ Status FitPlan::Check() const {
   RINGLET_RETURN_IF_ERROR(dataset_.status());
   RINGLET_RETURN_IF_ERROR(
       CheckDrawn(model_.local_updates(), model_.num_replicas()));
+  const size_t own = dataset_.own_examples().size();
+  if (own > 0 && own != static_cast<size_t>(model_.num_replicas())) {
+    return InvalidArgument(
+        "%s: the own examples of %zu workers for %d replica%s; give a number "
+        "for each",
+        dataset_.source()->name().c_str(), own, model_.num_replicas(),
+        model_.num_replicas() == 1 ? "" : "s");
+  }
   if (options_.epochs < 0 || options_.initial_epoch < 0) {
     return InvalidArgument("epochs and initial_epoch must be >= 0");
   }

@@ -41,9 +41,13 @@ std::vector<uint8_t> Participation::Owned() const {
   return owned;
 }
 
-Status Participation::Draw(int64_t step) {
+Status Participation::Draw(int64_t step, int64_t steps) {
   const LocalUpdates& options = config_.options.local;
   const int replicas = config_.replicas;
+  if (options.attendance != nullptr) {
+    RINGLET_RETURN_IF_ERROR(
+        options.attendance->Check(step, step + steps, replicas));
+  }
   const Philox random(config_.options.seed, kStream);
   const std::vector<uint8_t> owned = Owned();
   of_.assign(static_cast<size_t>(replicas), kNot);
@@ -61,11 +65,14 @@ Status Participation::Draw(int64_t step) {
   }
   const auto most = static_cast<size_t>(MostDrawn(options, replicas));
   count_ = static_cast<int>(std::min(most, there.size()));
-  if (count_ < std::max(options.quorum, 1)) {
+  // Of those that were in a round it may be known that none had examples.
+  const int least = options.attendance != nullptr ? options.quorum
+                                                  : std::max(options.quorum, 1);
+  if (count_ < least) {
     return InvalidArgument(
         "the round after step %" PRId64
         ": %d of %d replicas are there, and the quorum is %d",
-        step, count_, replicas, std::max(options.quorum, 1));
+        step, count_, replicas, least);
   }
   if (there.size() <= most) return Status();
   std::sort(there.begin(), there.end());

@@ -26,9 +26,9 @@ class Participation {
   // `config` outlives it.
   explicit Participation(const CompileConfig* config) : config_(*config) {}
 
-  // Of the round that begins after `step` steps. Fewer than the quorum are an
-  // error, on all ranks.
-  Status Draw(int64_t step);
+  // Of the round of `steps` steps that begins after `step`. Fewer than the
+  // quorum are an error, on all ranks.
+  Status Draw(int64_t step, int64_t steps);
   bool drawn(int replica) const { return of_[replica] != kNot; }
   // … and by the attendance that was given late.
   bool late(int replica) const { return of_[replica] == kLate; }

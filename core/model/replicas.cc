@@ -11,6 +11,7 @@
 #include "../base/message.h"
 #include "../compute/digest.h"
 #include "../compute/gemm.h"
+#include "attendance.h"
 #include "exact_exchange.h"
 
 namespace ringlet {
@@ -50,6 +51,8 @@ void AddLocal(const LocalUpdates& local, Fingerprint* f) {
   f->Add("the quorum", int64_t{local.quorum});
   f->Add("the round_deadline",
          static_cast<float>(local.round_deadline_seconds));
+  f->AddChecksum("the attendance",
+                 local.attendance == nullptr ? 0 : local.attendance->digest());
 }
 
 // Of the only output, which is the last node, the loss says all but its weight.

@@ -167,7 +167,7 @@ Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
 Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
                              int64_t deadline) {
   const ReplicaRange own = config_.own;
-  RINGLET_RETURN_IF_ERROR(participation_.Draw(updater_.round_begin()));
+  RINGLET_RETURN_IF_ERROR(participation_.Draw(updater_.round_begin(), steps));
   shares_.assign(static_cast<size_t>(own.count), 0);
   int mine = 0, done = 0;
   for (int k = 0; k < own.count; ++k) {
@@ -221,9 +221,12 @@ Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
   }
   RINGLET_RETURN_IF_ERROR(loader->Skip(steps - read, batch, &of_all));
   of_all_ = of_all;
+  // (Of one that does not take part the report, which may be on its way, has
+  // nothing.)
+  if (!participation_.drawn(replica)) return Status();
   if (!counts) {
     report_.Clear(replica_);
-    if (participation_.drawn(replica)) round_.LeaveOut();
+    round_.LeaveOut();
     return Status();
   }
   double* const share = &shares_[static_cast<size_t>(replica_)];

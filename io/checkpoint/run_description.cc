@@ -8,6 +8,7 @@
 #include "../../core/base/json.h"
 #include "../../core/base/text.h"
 #include "../../core/layers/layer_table.h"
+#include "../../core/model/attendance.h"
 #include "../../core/model/model.h"
 
 namespace ringlet {
@@ -122,6 +123,9 @@ std::string DescribeFederated(const LocalUpdates& local) {
   if (local.round_deadline_seconds > 0) {
     text += ", round_deadline " +
             JsonWriter().Number(local.round_deadline_seconds).text();
+  }
+  if (local.attendance != nullptr) {
+    text += ", attendance " + HexText(local.attendance->digest());
   }
   return text;
 }

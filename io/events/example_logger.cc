@@ -37,10 +37,11 @@ class ExampleLoggerCallback final : public RowLogger {
   Status OnSetup(FitState& fit) override {
     last_ = Steps();
     const LocalUpdates& local = fit.model->local_updates();
-    if (local.participation > 0 || local.quorum > 0) {
+    if (local.participation > 0 || local.quorum > 0 ||
+        local.attendance != nullptr) {
       return InvalidArgument(
           "examples are logged of runs whose replicas all take part in every "
-          "round: leave the log, or participation and quorum, out");
+          "round: leave the log, or participation, quorum and attendance, out");
     }
     return RowLogger::OnSetup(fit);
   }

@@ -39,7 +39,8 @@ void ReadFederated(FieldReader* fields, LocalUpdates* local) {
 
 }  // namespace
 
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local,
+               std::string* attendance) {
   LocalUpdates usual;
   usual.steps = LocalUpdates::kUsualSteps;
   LocalUpdates read = usual;
@@ -55,6 +56,15 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
   if (fields->Has("delta")) fields->Choice("delta", kDeltas, &read.delta);
   fields->Bool("overlap", &read.overlap);
   ReadFederated(fields, &read);
+  if (fields->Has("attendance")) {
+    fields->Text("attendance", "a path", attendance);
+  }
+  if (!attendance->empty() && read.steps == LocalUpdates::kAutoSteps) {
+    fields->Refuse("attendance",
+                   "its lines are of rounds of so many steps as "
+                   "strategy.local_steps says, which is \"auto\": give a "
+                   "number");
+  }
   fields->Fail(read.Check().Annotate("strategy"));
   if (is_local) {
     *local = read;
@@ -72,7 +82,8 @@ void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local) {
                {"overlap", read.overlap == usual.overlap},
                {"participation", read.participation == 0},
                {"quorum", read.quorum == 0},
-               {"round_deadline", read.round_deadline_seconds == 0}};
+               {"round_deadline", read.round_deadline_seconds == 0},
+               {"attendance", attendance->empty()}};
   for (const auto& field : given) {
     if (!field.same) fields->Refuse(field.name, "say \"mode\": \"local\" too");
   }

@@ -5,13 +5,17 @@
 #ifndef RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_LOCAL_CONFIG_H_
 
+#include <string>
+
 #include "core/model/local_updates.h"
 #include "io/keras/field_reader.h"
 
 namespace ringlet {
 
-// Without mode "local" they may say their defaults.
-void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local);
+// Without mode "local" they may say their defaults. `attendance`: the path of
+// that, as it is given; "": none.
+void ReadLocal(FieldReader* fields, bool is_local, LocalUpdates* local,
+               std::string* attendance);
 
 }  // namespace ringlet
 

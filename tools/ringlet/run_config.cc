@@ -14,6 +14,7 @@
 
 #include "callback_config.h"
 #include "core/base/text.h"
+#include "io/data/attendance_file.h"
 #include "io/files/file_kind.h"
 #include "io/files/file_system.h"
 #include "io/keras/keras_json.h"
@@ -266,7 +267,10 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (strategy->elastic()) strategy->Shrink();
   bool is_local = false;
   fields.Choice("mode", kModes, &is_local);
-  ReadLocal(&fields, is_local, &options->local);
+  ReadLocal(&fields, is_local, &options->local, &strategy->attendance);
+  if (!strategy->attendance.empty()) {
+    strategy->attendance = PathIn(folder, strategy->attendance);
+  }
   if (options->local.scatters()) {
     strategy->may_shrink = false;
     if (strategy->elastic()) {
@@ -291,6 +295,16 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   return fields.Finish();
 }
 
+Status OpenAttendance(RunConfig* config) {
+  StrategyConfig& strategy = config->strategy;
+  if (strategy.attendance.empty()) return Status();
+  RINGLET_RETURN_IF_ERROR(
+      ReadAttendance(strategy.attendance, &config->attendance)
+          .Annotate("strategy.attendance"));
+  strategy.options.local.attendance = config->attendance.get();
+  return strategy.options.local.Check().Annotate("strategy");
+}
+
 // Whatever is wrong with the rest, it is known how to tell the other workers.
 Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   const Status strategy =
@@ -306,6 +320,7 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
       ReadBothData(json["data"], folder, &config->train, &config->validation));
   RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
   RINGLET_RETURN_IF_ERROR(strategy);
+  RINGLET_RETURN_IF_ERROR(OpenAttendance(config));
   const std::string& key_file = config->strategy.options.key_file;
   config->disk = std::make_shared<SealedFiles>(key_file, /*seal=*/false);
   config->sealed_disk = std::make_shared<SealedFiles>(key_file);

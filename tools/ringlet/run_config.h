@@ -1,8 +1,8 @@
 // RunConfig: what a RUN.json asks for (docs/run.schema.json).
 //
-// Internal to tools/ringlet/. Reading it opens the model's configuration and
-// nothing else; data are opened by OpenData. Names, defaults and null are
-// Keras's. Relative paths are relative to the folder of RUN.json.
+// Internal to tools/ringlet/. Reading it opens the model's configuration, the
+// attendance and nothing else; data are opened by OpenData. Names, defaults and
+// null are Keras's. Relative paths are relative to the folder of RUN.json.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
@@ -15,6 +15,7 @@
 #include "core/base/status.h"
 #include "core/fit/callback.h"
 #include "core/fit/fit.h"
+#include "core/model/attendance.h"
 #include "core/model/model.h"
 #include "data_config.h"
 #include "io/files/sealed_files.h"
@@ -56,6 +57,7 @@ struct StrategyConfig {
   // Neither policy nor reduction is given, nor what does not go with shrink.
   bool may_shrink = false;
   void Shrink();
+  std::string attendance;  // a path; "": none
   StrategyOptions options;
 };
 
@@ -68,6 +70,9 @@ struct RunConfig {
       std::make_shared<SealedFiles>("", /*seal=*/false);
   std::shared_ptr<SealedFiles> sealed_disk = std::make_shared<SealedFiles>();
   FileSystem* files() const { return sealed ? sealed_disk.get() : disk.get(); }
+
+  // Of `strategy.attendance`; null: none. Outlives the model too.
+  std::shared_ptr<const Attendance> attendance;
 
   // To be compiled; or null, and the path of a saved model.
   std::unique_ptr<Model> model;

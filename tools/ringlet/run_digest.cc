@@ -12,6 +12,7 @@
 #include "core/base/fnv1a.h"
 #include "core/base/text.h"
 #include "core/data/source.h"
+#include "core/model/attendance.h"
 #include "io/checkpoint/safetensors.h"
 #include "io/data/storage.h"
 #include "io/keras/compile_arguments.h"
@@ -98,6 +99,7 @@ Status AddData(const Dataset& data, bool all, Digest* digest) {
     digest->AddElements(DType::kFloat32, data.sample_weight()->data(),
                         static_cast<int64_t>(data.sample_weight()->size()));
   }
+  for (const int64_t count : data.own_examples()) digest->Add(count);
   return AddExamples(data, all, digest);
 }
 
@@ -165,6 +167,9 @@ Status RunDigest(const RunConfig& config, const InitFlags& init,
       digest.Add(int64_t{local.participation});
       digest.Add(int64_t{local.quorum});
       digest.Add(local.round_deadline_seconds);
+    }
+    if (local.attendance != nullptr) {
+      digest.Add(HexText(local.attendance->digest()));
     }
   }
   *text = digest.text();

@@ -469,6 +469,97 @@ TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
   EXPECT_EQ(simulated.weights, last[0].weights);
 }
 
+// Rounds whose replicas had no examples any more, of which nobody is noted.
+TEST(FederatedTest, RoundsOfNobodyAreComputedAgainFromTheirNotes) {
+  Job job;
+  job.replicas = 4;
+  job.batch = 20;
+  job.local.steps = 2;
+  job.local.participation = 1;
+  const Dataset files = FilesOf({90, 7, 41, 3})
+                            .AutoShard(AutoShardPolicy::kFile)
+                            .Shuffle(5)
+                            .Batch(job.batch);
+  const Trained trained = TrainOn(job, files, nullptr);
+  ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+  int of_nobody = 0, of_one = 0;
+  for (const auto& round : trained.rounds) {
+    ++(round.second.empty() ? of_nobody : of_one);
+  }
+  EXPECT_GT(of_nobody, 0);
+  EXPECT_GT(of_one, 0);
+  const AsNoted noted(trained.rounds);
+  job.local.attendance = &noted;
+  for (const int participation : {1, 0}) {
+    job.local.participation = participation;
+    const Trained again = TrainOn(job, files, nullptr);
+    ASSERT_TRUE(again.status.ok()) << again.status.message();
+    // (How fine the grid of the changes is depends on how many it is for.)
+    if (participation == 1) EXPECT_TRUE(again == trained);
+    EXPECT_EQ(again.rounds, trained.rounds);
+  }
+}
+
+// Knows what it does not know.
+class Counted final : public Attendance {
+ public:
+  explicit Counted(uint64_t digest, int64_t rounds = 99)
+      : digest_(digest), rounds_(rounds) {}
+  Presence Of(int64_t, int replica) const override {
+    return replica % 2 == 0 ? Presence::kThere : Presence::kAway;
+  }
+  Status Check(int64_t begin, int64_t end, int replicas) const override {
+    EXPECT_EQ(replicas, 4);
+    spans.push_back({begin, end});
+    return static_cast<int64_t>(spans.size()) <= rounds_
+               ? Status()
+               : InvalidArgument("no such round");
+  }
+  uint64_t digest() const override { return digest_; }
+  mutable std::vector<std::pair<int64_t, int64_t>> spans;
+
+ private:
+  const uint64_t digest_;
+  const int64_t rounds_;
+};
+
+TEST(FederatedTest, AnAttendanceIsAskedForEachRound) {
+  Job job;
+  job.replicas = 4;
+  job.examples = 140;
+  job.batch = 40;
+  job.epochs = 2;
+  job.local.steps = 3;
+  const Counted counted(1);
+  job.local.attendance = &counted;
+  const Trained trained = TrainOn(job, DataOf(job), nullptr);
+  ASSERT_TRUE(trained.status.ok()) << trained.status.message();
+  const std::vector<std::pair<int64_t, int64_t>> rounds = {
+      {0, 3}, {3, 4}, {4, 7}, {7, 8}};
+  EXPECT_EQ(counted.spans, rounds);
+  const Counted few(1, 2);
+  job.local.attendance = &few;
+  EXPECT_NE(std::string(TrainOn(job, DataOf(job), nullptr).status.message())
+                .find("no such round"),
+            std::string::npos);
+}
+
+TEST(FederatedTest, AttendancesThatDifferAreNamed) {
+  std::vector<std::string> said(2);
+  RunRanks(2, [&](Collective* collective) {
+    const Counted counted(static_cast<uint64_t>(collective->rank()) + 5);
+    Job job;
+    job.replicas = 4;
+    job.local.steps = 2;
+    job.local.attendance = &counted;
+    said[static_cast<size_t>(collective->rank())] =
+        TrainOn(job, DataOf(job), collective).status.message();
+  });
+  for (const std::string& each : said) {
+    EXPECT_NE(each.find("the attendance"), std::string::npos) << each;
+  }
+}
+
 TEST(FederatedTest, WhatCannotWorkIsRefused) {
   const auto refused = [](const LocalUpdates& local) {
     Job job;
@@ -508,6 +599,12 @@ TEST(FederatedTest, WhatCannotWorkIsRefused) {
   two.local.steps = 2;
   EXPECT_NE(std::string(TrainOn(two, own, nullptr).status.message())
                 .find("start a worker for each"),
+            std::string::npos);
+  // A worker that was started without the others.
+  Job alone = two;
+  alone.replicas = 1;
+  EXPECT_NE(std::string(TrainOn(alone, own, nullptr).status.message())
+                .find("own examples of 2 workers for 1 replica;"),
             std::string::npos);
   std::vector<std::string> said(2);
   RunRanks(2, [&](Collective* collective) {
