@@ -335,12 +335,13 @@ Status Fitter::AtStep(const Status& status) const {
 }
 
 Status Fitter::Step(bool* taken) {
+  // A callback may use the memory that the batch will lie in (CheckReplicas).
+  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
   Batch batch;
   const int64_t begin = Clock::System()->MonotonicNanos();
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
   model_->impl_->stepper.AddReading(Clock::System()->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
   RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
   if (!*taken) return Status();
   SetMetrics(*model_, fit_.metrics, &logs_);

@@ -141,6 +141,7 @@ void Recovery::Proven() {
 }
 
 void Recovery::GoBack() {
+  model_.impl_->replicas.WentBack();
   if (!unproven_) return Preserve();
   if (proven_ == nullptr) return Forget();
   const unsigned char* from = proven_.get();

@@ -184,11 +184,16 @@ Status Replicas::CompareArithmetic() const {
 }
 
 // The first of the greatest age among those that were in the run; of all where
-// none was.
+// none was. Where some went back after a verdict it is one of them.
 int Replicas::Root(const std::vector<Standing>& all) const {
   int root = config_.arrivals.reference();
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-    if (!config_.arrivals.comes(r) && all[r].age > all[root].age) root = r;
+    if (config_.arrivals.comes(r) || all[r].went_back < all[root].went_back) {
+      continue;
+    }
+    if (all[r].went_back > all[root].went_back || all[r].age > all[root].age) {
+      root = r;
+    }
   }
   return root;
 }
@@ -225,7 +230,7 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
-  took_ = !has_them;
+  took_ = !has_them || mine.went_back < all[root].went_back;
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
@@ -239,9 +244,11 @@ void Replicas::Mark() {
   if (marks_.size() == kMarks) marks_.erase(marks_.begin());
   marks_.push_back(checked_.step == step ? checked_
                                          : StateMark{step, StateDigest()});
+  checked_ = {-1, 0};
 }
 
 void Replicas::ForgetLaterMarks() {
+  if (checked_.step > updater_.iterations()) checked_ = {-1, 0};
   while (!marks_.empty() && marks_.back().step > updater_.iterations()) {
     marks_.pop_back();
   }
@@ -252,20 +259,23 @@ Status Replicas::GatherStandings(int64_t age,
                                  std::vector<Standing>* all) const {
   Collective* const c = config_.collective;
   const size_t marks = c->elastic() ? kMarks : 0;
-  std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest()};
+  std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest(),
+                               went_back_ ? 1 : 0};
   for (const StateMark& mark : marks_) {
     mine.push_back(mark.step);
     mine.push_back(mark.digest);
   }
-  const size_t row = 2 + 2 * marks;
+  constexpr size_t kFirst = 3;  // of the marks
+  const size_t row = kFirst + 2 * marks;
   mine.resize(row, -1);
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * row);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
   for (auto at = gathered.begin(); at != gathered.end(); at += row) {
-    all->push_back({at[0], at[1], {}});
-    for (size_t k = 0; k < marks && at[2 + 2 * k] >= 0; ++k) {
-      all->back().marks.push_back({at[2 + 2 * k], at[3 + 2 * k]});
+    all->push_back({at[0], at[1], at[2] != 0, {}});
+    const auto first = at + kFirst;
+    for (size_t k = 0; k < marks && first[2 * k] >= 0; ++k) {
+      all->back().marks.push_back({first[2 * k], first[2 * k + 1]});
     }
   }
   return Status();
@@ -275,8 +285,14 @@ Status Replicas::Judged(const std::vector<Findings>& all,
                         const std::vector<const char*>& parts,
                         const std::string& where) {
   std::vector<int> named;
-  const Status status = Judge(*config_.collective, all, parts, where, &named);
+  Collective* const c = config_.collective;
+  const Status status = Judge(*c, all, parts, where, &named);
   judged_ = !status.ok();
+  const auto judged =
+      std::count_if(all.begin(), all.end(),
+                    [](const Findings& found) { return !found.empty(); });
+  // All are to stop: one that a loss keeps from hearing it would go on alone.
+  if (2 * named.size() > static_cast<size_t>(judged)) AbortOthers(c, status);
   spoiled_ = std::any_of(named.begin(), named.end(), [&](int rank) {
     return !config_.arrivals.comes(rank);
   });

@@ -32,7 +32,7 @@ class Replicas {
 
   // The weights were placed anew: they are whole, and not another rank's.
   void Begin() {
-    torn_ = took_ = holds_others_ = judged_ = spoiled_ = false;
+    torn_ = took_ = holds_others_ = judged_ = spoiled_ = went_back_ = false;
     marks_.clear();
   }
   // Compares the ranks' models, and gives all of them the state of one: of
@@ -54,13 +54,17 @@ class Replicas {
   // What is not Join has written over the state, and was cut off …
   void Tear() { torn_ = true; }
   // … or the whole state has come from elsewhere.
-  void Restored() { torn_ = holds_others_ = false; }
+  void Restored() { torn_ = holds_others_ = went_back_ = false; }
+  // After a verdict this rank goes on from what was before. A loss meanwhile
+  // may have kept the verdict from others, who have gone further: by the next
+  // Join they take this rank's state, and not it theirs.
+  void WentBack() { went_back_ = true; }
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
   // Elastic jobs: that, and what each rank has computed in one and the same
   // pass. Errors as Judge has them.
   Status CrossCheck(const PassDigests& mine);
-  // The last error was a verdict, which every rank has heard …
+  // The last error was a verdict, which the others know or need not …
   bool judged() const { return judged_; }
   // … on one that was in the run: what it computed is in everybody's state.
   bool spoiled() const { return spoiled_; }
@@ -80,6 +84,7 @@ class Replicas {
   // What a rank has to give, and what its history is.
   struct Standing {
     int64_t age, digest;
+    bool went_back;
     std::vector<StateMark> marks;
   };
   Fingerprint MakeFingerprint() const;
@@ -103,7 +108,8 @@ class Replicas {
   bool took_ = false;  // the last Join changed it
   bool holds_others_ = false;
   bool judged_ = false, spoiled_ = false;
-  StateMark checked_ = {-1, 0};   // by the last CrossCheck
+  bool went_back_ = false;
+  StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
 };
 

@@ -98,7 +98,12 @@ class ElasticCollective final : public Collective {
     return Call([&] { return in_->Broadcast(data, bytes, root); });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
-    return Call([&] { return in_->AllGather(in, bytes, out); });
+    return Call([&] {
+      const Status status = in_->AllGather(in, bytes, out);
+      if (bytes != lost_bytes_ || !status.ok()) return status;
+      lost_bytes_ = 0;
+      return in_->Barrier();
+    });
   }
   Status Barrier() override {
     return Call([&] { return in_->Barrier(); });
@@ -129,6 +134,9 @@ class ElasticCollective final : public Collective {
   void DieInNextCall() { calls_left_ = 1; }
   // The next call finds the others lost; this worker meets those of `job`.
   void MoveTo(ElasticJob* job) { next_job_ = job; }
+  // The next gather of so many bytes of a rank ends on all others, and here
+  // where one of them does anything else than a barrier.
+  void LoseGather(size_t bytes) { lost_bytes_ = bytes; }
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
@@ -149,6 +157,7 @@ class ElasticCollective final : public Collective {
   const int worker_;
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
+  size_t lost_bytes_ = 0;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;
   std::unique_ptr<ThreadCollective> in_;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -29,8 +30,11 @@ constexpr int64_t kEpochs = 6, kSteps = 55;  // of an epoch
 // What is saved, by step: the weights after a check that found nothing.
 class Saves final : public Callback {
  public:
-  Saves(std::function<void(FitState&)> before_step, int64_t save_freq)
-      : before_step_(std::move(before_step)), save_freq_(save_freq) {}
+  Saves(std::function<void(FitState&)> before_step,
+        std::function<void()> returned, int64_t save_freq)
+      : before_step_(std::move(before_step)),
+        returned_(std::move(returned)),
+        save_freq_(save_freq) {}
   const char* name() const override { return "saves"; }
   Status OnTrainBatchBegin(FitState& fit) override {
     if (before_step_ != nullptr) before_step_(fit);
@@ -43,12 +47,16 @@ class Saves final : public Callback {
     saved_.emplace_back(step, fit.model->weights_digest());
     return Status();
   }
+  void OnFitReturn(FitState&, const Status&) override {
+    if (returned_ != nullptr) returned_();
+  }
   const std::vector<std::pair<int64_t, uint64_t>>& saved() const {
     return saved_;
   }
 
  private:
   const std::function<void(FitState&)> before_step_;
+  const std::function<void()> returned_;
   const int64_t save_freq_;
   std::vector<std::pair<int64_t, uint64_t>> saved_;
 };
@@ -64,7 +72,10 @@ struct Way {
   int64_t local_steps = 0;
   bool cross_check = true;
   int64_t save_freq = 20;
+  std::function<void()> returned;  // by a loss too
 };
+
+const Way kNoSaves = {0, true, 1 << 20, nullptr};
 
 Trained Train(Collective* collective, const Way& way,
               std::shared_ptr<OneBitLayer> layer,
@@ -78,8 +89,8 @@ Trained Train(Collective* collective, const Way& way,
                     Dense(3)});
   model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, options);
-  const auto saves =
-      std::make_shared<Saves>(std::move(before_step), way.save_freq);
+  const auto saves = std::make_shared<Saves>(std::move(before_step),
+                                             way.returned, way.save_freq);
   FitOptions fit = Quiet(kEpochs);
   fit.steps_per_epoch = kSteps;
   fit.cross_check = way.cross_check;
@@ -279,6 +290,134 @@ TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
   EXPECT_GE(lives, 2);
   EXPECT_EQ(lost, 1);  // by the first time alone
   for (const int w : {0, 1}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+  }
+}
+
+// A loss may keep one from hearing what the others have heard: that a worker's
+// numbers are in everybody's weights, or that all are to stop.
+constexpr size_t kOfACheck = 4 * sizeof(int64_t);
+
+TEST(CrossCheckTest, OneThatDoesNotHearAVerdictFollowsThoseWhoDo) {
+  for (const int deaf : {0, 1}) {
+    SCOPED_TRACE(deaf);
+    ElasticJob job;
+    std::vector<Trained> runs(3);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto layer = std::make_shared<OneBitLayer>(28);
+        int heard = 0;
+        runs[static_cast<size_t>(w)] =
+            Train(&collective, kNoSaves, layer, [&](FitState& fit) {
+              const int64_t step = fit.model->iterations();
+              if (w == 2 && step >= 170) layer->Break();
+              if (w == deaf && step == 199 && heard++ == 0) {
+                collective.LoseGather(kOfACheck);
+              }
+            });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
+    for (const int w : {0, 1}) {
+      EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+      EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+      EXPECT_EQ(runs[w].loss, Undisturbed(0).loss);
+      ExpectSavedIsRight(runs[w], 0);
+    }
+  }
+}
+
+TEST(CrossCheckTest, OneThatDoesNotHearThatAllStopStops) {
+  for (const int deaf : {0, 1}) {
+    ElasticJob job;
+    std::vector<Trained> runs(2);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto layer = std::make_shared<OneBitLayer>(28);
+        runs[static_cast<size_t>(w)] =
+            Train(&collective, kNoSaves, layer, [&](FitState& fit) {
+              const int64_t step = fit.model->iterations();
+              if (w == 1 && step >= 170) layer->Break();
+              if (w == deaf && step == 199) {
+                collective.LoseGather(kOfACheck);
+              }
+            });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Trained& run : runs) {
+      EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
+    }
+  }
+}
+
+// A check that a program of its own asks for, anywhere in a step.
+TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
+  ElasticJob job;
+  std::vector<Trained> runs(3);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
+                [&](FitState& fit) {
+                  if (fit.model->iterations() % 7 != 3) return;
+                  EXPECT_TRUE(fit.model->CheckReplicas().ok());
+                });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Trained& run : runs) {
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, Undisturbed(0).digest);
+    EXPECT_EQ(run.loss, Undisturbed(0).loss);
+  }
+}
+
+// What a check has found that failed is no history: one that is cut off then,
+// and passes that step alone, has the history that the others have.
+TEST(CrossCheckTest, AFailedCheckIsNoHistory) {
+  ElasticJob job, other;
+  std::vector<Trained> runs(4);
+  std::vector<std::thread> threads;
+  std::atomic<bool> waits{false};
+  for (int w = 0; w < 4; ++w) job.Arrive(w);
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(28);
+      int returns = 0, gone = 0;
+      Way way = kNoSaves;
+      way.returned = [&] {
+        if (returns++ == 0 && w == 2) collective.MoveTo(&other);
+      };
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, way, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 3 && step >= 170) layer->Break();
+            if (w == 0 && step == 230 && gone++ == 0) {
+              waits = true;
+              while (!job.visited()) std::this_thread::yield();
+            } else if (w == 2 && step == 250 && gone++ == 0) {
+              while (!waits) std::this_thread::yield();
+              collective.MoveTo(&job);
+            }
+          });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  for (const int w : {0, 1, 2}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
     EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
   }
