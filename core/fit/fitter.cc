@@ -211,6 +211,8 @@ bool Fitter::HasEpoch() {
 }
 
 Status Fitter::End() {
+  // A loop of the program's own may leave its last epoch.
+  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.EndRounds());
   model_->impl_->updater.Finalize();
   RINGLET_RETURN_IF_ERROR(CheckReplicas());
   messages_.WarnOfDivergence(fit_);

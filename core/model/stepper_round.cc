@@ -83,9 +83,8 @@ Status Stepper::CollectPending() {
 }
 
 void Stepper::BeginRounds() {
-  if (!config_.local()) return;
-  Abandon();
-  round_state_.Reset();
+  if (config_.local()) Abandon();
+  round_state_.Reset();  // that of another Compile too
 }
 
 Status Stepper::GatherRounds() {

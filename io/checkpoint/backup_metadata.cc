@@ -1,5 +1,6 @@
 #include "backup_metadata.h"
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <utility>
@@ -28,6 +29,15 @@ void WarnOfReplicas(const std::string& path, int saved, int here) {
       "(strategy.replicas, StrategyOptions::replicas). Training goes on from "
       "there, and not as it would have without the break",
       path.c_str(), saved, saved == 1 ? "" : "s", here);
+}
+
+// What each replica has of its own (docs/checkpoint_format.md).
+bool HasReplicas(const SafetensorsReader& file) {
+  const auto& all = file.tensors();
+  return std::any_of(all.begin(), all.end(), [](const StoredTensor& tensor) {
+    return StartsWith(tensor.name, "optimizer/error_feedback/") ||
+           StartsWith(tensor.name, "optimizer/replica_start/");
+  });
 }
 
 std::string OptimizerChecksum(const Model& model) {
@@ -130,7 +140,16 @@ Status CheckRun(FileSystem* files, const std::string& path,
   compare(kLossesKey, "losses", DescribeLosses(*fit.model));
   compare(kDataKey, "data or batches", DescribeData(fit));
   compare(kLocalKey, "local updates", local);
-  WarnOfReplicas(path, ReplicasOf(file.metadata()), fit.model->num_replicas());
+  const int replicas = ReplicasOf(file.metadata());
+  if (replicas != fit.model->num_replicas() && HasReplicas(file)) {
+    return InvalidArgument(
+        "%s: was saved by a run of %d replicas, here are %d "
+        "(strategy.replicas, StrategyOptions::replicas), and it has what each "
+        "of them has of its own, by sparse changes or overlap; go on with as "
+        "many",
+        path.c_str(), replicas, fit.model->num_replicas());
+  }
+  WarnOfReplicas(path, replicas, fit.model->num_replicas());
   return Status();
 }
 

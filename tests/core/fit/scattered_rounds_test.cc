@@ -14,6 +14,7 @@
 #include "../../support/rounds_reference.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
+#include "core/fit/training_loop.h"
 #include "io/checkpoint/saving_callbacks.h"
 
 namespace ringlet {
@@ -176,6 +177,87 @@ TEST(ScatteredRoundsTest, GoOnWithTheSameBits) {
     EXPECT_EQ(rest.losses.back(), undisturbed.losses.back());
     EXPECT_EQ(rest.validation.back(), undisturbed.validation.back());
   }
+}
+
+// What each replica has of its own is of as many replicas.
+TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
+  for (const int others : {3, 5}) {
+    for (const bool overlap : {true, false}) {
+      SCOPED_TRACE(std::to_string(others) + (overlap ? " overlap" : " sparse"));
+      const TempFolder folder;
+      BackupAndRestoreOptions saving;
+      saving.save_freq = 1;
+      Job job;
+      job.local.steps = 2;
+      job.local.overlap = overlap;
+      if (!overlap) job.local.delta = Delta::kSparse;
+      job.callbacks = {BackupAndRestore(folder.path(), saving),
+                       std::make_shared<StopsAt>(2)};
+      ASSERT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
+      job.replicas = others;
+      job.callbacks.pop_back();
+      const Status refused = Train(job, nullptr).status;
+      EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(refused.message()).find("run of 4 replicas"),
+                std::string::npos)
+          << refused.message();
+    }
+  }
+}
+
+// A round that was under way where a fit was stopped is not that of a later
+// Compile, of whatever way of training.
+TEST(ScatteredRoundsTest, ACompileForgetsWhatWasUnderWay) {
+  for (const int64_t steps : {0, 2}) {
+    SCOPED_TRACE(steps);
+    const TempFolder folder;
+    BackupAndRestoreOptions saving;
+    saving.save_freq = 1;
+    Job job;
+    CompileOptions options;
+    options.replicas = job.replicas;
+    options.local.steps = 2;
+    options.local.overlap = true;
+    const auto model = ModelOf(job, options), other = ModelOf(job, options);
+    FitOptions fit = Quiet(2);
+    fit.callbacks = {BackupAndRestore(folder.path(), saving),
+                     std::make_shared<StopsAt>(2)};
+    ASSERT_EQ(model->Fit(DataOf(job), fit).status().code(), Code::kCancelled);
+    CompileOptions next;
+    next.replicas = job.replicas;
+    next.local.steps = steps;
+    std::copy_n(model->weights(), model->num_weights(), other->weights());
+    for (Sequential* each : {model.get(), other.get()}) {
+      each->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits), {},
+                    next);
+      const auto trained = each->Fit(DataOf(job), Quiet(1));
+      ASSERT_TRUE(trained.ok()) << trained.status().message();
+    }
+    EXPECT_EQ(WeightsOf(model.get()), WeightsOf(other.get()));
+  }
+}
+
+// A loop of the program's own that leaves its last epoch has all rounds that it
+// has made.
+TEST(ScatteredRoundsTest, ALoopThatEndsInAnEpochHasItsLastRound) {
+  Job job;
+  CompileOptions options;
+  options.replicas = job.replicas;
+  options.local.steps = 2;
+  options.local.overlap = true;
+  std::vector<std::vector<float>> weights;
+  for (const bool ends : {true, false}) {
+    const auto model = ModelOf(job, options);
+    TrainingLoop loop(model.get(), DataOf(job), Quiet(1));
+    ASSERT_TRUE(loop.Begin().ok());
+    while (loop.HasStep()) ASSERT_TRUE(loop.Step().ok());
+    if (ends) {
+      ASSERT_TRUE(loop.EndEpoch().ok());
+    }
+    ASSERT_TRUE(loop.End().ok());
+    weights.push_back(WeightsOf(model.get()));
+  }
+  EXPECT_EQ(weights[0], weights[1]);
 }
 
 // Error feedback is a fit's: a model that was saved and loaded has as much.
