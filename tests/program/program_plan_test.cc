@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../support/data_files.h"
+#include "../support/elastic_collective.h"
 #include "../support/program.h"
 #include "../support/temp_folder.h"
 #include "core/fit/fit.h"
@@ -209,6 +210,69 @@ TEST_F(ProgramTest, ThePlanIsOfNoMoreWorkersThanReplicas) {
   EXPECT_NE(err_.find("strategy.replicas: is 4, but --workers 5"),
             std::string::npos)
       << err_;
+}
+
+// What a worker of an elastic job takes for its model: whoever may be left
+// alone keeps the memory of all replicas from the beginning.
+TEST_F(ProgramTest, ThePlanOfAnElasticJobIsOfAWorkerLeftAlone) {
+  const struct {
+    const char* strategy;
+    int workers, replicas;
+    int64_t local_steps;
+  } cases[] = {{"", 3, 3, 0},
+               {", \"replicas\": 9", 3, 9, 0},
+               {", \"mode\": \"local\"", 2, 2, 30},
+               {", \"mode\": \"local\", \"replicas\": 5", 2, 5, 30}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.strategy);
+    WriteRun("\"callbacks\": []", std::string("\"strategy\": {\"policy\": ") +
+                                      "\"shrink\"" + c.strategy + "}");
+    ASSERT_EQ(Run({"plan", "run.json", "--json", "--workers",
+                   std::to_string(c.workers)}),
+              0)
+        << err_;
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    CompileOptions options(&collective);
+    options.reduction = Reduction::kExact;
+    options.replicas = c.replicas;
+    options.local.steps = c.local_steps;
+    Sequential model({Input({28, 28}), Flatten(), Dense(8), Dense(10)});
+    model.Compile(Adam(), SparseCategoricalCrossentropy(kFromLogits), {},
+                  options);
+    ASSERT_TRUE(model.status().ok()) << model.status().message();
+    EXPECT_EQ(NumberAfter(out_, "weights") + NumberAfter(out_, "gradients") +
+                  NumberAfter(out_, "slots") + NumberAfter(out_, "local"),
+              static_cast<int64_t>(model.BytesUsed()));
+  }
+}
+
+// Weights where an epoch ends, and the state of the last comparison.
+TEST_F(ProgramTest, ThePlanCountsCopiesOfTheState) {
+  constexpr int64_t kWeights = 6370 * 4;
+  const auto copies = [&](const std::string& run, const char* workers) {
+    WriteRun("\"callbacks\": []", run);
+    EXPECT_EQ(Run({"plan", "run.json", "--json", "--workers", workers}), 0)
+        << err_;
+    return NumberAfter(out_, "copies");
+  };
+  const std::string shrink = "\"strategy\": {\"policy\": \"shrink\"";
+  EXPECT_EQ(copies("\"callbacks\": []", "3"), 0);
+  EXPECT_EQ(copies(shrink + "}", "1"), 0);
+  EXPECT_EQ(copies(shrink + ", \"cross_check\": false}", "3"), kWeights);
+  // Adam's two slots, iterations and learning rate, and a byte a block.
+  EXPECT_EQ(copies(shrink + "}", "3"), 4 * kWeights + 12 + 28);
+  EXPECT_EQ(copies(shrink + ", \"mode\": \"local\"}", "3"), 3 * kWeights + 12);
+  EXPECT_EQ(copies("\"callbacks\": [{\"class_name\": \"BackupAndRestore\", "
+                   "\"config\": {\"backup_dir\": \"b\"}}]",
+                   "3"),
+            kWeights);
+  const int64_t total = NumberAfter(out_, "total");
+  EXPECT_EQ(Run({"plan", "run.json", "--json"}), 0);
+  EXPECT_EQ(NumberAfter(out_, "total"), total - kWeights);
+  EXPECT_EQ(Run({"plan", "run.json", "--workers", "3"}), 0);
+  EXPECT_NE(out_.find("copies of the state"), std::string::npos) << out_;
 }
 
 TEST_F(ProgramTest, ThePlanSaysWhatALinkTakes) {

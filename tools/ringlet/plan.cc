@@ -30,8 +30,12 @@ each worker's own link; workers of one Wi-Fi share it, so multiply by N. To
 them come the latencies of 2 (N - 1) hops, of a local round 3 (N - 1); with
 --step-time the computing, as if nothing of it overlapped.
 
-The memory is the model's. Besides it there are the program (some 5 MB), the
-data, and with BackupAndRestore in the background a copy of the state.
+The memory is the model's, and with --workers what copies of its state the job
+goes on from where a worker is lost. With policy "shrink" it is that of a worker
+that is left alone with all replicas, which it takes from the beginning; so say
+the policy where `ringlet launch --restart` chooses it. Besides there are the
+program (some 5 MB), the data, and with BackupAndRestore in the background a
+copy of the state.
 )";
 
 struct PlanFlags {
@@ -44,6 +48,8 @@ struct PlanFlags {
 struct Plan {
   int64_t batch = 0;
   MemoryPlan bytes;
+  uint64_t copies = 0;  // of the state
+  uint64_t total() const { return bytes.total() + copies; }
   int64_t forward_flops = 0, again_flops = 0;
   WirePlan wire;
   int64_t largest_batch = -1;  // that fits the limit; -1: not asked
@@ -74,6 +80,36 @@ int OfOneWorker(const RunConfig& config, int64_t workers) {
       std::max<int64_t>(1, (replicas + workers - 1) / workers));
 }
 
+// Those that it keeps memory for: one of an elastic job may be left alone.
+int KeptByOneWorker(const RunConfig& config, int64_t workers) {
+  const StrategyOptions& options = config.strategy.options;
+  const bool owns = options.local.on() && options.local.quorum > 0;
+  if (workers == 1 || !config.strategy.elastic() || owns) {
+    return OfOneWorker(config, workers);
+  }
+  return static_cast<int>(std::max<int64_t>(options.replicas, workers));
+}
+
+uint64_t BytesOf(Saveable* state) {
+  std::vector<StateSpan> spans;
+  state->AppendState(&spans);
+  uint64_t bytes = 0;
+  for (const StateSpan& span : spans) bytes += span.bytes();
+  return bytes;
+}
+
+// What a fit keeps of the state in memory, to go on from where a worker is
+// lost, or has spoiled it (core/fit/recovery.h).
+uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
+  const bool elastic = config.strategy.elastic();
+  const bool restores = elastic || AnyRestoresAfterLoss(config.callbacks);
+  Model* const model = config.model.get();
+  if (workers == 1 || !restores || model->local_updates().scatters()) return 0;
+  const uint64_t weights = BytesOf(model->weights_state());
+  if (!elastic || !config.strategy.cross_check) return weights;
+  return 2 * weights + BytesOf(model->optimizer_state());
+}
+
 // What a worker keeps of the other workers' replicas too, and the model, which
 // is compiled with its own, does not know of.
 uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
@@ -96,8 +132,9 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
         path.c_str(), replicas, flags.wire.workers);
   }
   const int own = OfOneWorker(config, flags.wire.workers);
+  const int kept = KeptByOneWorker(config, flags.wire.workers);
   RINGLET_RETURN_IF_ERROR(
-      MakeModel(&config, {}, nullptr, own).Annotate("%s", path.c_str()));
+      MakeModel(&config, {}, nullptr, kept).Annotate("%s", path.c_str()));
   const Model& model = *config.model;
   plan->batch = config.fit.batch_size;
   if (!config.validation.empty() || config.fit.validation_split > 0) {
@@ -107,6 +144,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   const uint64_t others =
       OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
+  plan->copies = CopiesOf(config, flags.wire.workers);
   const auto flops = [plan, own](int64_t multiply_adds) {
     const int64_t examples = plan->batch * own;
     const int64_t most = INT64_MAX / 2 / std::max<int64_t>(1, examples);
@@ -118,8 +156,9 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   if (flags.limit > 0) {
     const auto left = static_cast<int64_t>(
         std::min<uint64_t>(SIZE_MAX / 2, static_cast<uint64_t>(flags.limit)));
-    plan->largest_batch = LargestBatch(
-        model, std::max<int64_t>(0, left - static_cast<int64_t>(others)));
+    const auto beside = static_cast<int64_t>(others + plan->copies);
+    plan->largest_batch =
+        LargestBatch(model, std::max<int64_t>(0, left - beside));
   }
   return Status();
 }
@@ -129,25 +168,27 @@ struct Row {
   const char *key, *text;
   uint64_t bytes;
 };
-std::vector<Row> Rows(const MemoryPlan& m) {
+std::vector<Row> Rows(const Plan& plan) {
+  const MemoryPlan& m = plan.bytes;
   return {{"weights", "weights", m.weights},
           {"gradients", "gradients", m.gradients},
           {"slots", "optimizer's slots", m.slots},
           {"local", "local updates", m.local},
+          {"copies", "copies of the state", plan.copies},
           {"batches", "batch: this step's", m.batches},
           {"activations", "activations", m.activations},
           {"activation_gradients", "gradients of activations",
            m.activation_gradients},
           {"scratch", "scratch (copies and the like)", m.scratch},
           {"shared", "less: bytes used twice in a step", m.shared},
-          {"total", "total", m.total()}};
+          {"total", "total", plan.total()}};
 }
 
 void PrintJson(const Plan& plan) {
   JsonWriter w;
   w.BeginObject().Key("batch").Int(plan.batch);
   w.Key("bytes").BeginObject();
-  for (const Row& row : Rows(plan.bytes)) {
+  for (const Row& row : Rows(plan)) {
     w.Key(row.key).Int(static_cast<int64_t>(row.bytes));
   }
   w.EndObject();
@@ -167,8 +208,11 @@ void PrintText(const Plan& plan, const PlanFlags& flags) {
   const auto row = [](const char* what, uint64_t bytes) {
     std::printf("  %-34s %15" PRIu64 "\n", what, bytes);
   };
-  for (const Row& r : Rows(plan.bytes)) {
-    if (r.bytes > 0 || std::string(r.key) != "local") row(r.text, r.bytes);
+  for (const Row& r : Rows(plan)) {
+    const std::string key = r.key;
+    if (r.bytes > 0 || (key != "local" && key != "copies")) {
+      row(r.text, r.bytes);
+    }
   }
   std::printf("operations a step:\n");
   const uint64_t forward = static_cast<uint64_t>(plan.forward_flops);
@@ -195,7 +239,7 @@ Status RunPlan(const std::string& path, const PlanFlags& flags) {
         " bytes: the model keeps %" PRIu64
         " "
         "beside the step's; make it smaller or take another optimizer",
-        path.c_str(), flags.limit, plan.bytes.kept());
+        path.c_str(), flags.limit, plan.bytes.kept() + plan.copies);
   }
   flags.json ? PrintJson(plan) : PrintText(plan, flags);
   return Status();
