@@ -204,6 +204,141 @@ TEST(CrossCheckTest, AWrongBitInRoundsIsFoundAndSpoilsNothing) {
   ExpectFoundInAll(/*local_steps=*/5, /*seeds=*/6);
 }
 
+// --- models of other kinds ----------------------------------------------
+
+// Of two inputs and two outputs, with what an optimizer, layers and callbacks
+// may keep from step to step.
+std::unique_ptr<Functional> DrawModel(unsigned seed, Collective* collective,
+                                      std::shared_ptr<OneBitLayer> layer) {
+  auto model = std::make_unique<Functional>();
+  const int a = model->Add(Input({2}).Name("a")),
+            b = model->Add(Input({1}).Name("b"));
+  Layer first = Dense(6, kTanh);
+  if (seed % 3 == 0) first = first.Trainable(false);
+  int trunk =
+      model->Add(Add(), {model->Add(first, {a}), model->Add(Dense(6), {b})});
+  if (seed % 2 == 0) trunk = model->Add(GaussianNoise(0.1f), {trunk});
+  if (seed % 4 == 1) trunk = model->Add(BatchNormalization(0.8f), {trunk});
+  if (seed % 4 == 2) trunk = model->Add(LayerNormalization(), {trunk});
+  trunk = model->Add(Custom(std::move(layer)), {trunk});
+  model->Outputs({model->Add(Dense(3).Name("kind"), {trunk}),
+                  model->Add(Dense(1).Name("size"), {trunk})});
+  OutputLoss kind{"kind", SparseCategoricalCrossentropy(kFromLogits)};
+  kind.metrics = {Accuracy()};
+  OutputLoss size{"size", MeanSquaredError(), {MeanAbsoluteErrorMetric()}};
+  size.trains = seed % 5 != 4;
+  if (!size.trains) size.metrics.clear();
+  size.weight = 0.3f;
+  Optimizer optimizer = Adam(0.01f);
+  switch (seed % 4) {
+    case 0:
+      optimizer = SGD(0.05f, 0.9f).UseEma(0.9f, /*overwrite_frequency=*/7);
+      break;
+    case 1:
+      optimizer = Adam(0.01f).GradientAccumulationSteps(3);
+      break;
+    case 2:
+      optimizer = AdamW(0.01f).GlobalClipNorm(0.5f);
+      break;
+  }
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 4;
+  model->Compile(optimizer, {kind, size}, options);
+  return model;
+}
+
+// Rows of three numbers, and of a class and, where it is asked for, a number.
+Dataset Rows(int64_t count, bool two_targets) {
+  static std::vector<float> x, ys[2];
+  static std::once_flag once;
+  std::call_once(once, [] {
+    std::mt19937 random(3);
+    for (int i = 0; i < 300; ++i) {
+      for (int k = 0; k < 3; ++k) {
+        x.push_back(static_cast<float>(random() % 1000) / 500 - 1);
+      }
+      const float kind = x[x.size() - 2] > 0 ? 1 : x.back() > 0 ? 2 : 0;
+      ys[0].push_back(kind);
+      ys[1].insert(ys[1].end(), {kind, x.back() * 2});
+    }
+  });
+  const int64_t targets = two_targets ? 2 : 1;
+  return Dataset(MemorySource({DType::kFloat32, {3}}, x.data(),
+                              {DType::kFloat32, {targets}},
+                              ys[two_targets].data(), count));
+}
+
+// Two fits; each compares every `every` steps.
+Trained TrainDrawn(unsigned seed, Collective* collective, int64_t every,
+                   std::shared_ptr<OneBitLayer> layer,
+                   std::function<void(FitState&)> before_step = nullptr) {
+  const auto model = DrawModel(seed, collective, std::move(layer));
+  Trained run;
+  const bool two = seed % 5 != 4;
+  for (int i = 0; i < 2 && run.status.ok(); ++i) {
+    FitOptions fit = Quiet(6);
+    fit.check_replicas_every = every;
+    fit.prefetch = seed % 2 == 0;
+    fit.validation_data = Rows(37, two).Batch(20);
+    EarlyStoppingOptions stopping;
+    stopping.patience = 1;
+    stopping.restore_best_weights = true;
+    ReduceLROnPlateauOptions plateau;
+    plateau.patience = 1;
+    fit.callbacks = {ReduceLROnPlateau(plateau), EarlyStopping(stopping),
+                     std::make_shared<Saves>(before_step, nullptr, 1 << 20)};
+    const auto history =
+        model->Fit(Rows(110 + 10 * static_cast<int64_t>(seed % 3), two)
+                       .Shuffle(3)
+                       .Batch(20),
+                   fit);
+    run.status = history.status();
+    if (history.ok()) run.loss += *history->logs.back().Find("val_loss");
+  }
+  run.digest = model->weights_digest();
+  return run;
+}
+
+// Of the first fit or of the second; without one that is broken all are right.
+TEST(CrossCheckTest, AnyModelIsCheckedAndNotChangedByIt) {
+  for (unsigned seed = 0; seed < 24 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Trained alone =
+        TrainDrawn(seed, nullptr, 100, std::make_shared<OneBitLayer>(0));
+    ASSERT_TRUE(alone.status.ok()) << alone.status.message();
+    const int broken = seed < 8 ? -1 : static_cast<int>(seed % 3);
+    ElasticJob job;
+    std::vector<Trained> runs(3);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto layer = std::make_shared<OneBitLayer>(28);
+        const int64_t from = 5 + 3 * seed % 20;
+        runs[static_cast<size_t>(w)] =
+            TrainDrawn(seed, &collective, seed % 2 == 0 ? 1 : 7, layer,
+                       [&](FitState& fit) {
+                         const int64_t step = fit.model->iterations();
+                         if (w == broken && step >= from) layer->Break();
+                       });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (int w = 0; w < 3; ++w) {
+      if (w == broken) {
+        EXPECT_EQ(runs[w].status.code(), Code::kOutOfSync)
+            << runs[w].status.message();
+        continue;
+      }
+      EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+      EXPECT_EQ(runs[w].digest, alone.digest);
+      EXPECT_EQ(runs[w].loss, alone.loss);
+    }
+  }
+}
+
 // Where it is switched off the wrong bit is in everybody's weights, and nobody
 // knows: what the other tests look at does differ.
 TEST(CrossCheckTest, WithoutItNobodyKnows) {
