@@ -85,6 +85,8 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
                       const Metadata& metadata, const SaveOptions& options,
                       bool* replaced) {
   if (replaced != nullptr) *replaced = false;
+  SaveGuard* const guard = options.guard;
+  if (guard != nullptr && guard->Keeps()) return Status();
   SafetensorsWriter writer;
   SafetensorsWriter::Options layout;
   layout.weights = options.weights;
@@ -94,6 +96,7 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes(),
                                     /*is_private=*/true));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
+  if (guard != nullptr && guard->Keeps()) return Status();
   return file.Commit(replaced, options.replace);
 }
 

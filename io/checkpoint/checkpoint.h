@@ -22,12 +22,24 @@ namespace ringlet {
 
 using Saveables = std::vector<Saveable*>;  // not owned
 
+// Of a save: asked before it begins, and again when the new file is written,
+// just before that takes the place of the one at its path.
+class SaveGuard {
+ public:
+  // That one stays; the save ends well, and has replaced nothing.
+  virtual bool Keeps() = 0;
+
+ protected:
+  ~SaveGuard() = default;
+};
+
 struct SaveOptions {
   // How float32 spans of the model (names that begin with "model/") are
   // stored: kF32, or kF16 or kBF16 for half the size and less precision.
   Storage weights = Storage::kF32;
   FileSystem* files = FileSystem::Posix();  // a SealedFiles seals
-  bool replace = true;  // false: kAlreadyExists where `path` is there
+  bool replace = true;         // false: kAlreadyExists where `path` is there
+  SaveGuard* guard = nullptr;  // null: nothing stays. Not owned
 };
 
 // Writes every span of `state` to a file that its owner alone may read, or

@@ -16,6 +16,7 @@
 #include "../../core/model/model.h"
 #include "format_path.h"
 #include "model_file.h"
+#include "run_mark.h"
 
 namespace ringlet {
 namespace {
@@ -53,6 +54,7 @@ class ModelCheckpointCallback final : public Callback {
 
   // What will stand in the way of a file whose name is known is told now.
   Status OnTrainBegin(FitState& fit) override {
+    RINGLET_RETURN_IF_ERROR(CountAttempt(fit));
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     const Status made = options_.files->MakeDirectory(folder);
@@ -94,12 +96,29 @@ class ModelCheckpointCallback final : public Callback {
                       {},
                       &batches_since_});
   }
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    spans->push_back(
+        {"callback/model_checkpoint/attempt", DType::kInt64, {}, &attempt_});
+  }
   Status StateLoaded() override {
     if (batches_since_ >= 0) return Status();
     return Corruption("callback/model_checkpoint/batches_since is negative");
   }
 
  private:
+  // A file whose name is always the same, in a job that may come to be in
+  // parts: who takes the state from others' memory is of their run.
+  Status CountAttempt(const FitState& fit) {
+    Collective* const collective = fit.model->collective();
+    if (!collective->elastic() || fit.in_memory) return Status();
+    if (fit.chief) attempt_ = MarkAt(options_.files, filepath_).attempt + 1;
+    return BroadcastNumbers(collective, &attempt_, sizeof(attempt_), 1,
+                            /*root=*/0);
+  }
+  bool marks() const {
+    return attempt_ > 0 && filepath_.find('{') == std::string::npos;
+  }
+
   Status CheckFilepath() const {
     if (!options_.save_weights_only) {
       RINGLET_RETURN_IF_ERROR(CheckModelName(filepath_));
@@ -219,10 +238,17 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const Status written = Write(fit.model, path);
+      const RunMark mark = {attempt_, fit.epoch, fit.step + (on_batch ? 1 : 0)};
+      LaterStays guard(options_.files, path, mark);
+      const Status written = Write(fit.model, path, mark, &guard);
       if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));
       saved = written.ok() ? 1 : 0;
-      if (written.ok() && options_.verbose > 0) {
+      if (guard.kept()) {
+        Notice(
+            "note: %s stays: another part of this job has saved it at a "
+            "later step",
+            path.c_str());
+      } else if (written.ok() && options_.verbose > 0) {
         Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
               fit.epoch + 1, path.c_str());
       }
@@ -235,17 +261,27 @@ class ModelCheckpointCallback final : public Callback {
     return BroadcastNumbers(collective, &best_, sizeof(best_), 1, /*root=*/0);
   }
 
-  Status Write(Model* model, const std::string& path) const {
+  Status Write(Model* model, const std::string& path, const RunMark& mark,
+               SaveGuard* guard) const {
     RINGLET_RETURN_IF_ERROR(options_.files->MakeDirectory(FolderOf(path)));
+    Metadata metadata;
+    if (marks()) {
+      AddMark(mark, &metadata);
+    } else {
+      guard = nullptr;
+    }
     if (options_.save_weights_only) {
       SaveOptions saving;
       saving.weights = options_.weights;
       saving.files = options_.files;
-      return SaveWeights(model, path, saving);
+      saving.guard = guard;
+      return SaveCheckpoint(path, {model->weights_state()}, metadata, saving);
     }
     SaveModelOptions saving;
     saving.weights = options_.weights;
     saving.files = options_.files;
+    saving.guard = guard;
+    saving.metadata = metadata;
     return SaveModel(model, path, saving);
   }
 
@@ -272,6 +308,7 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
+  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
 };
 
 }  // namespace

@@ -192,6 +192,7 @@ Status SaveModel(Model* model, const std::string& path,
   saving.weights = options.weights;
   saving.files = options.files;
   saving.replace = options.replace;
+  saving.guard = options.guard;
   return SaveCheckpoint(path, state, metadata, saving);
 }
 

@@ -29,7 +29,8 @@ struct SaveModelOptions {
   Storage weights = Storage::kF32;
   Metadata metadata;  // of the caller's own, beside the keys above
   FileSystem* files = FileSystem::Posix();  // a SealedFiles seals
-  bool replace = true;  // false: kAlreadyExists where `path` is there
+  bool replace = true;         // false: kAlreadyExists where `path` is there
+  SaveGuard* guard = nullptr;  // as SaveOptions has it
 };
 
 // kInvalidArgument where the model cannot be built again from a file: it names

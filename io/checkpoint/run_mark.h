@@ -1,0 +1,50 @@
+// RunMark: of which run, and of which step of it, a saved model is.
+//
+// Internal to io/. Where the network parts an elastic job whose workers share a
+// disk, each part has a chief that saves, to the same names. All parts compute
+// one history, so what another part has saved at a later step is what this one
+// would save there, and stays. A run that begins over an older file counts one
+// more than that, and replaces it. The keys are part of the format
+// (docs/checkpoint_format.md).
+
+#ifndef RINGLET_IO_CHECKPOINT_RUN_MARK_H_
+#define RINGLET_IO_CHECKPOINT_RUN_MARK_H_
+
+#include <cstdint>
+#include <string>
+
+#include "../files/file_system.h"
+#include "checkpoint.h"
+
+namespace ringlet {
+
+struct RunMark {
+  int64_t attempt = 0;  // of the runs that saved there; 0: none is known
+  int64_t epoch = 0;    // from 0
+  int64_t step = 0;     // of it that were taken
+};
+
+void AddMark(const RunMark& mark, Metadata* metadata);
+
+// Of the file at `path`, whose header alone is read; an empty one where there
+// is no such file, or it says nothing that makes sense.
+RunMark MarkAt(FileSystem* files, const std::string& path);
+
+// Keeps what the same run has saved at a later step.
+class LaterStays final : public SaveGuard {
+ public:
+  LaterStays(FileSystem* files, const std::string& path, const RunMark& mark)
+      : files_(*files), path_(path), mark_(mark) {}
+  bool Keeps() override;
+  bool kept() const { return kept_; }
+
+ private:
+  FileSystem& files_;
+  const std::string path_;
+  const RunMark mark_;
+  bool kept_ = false;
+};
+
+}  // namespace ringlet
+
+#endif  // RINGLET_IO_CHECKPOINT_RUN_MARK_H_

@@ -1,0 +1,200 @@
+// ModelCheckpoint on one disk for all, of an elastic job that comes to be in
+// two parts: what the one that is ahead has saved stays.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/temp_folder.h"
+#include "../../support/tiny_model.h"
+#include "io/checkpoint/safetensors.h"
+#include "io/checkpoint/saving_callbacks.h"
+
+namespace ringlet {
+namespace {
+
+using Weights = std::map<std::string, std::vector<float>>;
+
+// In a file, whatever else is there; none: no such file.
+Weights WeightsIn(const std::string& path, Metadata* metadata) {
+  SafetensorsReader file;
+  Weights out;
+  if (!file.Open(FileSystem::Posix(), path).ok()) return out;
+  *metadata = file.metadata();
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (tensor.name.rfind(kWeightsPrefix, 0) != 0) continue;
+    std::vector<float>& numbers = out[tensor.name];
+    numbers.resize(static_cast<size_t>(tensor.shape.elements()));
+    EXPECT_TRUE(file.Read(tensor, numbers.data()).ok());
+  }
+  return out;
+}
+
+Weights WeightsNow(Model* model) {
+  std::vector<StateSpan> spans;
+  model->weights_state()->AppendState(&spans);
+  Weights out;
+  for (const StateSpan& span : spans) {
+    const float* const data = static_cast<const float*>(span.data);
+    out[span.name].assign(data, data + span.shape.elements());
+  }
+  return out;
+}
+
+// Gives the logs a score, in front of a ModelCheckpoint; behind one it looks at
+// what it has saved.
+class Watch final : public Callback {
+ public:
+  using AtStep = std::function<void(int64_t step)>;
+  explicit Watch(AtStep at_step) : at_step_(std::move(at_step)) {}
+  explicit Watch(const std::string& path) : path_(path) {}
+  const char* name() const override { return "watch"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (at_step_) at_step_(fit.model->iterations());
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    constexpr double kScores[] = {0.1, 0.4, 0.2, 0.3};
+    if (path_.empty()) {
+      logs->Set("score", kScores[fit.epoch]);
+      return Status();
+    }
+    weights.push_back(WeightsNow(fit.model));
+    saved.push_back(WeightsIn(path_, &metadata));
+    return Status();
+  }
+
+  std::vector<Weights> weights, saved;  // after each epoch
+  Metadata metadata;                    // of the last one
+
+ private:
+  const std::string path_;
+  const AtStep at_step_;
+};
+
+struct Case {
+  bool best = false;
+  bool weights_only = false;
+  int64_t save_freq = 0;
+  std::string name() const {
+    return weights_only ? "m.weights.safetensors" : "m.safetensors";
+  }
+};
+
+// Trains with a ModelCheckpoint to `path`.
+std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
+                             const Case& c, Watch::AtStep at_step,
+                             int64_t examples = 203) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 2;
+  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  ModelCheckpointOptions saving;
+  saving.monitor = "score";
+  saving.mode = MonitorMode::kMax;
+  saving.save_best_only = c.best;
+  saving.save_weights_only = c.weights_only;
+  saving.save_freq = c.save_freq;
+  const auto watch = std::make_shared<Watch>(path);
+  FitOptions fit = Quiet(4);
+  fit.callbacks = {std::make_shared<Watch>(std::move(at_step)),
+                   ModelCheckpoint(path, saving), watch};
+  const Status status =
+      model->Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+  return watch;
+}
+
+std::shared_ptr<Watch> TrainAlone(const std::string& path, const Case& c,
+                                  int64_t examples) {
+  ElasticJob job;
+  job.Arrive(0);
+  ElasticCollective collective(&job, 0, 1 << 30);
+  return Train(&collective, path, c, nullptr, examples);
+}
+
+// Worker 0 goes on alone, to the end, and then worker 1.
+void ExpectTheLaterStays(const Case& c, size_t expected) {
+  TempFolder folder;
+  const std::string path = folder / c.name();
+  TrainAlone(path, c, 101);  // of an older run
+  ElasticJob job, other;
+  std::shared_ptr<Watch> parts[2];
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  testing::internal::CaptureStderr();
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      bool parted = false;
+      parts[w] = Train(&collective, path, c, [&](int64_t step) {
+        if (step != 2 || parted) return;
+        parted = true;
+        if (w == 0) collective.MoveTo(&other);
+        while (w == 1 && !ended) std::this_thread::yield();
+      });
+      if (w == 0) ended = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("another part of this job"), std::string::npos) << said;
+  ASSERT_EQ(parts[0]->weights.size(), 4u);
+  EXPECT_EQ(parts[0]->weights, parts[1]->weights);
+  for (size_t epoch = 0; epoch < 4; ++epoch) {
+    SCOPED_TRACE(epoch);
+    const size_t ahead = std::min(epoch, expected);  // the first is no best
+    EXPECT_TRUE(parts[0]->saved[epoch] == parts[0]->weights[ahead]);
+    EXPECT_TRUE(parts[1]->saved[epoch] == parts[0]->weights[expected]);
+  }
+  EXPECT_EQ(parts[1]->metadata["attempt"], "2");
+  EXPECT_EQ(parts[1]->metadata["epoch"], std::to_string(expected));
+  // Another run, of other data, replaces it at its first save.
+  const auto next = TrainAlone(path, c, 61);
+  EXPECT_TRUE(next->saved[0] == next->weights[0]);
+  EXPECT_EQ(next->metadata["attempt"], "3");
+}
+
+TEST(PartedCheckpointTest, ThePartThatIsBehindWritesOverNothing) {
+  for (const bool weights_only : {false, true}) {
+    SCOPED_TRACE(weights_only);
+    ExpectTheLaterStays({false, weights_only, 0}, 3);
+  }
+}
+
+TEST(PartedCheckpointTest, TheBetterModelStays) {
+  for (const bool weights_only : {false, true}) {
+    SCOPED_TRACE(weights_only);
+    ExpectTheLaterStays({true, weights_only, 0}, 1);
+  }
+}
+
+TEST(PartedCheckpointTest, WithinAnEpochToo) {
+  ExpectTheLaterStays({false, false, 1}, 3);
+}
+
+// No key is in the file of a job that nobody leaves, and none is looked for.
+TEST(PartedCheckpointTest, OtherJobsReplaceEveryFile) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  TrainAlone(path, {}, 101);
+  const auto run = Train(nullptr, path, {}, nullptr);
+  EXPECT_TRUE(run->saved[0] == run->weights[0]);
+  EXPECT_EQ(run->metadata.count("attempt"), 0u);
+  std::ofstream(path) << "no model";
+  const auto next = TrainAlone(path, {}, 101);
+  EXPECT_TRUE(next->saved[0] == next->weights[0]);
+  EXPECT_EQ(next->metadata["attempt"], "1");
+}
+
+}  // namespace
+}  // namespace ringlet
