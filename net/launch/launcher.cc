@@ -66,6 +66,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
 
   ~Job() {
     if (key_ >= 0) close(key_);
+    if (shared_.done_fd >= 0) close(shared_.done_fd);
   }
 
   Result<int> Run();
@@ -77,6 +78,8 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   void OnEnded(int index) override;
 
   Status Open();
+  Status OpenDonePipe();
+  void OnDone(const uv_buf_t& said, ssize_t bytes);
   void MakeKey();
   void AddWorker(int index, const std::string& cluster);
   void WatchSignals();
@@ -99,6 +102,7 @@ class Job final : private Console::Owner, private WorkerProcess::Shared::Owner {
   uv_signal_t signals_[std::size(kSignals)];
   uv_signal_t child_signal_;
   uv_timer_t deadline_;
+  uv_pipe_t done_pipe_;  // where there is a done_fd
   Console console_;
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -133,10 +137,40 @@ Status Job::Open() {
   uv_timer_init(&shared_.loop, &deadline_);
   deadline_.data = this;
   console_.Open(&shared_.loop);
+  if (options_.end_together) RINGLET_RETURN_IF_ERROR(OpenDonePipe());
   MakeKey();
   WatchSignals();
   for (int i = 0; i < options_.workers; ++i) AddWorker(i, cluster);
   return Status();
+}
+
+// By which workers say that their work is done.
+Status Job::OpenDonePipe() {
+  uv_file ends[2];
+  const int error = uv_pipe(ends, UV_NONBLOCK_PIPE, 0);
+  if (error != 0) return OsError(-error, "cannot make a pipe");
+  shared_.done_fd = ends[1];
+  uv_pipe_init(&shared_.loop, &done_pipe_, 0);
+  done_pipe_.data = this;
+  RINGLET_CHECK(uv_pipe_open(&done_pipe_, ends[0]) == 0);
+  uv_read_start(
+      reinterpret_cast<uv_stream_t*>(&done_pipe_),
+      [](uv_handle_t* pipe, size_t, uv_buf_t* buffer) {
+        WorkerProcess::Shared& shared = static_cast<Job*>(pipe->data)->shared_;
+        *buffer = uv_buf_init(shared.buffer, sizeof(shared.buffer));
+      },
+      [](uv_stream_t* pipe, ssize_t bytes, const uv_buf_t* buffer) {
+        static_cast<Job*>(pipe->data)->OnDone(*buffer, bytes);
+      });
+  return Status();
+}
+
+void Job::OnDone(const uv_buf_t& said, ssize_t bytes) {
+  Supervisor::Actions actions;
+  for (ssize_t i = 0; i < bytes; ++i) {
+    supervisor_.OnDone(static_cast<unsigned char>(said.base[i]), &actions);
+  }
+  Do(actions);
 }
 
 void Job::MakeKey() {
@@ -271,7 +305,9 @@ void Job::OnEnded(int index) {
 void Job::Do(const Supervisor::Actions& actions) {
   for (const std::string& notice : actions.notices) Say(notice);
   for (const auto& worker : workers_) {
-    if (worker->process != nullptr && actions.signal != 0) {
+    const std::vector<int>& spared = actions.spared;
+    if (worker->process != nullptr && actions.signal != 0 &&
+        std::count(spared.begin(), spared.end(), worker->index) == 0) {
       worker->process->Signal(actions.signal);
     }
   }
@@ -298,6 +334,7 @@ void Job::CloseIfDone() {
   for (uv_signal_t& signal : signals_) uv_close(AsHandle(&signal), nullptr);
   uv_close(AsHandle(&child_signal_), nullptr);
   uv_close(AsHandle(&deadline_), nullptr);
+  if (shared_.done_fd >= 0) uv_close(AsHandle(&done_pipe_), nullptr);
   console_.Close();
 }
 

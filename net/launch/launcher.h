@@ -52,16 +52,19 @@ struct LaunchOptions {
   int max_restarts = 3;
   double backoff_seconds = 0.5;
   double max_backoff_seconds = 30;
-  // One that ends with 0 has finished the work of all. From then on none is
+  // One that ends with 0, or has said before that its work is done
+  // (tell_launcher.h), has finished the work of all. From then on none is
   // started again and the others, of which one may stand still or may not know,
   // have `grace_seconds` to end, one at least, or `late_seconds` where that is
   // less. No code counts any more of one that was started again, that is
-  // killed, or that says 75, run again.
+  // killed, or that says 75, run again. But one that has said that it is done
+  // has `done_seconds` more to put away what it needed, and its code counts.
   bool end_together = false;
   double grace_seconds = 5;
   // The grace of those others where it is shorter: after twice that long one of
   // them may go on alone, and write over what the work has left.
   double late_seconds = 86400;
+  double done_seconds = 600;
   // Where the lines go. A slow reader slows the workers down.
   int stdout_fd = 1;
   int stderr_fd = 2;

@@ -73,15 +73,43 @@ void Supervisor::Finish(int first, Actions* actions) {
     if (worker.done || &worker == &At(first)) continue;
     late |= !worker.waiting;
     if (!Cancel(i, actions)) continue;
-    AddNotice(i,
-              " is not started again: the others have ended, with exit code 0",
+    AddNotice(i, " is not started again: the others have finished the job",
               actions);
   }
   if (late) Enter(Phase::kLeaveAlone, 0, actions);
 }
 
+void Supervisor::OnDone(int worker, Actions* actions) {
+  if (worker < 0 || worker >= options_.workers || At(worker).done) return;
+  At(worker).told = true;
+  Finish(worker, actions);
+}
+
+std::vector<int> Supervisor::Left(bool told) const {
+  std::vector<int> left;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].done || workers_[i].told != told) continue;
+    left.push_back(static_cast<int>(i));
+  }
+  return left;
+}
+
+// They are let alone, once.
+void Supervisor::WaitForTold(Actions* actions) {
+  overdue_ = true;
+  actions->new_deadline = true;
+  actions->deadline = options_.done_seconds;
+  for (const int worker : Left(/*told=*/true)) {
+    actions->notices.push_back(
+        "worker " + std::to_string(worker) +
+        " has finished the job, and still puts away what it needed for it; it "
+        "has " +
+        Shortest(options_.done_seconds) + " s");
+  }
+}
+
 bool Supervisor::Counts(const Worker& worker, int code) const {
-  if (!finished_) return true;
+  if (!finished_ || worker.told) return true;
   return phase_ == Phase::kLeaveAlone && worker.restarts == 0 && code <= 128 &&
          code != kRunAgain;
 }
@@ -110,7 +138,9 @@ Supervisor::Actions Supervisor::OnEnded(int worker, int code) {
   return actions;
 }
 
-void Supervisor::OnRestart(int worker) { At(worker).waiting = false; }
+void Supervisor::OnRestart(int worker) {
+  At(worker).waiting = At(worker).told = false;
+}
 
 void Supervisor::Fail(int worker, int code, Actions* actions) {
   if (!Counts(At(worker), code)) return;
@@ -145,22 +175,27 @@ void Supervisor::Enter(Phase phase, int signal, Actions* actions) {
     Fail(static_cast<int>(i), workers_[i].code, actions);
   }
   actions->new_deadline = true;
-  // Who has finished may still have a backup to remove, whatever it was given.
   double grace = options_.grace_seconds;
   if (finished_) grace = std::min(std::max(grace, 1.0), options_.late_seconds);
   actions->deadline = phase == Phase::kKill ? -1 : grace;
+  if (finished_ && !signalled_ && !overdue_ && signal != 0) {
+    actions->spared = Left(/*told=*/true);
+    if (phase == Phase::kKill && !actions->spared.empty()) WaitForTold(actions);
+  }
   // Whoever stops a job does not wait for its reader.
   actions->drop_output = phase == Phase::kKill && signalled_;
 }
 
 Supervisor::Actions Supervisor::OnDeadline() {
   Actions actions;
-  if (phase_ == Phase::kLeaveAlone) {
-    for (size_t i = 0; finished_ && i < workers_.size(); ++i) {
-      if (workers_[i].done) continue;
-      AddNotice(i,
-                " is stopped: the others have ended, with exit code 0, and "
-                "what it does is done",
+  const std::vector<int> late = Left(/*told=*/false);
+  if (finished_ && !overdue_ && !signalled_ && late.empty()) {
+    WaitForTold(&actions);
+  } else if (phase_ == Phase::kLeaveAlone) {
+    for (size_t i = 0; finished_ && i < late.size(); ++i) {
+      AddNotice(static_cast<size_t>(late[i]),
+                " is stopped: the others have finished the job, and what it "
+                "does is done",
                 &actions);
     }
     Enter(Phase::kTerminate, SIGTERM, &actions);

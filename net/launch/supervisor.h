@@ -22,7 +22,8 @@ class Supervisor {
     // call OnRestart then.
     double restart_after = -1;
     std::vector<int> cancelled;  // restarts that are not to come
-    int signal = 0;              // to every process
+    int signal = 0;              // to every process …
+    std::vector<int> spared;     // … but these
     // The deadline before this is void; not negative: call OnDeadline after
     // so many seconds.
     bool new_deadline = false;
@@ -40,6 +41,8 @@ class Supervisor {
   // Nothing more comes of it: after OnExit, or where it could not be started.
   Actions OnEnded(int worker, int code);
   void OnRestart(int worker);
+  // It says that its work is done.
+  void OnDone(int worker, Actions* actions);
   Actions OnSignal(int signal);
   Actions OnDeadline();
 
@@ -53,14 +56,18 @@ class Supervisor {
   struct Worker {
     bool waiting = false;  // for its restart
     bool done = false;
+    bool told = false;  // that its work is done
     int restarts = 0;
     int code = 0;  // of the last run
   };
 
   Worker& At(int worker) { return workers_[static_cast<size_t>(worker)]; }
   bool MayRestart(int worker, int code);
-  // By the first that ends with 0, where they end together.
+  // By the first whose work is done, where they end together.
   void Finish(int first, Actions* actions);
+  // Of those that are left, those that have told so, or have not.
+  std::vector<int> Left(bool told) const;
+  void WaitForTold(Actions* actions);
   bool Counts(const Worker& worker, int code) const;
   void Fail(int worker, int code, Actions* actions);
   // Its restart; whether it waited for one.
@@ -71,6 +78,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   Phase phase_ = Phase::kRunning;
   bool signalled_ = false, finished_ = false;
+  bool overdue_ = false;  // who has told has no more time after this deadline
   int exit_code_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "../../core/base/key_file.h"
+#include "tell_launcher.h"
 #include "terminal.h"
 
 extern char** environ;
@@ -21,6 +22,7 @@ namespace ringlet {
 
 namespace {
 
+constexpr int kDoneFd = 3;              // in a worker
 constexpr size_t kMaxLine = 64 * 1024;  // longer ones are cut in pieces
 
 template <typename T>
@@ -44,19 +46,20 @@ bool HasName(const char* variable, const std::string& name) {
          variable[name.size()] == '=';
 }
 
-// This process's own, with the worker's TF_CONFIG, and the job's key, in place
-// of its.
+// This process's own, with those that are not "" in place of its.
 std::vector<char*> Variables(const std::string& tf_config,
-                             const std::string& key) {
+                             const std::string& key, const std::string& done) {
   std::vector<char*> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (!HasName(*variable, "TF_CONFIG") &&
-        !HasName(*variable, kLauncherKeyVariable)) {
+        !HasName(*variable, kLauncherKeyVariable) &&
+        !HasName(*variable, kLauncherPipeVariable)) {
       variables.push_back(*variable);
     }
   }
-  variables.push_back(const_cast<char*>(tf_config.c_str()));
-  if (!key.empty()) variables.push_back(const_cast<char*>(key.c_str()));
+  for (const std::string* own : {&tf_config, &key, &done}) {
+    if (!own->empty()) variables.push_back(const_cast<char*>(own->c_str()));
+  }
   variables.push_back(nullptr);
   return variables;
 }
@@ -115,19 +118,26 @@ int WorkerProcess::Fork(const uv_process_options_t& options) {
 Status WorkerProcess::Spawn(const int* write_ends,
                             const std::string& variable) {
   std::vector<char*> arguments = Arguments(*shared_->command);
-  std::vector<char*> variables = Variables(variable, shared_->key);
-  uv_stdio_container_t stdio[3];
+  const bool asks = shared_->done_fd >= 0;
+  std::string done;
+  if (asks) {
+    done = kLauncherPipeVariable + ("=" + std::to_string(kDoneFd));
+  }
+  std::vector<char*> variables = Variables(variable, shared_->key, done);
+  uv_stdio_container_t stdio[kDoneFd + 1];
   stdio[0].flags = UV_IGNORE;
   for (int i = 0; i < 2; ++i) {
     stdio[1 + i].flags = UV_INHERIT_FD;
     stdio[1 + i].data.fd = write_ends[i];
   }
+  stdio[kDoneFd].flags = UV_INHERIT_FD;
+  stdio[kDoneFd].data.fd = shared_->done_fd;
   uv_process_options_t options = {};
   options.file = arguments[0];
   options.args = arguments.data();
   options.env = variables.data();
   options.flags = UV_PROCESS_DETACHED;  // setsid
-  options.stdio_count = 3;
+  options.stdio_count = asks ? kDoneFd + 1 : kDoneFd;
   options.stdio = stdio;
   options.exit_cb = [](uv_process_t* process, int64_t status, int signal) {
     static_cast<WorkerProcess*>(process->data)

@@ -34,7 +34,8 @@ class WorkerProcess {
     };
     Owner* owner;
     const std::vector<std::string>* command;
-    std::string key;  // "RINGLET_LAUNCHER_KEY=…", or ""
+    std::string key;   // "RINGLET_LAUNCHER_KEY=…", or ""
+    int done_fd = -1;  // for TellLauncher; -1: nobody asks for it
     uv_loop_t loop;
     Console* console;
     Guard guard;

@@ -422,7 +422,7 @@ TEST_F(ProgramTest, AWorkerThatStandsStillDoesNotHoldUpTheEnd) {
       kill(workers[1], SIGCONT);
     }
     EXPECT_EQ(Wait(), 0) << err_;
-    EXPECT_NE(err_.find("worker 1 is stopped: the others have ended"),
+    EXPECT_NE(err_.find("worker 1 is stopped: the others have finished"),
               std::string::npos)
         << err_;
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;

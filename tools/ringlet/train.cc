@@ -22,6 +22,7 @@
 #include "io/events/loggers.h"
 #include "keeping.h"
 #include "net/cluster/cluster.h"
+#include "net/launch/tell_launcher.h"
 #include "net/strategy/strategy.h"
 #include "run.h"
 #include "run_config.h"
@@ -112,17 +113,16 @@ Status CheckCluster(const std::string& path, const StrategyConfig& strategy,
 }
 
 // Where the model is in the end, and whether this worker is the chief then: of
-// an elastic job not always the one that was it at the start.
+// an elastic job not always the one that was it at the start. The first of all
+// callbacks, for what others do when a fit returns may take long.
 class NotesSavedModel final : public Callback {
  public:
   const char* name() const override { return "notes_saved_model"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
-  Status OnTrainEnd(FitState& fit, const Logs&) override {
+  void OnFitReturn(FitState& fit, const Status& status) override {
     path_ = fit.saved_model;
-    return Status();
-  }
-  void OnFitReturn(FitState& fit, const Status&) override {
     chief_ = fit.chief;
+    if (status.ok()) TellLauncher(fit.model->collective()->worker());
   }
   const std::string& path() const { return path_; }
   bool chief() const { return chief_; }
@@ -293,7 +293,7 @@ Status FitAndTell(const std::string& path, const TrainFlags& flags,
                   const Prepared& run) {
   FitOptions options = OptionsOf(run.config, run.data, flags, run.keeping);
   const auto notes = std::make_shared<NotesSavedModel>();
-  options.callbacks.push_back(notes);
+  options.callbacks.insert(options.callbacks.begin(), notes);
   const Status trained =
       run.config.model->Fit(run.data.train, options).status();
   if (trained.code() == Code::kInterrupted && notes->chief()) {

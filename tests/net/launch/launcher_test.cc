@@ -975,5 +975,23 @@ TEST(LaunchTest, LeavesNoDescriptorAndNoChild) {
   close(null);
 }
 
+// Worker 1 has ended, and worker 0, which says that it is done, takes longer
+// than any grace; where it does not, it is stopped.
+TEST_F(LauncherTest, WhoSaysThatItsWorkIsDoneIsNotStopped) {
+  for (const bool says : {true, false}) {
+    SCOPED_TRACE(says);
+    const std::string program = folder_ / "ringlet";
+    std::ofstream(program)
+        << "#!/bin/sh\n"
+        << kIndex << "test $i = 1 && exit 0\n"
+        << (says ? "printf '\\000' > /dev/fd/$RINGLET_LAUNCHER_PIPE\n" : "")
+        << "sleep 3; echo ends\n";
+    chmod(program.c_str(), 0700);
+    Start({"-n", "2", "--restart", "--grace", "1", "--", program, "train"});
+    EXPECT_EQ(Wait(), 0) << err();
+    EXPECT_EQ(Of("[0] ", out()), says ? Strings{"ends"} : Strings{}) << err();
+  }
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -137,7 +137,7 @@ TEST(SupervisorTest, TheFirstThatEndsWellFinishesTheWorkOfAll) {
   Supervisor::Actions actions = supervisor.OnExit(0, 0);
   EXPECT_EQ(actions.cancelled, std::vector<int>{2});
   EXPECT_EQ(actions.notices, Strings{"worker 2 is not started again: the "
-                                     "others have ended, with exit code 0"});
+                                     "others have finished the job"});
   EXPECT_EQ(actions.signal, 0);
   EXPECT_EQ(actions.deadline, options.grace_seconds);
   supervisor.OnEnded(0, 0);
@@ -190,8 +190,8 @@ TEST(SupervisorTest, WhoDoesNotKnowThatTheWorkIsDoneIsStopped) {
     const Supervisor::Actions actions = supervisor.OnDeadline();
     EXPECT_EQ(actions.signal, SIGTERM);
     EXPECT_EQ(actions.notices,
-              Strings{"worker 2 is stopped: the others have ended, with exit "
-                      "code 0, and what it does is done"});
+              Strings{"worker 2 is stopped: the others have finished the job, "
+                      "and what it does is done"});
     EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
     supervisor.OnExit(2, code);
     EXPECT_LT(supervisor.OnEnded(2, code).restart_after, 0);
@@ -228,6 +228,81 @@ TEST(SupervisorTest, WhoIsLateHasAShorterGraceWhereItWaitsForLess) {
   EXPECT_EQ(failed.OnExit(0, 2).deadline, options.grace_seconds);
 }
 
+// It writes its last backup, say, when all others have ended.
+TEST(SupervisorTest, WhoHasSaidThatItIsDoneIsLetAlone) {
+  LaunchOptions options = Options(3, true);
+  options.end_together = true;
+  options.done_seconds = 60;
+  const Strings has_time = {
+      "worker 0 has finished the job, and still puts away what it needed for "
+      "it; it has 60 s"};
+  for (const bool stands_still : {false, true}) {
+    Supervisor supervisor(options);
+    Supervisor::Actions actions;
+    supervisor.OnDone(0, &actions);
+    EXPECT_EQ(actions.deadline, options.grace_seconds);
+    if (stands_still) {  // the other
+      supervisor.OnExit(2, 0);
+      supervisor.OnEnded(2, 0);
+      actions = supervisor.OnDeadline();
+      EXPECT_EQ(actions.signal, SIGTERM);
+      EXPECT_EQ(actions.spared, std::vector<int>{0});
+      actions = supervisor.OnDeadline();
+      EXPECT_EQ(actions.signal, SIGKILL);
+      EXPECT_EQ(actions.spared, std::vector<int>{0});
+      EXPECT_EQ(actions.notices, has_time);
+      EXPECT_EQ(actions.deadline, 60);
+      supervisor.OnExit(1, 128 + SIGKILL);
+      supervisor.OnEnded(1, 128 + SIGKILL);
+    } else {
+      for (const int worker : {1, 2}) {
+        supervisor.OnExit(worker, 0);
+        supervisor.OnEnded(worker, 0);
+      }
+      actions = supervisor.OnDeadline();
+      EXPECT_EQ(actions.signal, 0);
+      EXPECT_EQ(actions.notices, has_time);
+      EXPECT_EQ(actions.deadline, 60);
+    }
+    Supervisor late = supervisor;
+    supervisor.OnExit(0, 0);
+    supervisor.OnEnded(0, 0);
+    EXPECT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.exit_code(), 0);
+    // A time that is over ends it, and is no success.
+    actions = late.OnDeadline();
+    EXPECT_TRUE(actions.spared.empty());
+    EXPECT_EQ(actions.signal, stands_still ? SIGKILL : SIGTERM);
+    late.OnExit(0, 128 + SIGKILL);
+    late.OnEnded(0, 128 + SIGKILL);
+    EXPECT_TRUE(late.done());
+    EXPECT_EQ(late.exit_code(), 128 + SIGKILL);
+  }
+}
+
+// Who stops the job stops that one too; and it is no success where it fails.
+TEST(SupervisorTest, WhoHasSaidThatItIsDoneCounts) {
+  LaunchOptions options = Options(2, true);
+  options.end_together = true;
+  for (const bool signal : {false, true}) {
+    Supervisor supervisor(options);
+    Supervisor::Actions actions;
+    supervisor.OnDone(0, &actions);
+    supervisor.OnExit(1, 0);
+    supervisor.OnEnded(1, 0);
+    if (signal) {
+      actions = supervisor.OnSignal(SIGINT);
+      EXPECT_EQ(actions.signal, SIGINT);
+      EXPECT_TRUE(actions.spared.empty());
+      EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
+    }
+    const int code = signal ? 128 + SIGINT : 1;
+    supervisor.OnExit(0, code);
+    EXPECT_LT(supervisor.OnEnded(0, code).restart_after, 0);
+    EXPECT_EQ(supervisor.exit_code(), code);
+  }
+}
+
 // Whatever happens, a job whose workers all end is done, each is started no
 // more often than it may be, and stages never go back.
 TEST(SupervisorTest, AnyHistoryEnds) {
@@ -241,7 +316,8 @@ TEST(SupervisorTest, AnyHistoryEnds) {
     std::set<int> running, waiting;
     for (int i = 0; i < options.workers; ++i) running.insert(i);
     std::vector<int> starts(static_cast<size_t>(options.workers), 1);
-    int strongest = 0, first_code = 0;
+    int strongest = 0, first_code = 0, deadlines = 0;
+    bool ends = false;  // no deadline follows
     const auto take = [&](const Supervisor::Actions& actions, int worker) {
       for (int each : actions.cancelled) EXPECT_EQ(waiting.erase(each), 1u);
       if (actions.restart_after >= 0) {
@@ -249,12 +325,17 @@ TEST(SupervisorTest, AnyHistoryEnds) {
         waiting.insert(worker);
       }
       if (actions.new_deadline) {
-        const int stage = actions.deadline < 0  ? 3
-                          : actions.signal != 0 ? 2
-                                                : 1;
-        EXPECT_GE(stage, strongest) << seed;
-        EXPECT_EQ(actions.signal == SIGKILL, stage == 3);
-        strongest = stage;
+        const int stage = actions.signal == SIGKILL ? 3
+                          : actions.signal != 0     ? 2
+                                                    : 1;
+        const bool waits = actions.signal == 0 && strongest > 0;
+        EXPECT_TRUE(stage >= strongest || waits) << seed;
+        EXPECT_LE(++deadlines, 6) << seed;
+        if (actions.deadline < 0) {
+          EXPECT_EQ(stage, 3);
+        }
+        strongest = std::max(strongest, stage);
+        ends = actions.deadline < 0;
       }
     };
     for (int step = 0; !supervisor.done(); ++step) {
@@ -274,7 +355,11 @@ TEST(SupervisorTest, AnyHistoryEnds) {
         supervisor.OnRestart(worker);
         running.insert(worker);
         ++starts[static_cast<size_t>(worker)];
-      } else if (kind == 8 && strongest > 0 && strongest < 3) {
+      } else if (kind == 7 && !running.empty()) {
+        Supervisor::Actions actions;
+        supervisor.OnDone(*running.begin(), &actions);
+        take(actions, -1);
+      } else if (kind == 8 && strongest > 0 && !ends) {
         take(supervisor.OnDeadline(), -1);
       } else if (kind == 9 && below(20) == 0) {
         take(supervisor.OnSignal(SIGTERM), -1);
