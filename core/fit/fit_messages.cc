@@ -44,16 +44,14 @@ void FitMessages::RoundSteps(const FitState& fit, int64_t step,
          fit.local_steps, fit.local_steps);
 }
 
-void FitMessages::LeftOut(const FitState& fit, int drawn) const {
-  const int missing = drawn - static_cast<int>(fit.contributors.size());
-  if (!shows(fit) || missing == 0 ||
+void FitMessages::LeftOut(const FitState& fit, int drawn, int late) const {
+  if (!shows(fit) || late == 0 ||
       model_.local_updates().round_deadline_seconds <= 0) {
     return;
   }
   Notice("note: epoch %" PRId64 ", step %" PRId64
-         ": %d of the round's %d replicas are not in its mean: they were late, "
-         "or have no examples",
-         fit.epoch + 1, fit.step + 1, missing, drawn);
+         ": %d of the round's %d replicas were late, and are not in its mean",
+         fit.epoch + 1, fit.step + 1, late, drawn);
 }
 
 void FitMessages::WhereItGoesOn(const FitState& fit) const {

@@ -43,14 +43,14 @@ Status Fitter::ShareBySpeed(bool* moved) {
 }
 
 void Fitter::NoteContributors() {
-  const Stepper& stepper = model_->impl_->stepper;
-  const std::vector<double>& examples =
-      model_->impl_->stepper.report().examples();
+  Stepper& stepper = model_->impl_->stepper;
+  const std::vector<double>& examples = stepper.report().examples();
   fit_.contributors.clear();
   for (size_t r = 0; r < examples.size(); ++r) {
     if (examples[r] > 0) fit_.contributors.push_back(static_cast<int>(r));
   }
-  messages_.LeftOut(fit_, stepper.participation().count());
+  messages_.LeftOut(fit_, stepper.participation().count(),
+                    stepper.report().late());
 }
 
 int64_t Fitter::RoundSteps() const {

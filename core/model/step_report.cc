@@ -10,6 +10,14 @@ namespace ringlet {
 // A MetricState is two doubles, and so it travels.
 static_assert(sizeof(MetricState) == 2 * sizeof(double));
 
+namespace {
+
+// The first state of a row of one that was late: no others have a loss, and no
+// examples.
+constexpr MetricState kOfLate = {1, 0};
+
+}  // namespace
+
 void StepReport::Reset() {
   const auto ranks = static_cast<size_t>(config_.collective->size());
   mine_.assign(config_.first_states.back(), MetricState());
@@ -56,6 +64,13 @@ void StepReport::Clear(int replica) {
   std::memset(RowOf(replica), 0, state_bytes());
 }
 
+void StepReport::LeaveOut(int replica) {
+  Clear(replica);
+  unsigned char* const row = RowOf(replica);
+  std::memcpy(row, &kOfLate, sizeof(kOfLate));
+  SwapToLittle(row, sizeof(double), 2);
+}
+
 void StepReport::Add(int replica) {
   unsigned char* const row = RowOf(replica);
   SwapToLittle(row, sizeof(double), 2 * mine_.size());
@@ -79,6 +94,7 @@ Status StepReport::Receive(GradientExchange* exchange) {
   }
   if (has_note()) return Status();
   sums_.assign(sums_.size(), MetricState());
+  late_ = 0;
   examples_.assign(static_cast<size_t>(config_.replicas), 0);
   const auto ranks = static_cast<int>(notes_.size());
   for (int r = 0; r < ranks; ++r) {
@@ -100,6 +116,11 @@ double StepReport::AddRow(const unsigned char* row) {
   for (size_t i = 0; i < sums_.size(); ++i) {
     MetricState state;
     std::memcpy(&state, row + i * sizeof(state), sizeof(state));
+    if (i == 0 && state.count == kOfLate.count &&
+        state.total == kOfLate.total) {
+      ++late_;
+      return 0;
+    }
     sums_[i] += state;
     if (i == 0) examples = state.count;
   }

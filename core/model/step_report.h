@@ -38,6 +38,8 @@ class StepReport {
   // … or is added to what it has; first of all it is to have nothing.
   void Clear(int replica);
   void Add(int replica);
+  // It has nothing, for it was late.
+  void LeaveOut(int replica);
 
   Status Send(unsigned char note, GradientExchange* exchange);
   // Every rank's notes and, unless one has a note (!= 0), the sums.
@@ -48,6 +50,7 @@ class StepReport {
   const MetricState* sums() const { return sums_.data(); }
   // Of that: the examples of each replica of the job.
   const std::vector<double>& examples() const { return examples_; }
+  int late() const { return late_; }  // replicas
 
  private:
   double AddRow(const unsigned char* row);  // of so many examples
@@ -58,6 +61,7 @@ class StepReport {
   std::vector<MetricState> mine_;
   std::vector<MetricState> sums_;
   std::vector<double> examples_;
+  int late_ = 0;
   std::vector<unsigned char> notes_;  // by rank
   // A report is rows of states as little-endian doubles, as many on each rank,
   // and the note.

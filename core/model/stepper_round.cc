@@ -126,14 +126,12 @@ int64_t Stepper::RoundDeadline() const {
 }
 
 bool Stepper::HasQuorum() const {
-  const LocalUpdates& local = config_.options.local;
   // Those without examples are no fewer a second time.
-  if (local.round_deadline_seconds <= 0 && local.attendance == nullptr) {
-    return true;
-  }
+  if (report_.late() == 0) return true;
   const std::vector<double>& examples = report_.examples();
-  return std::count_if(examples.begin(), examples.end(),
-                       [](double n) { return n > 0; }) >= local.quorum;
+  return std::count_if(examples.begin(), examples.end(), [](double n) {
+           return n > 0;
+         }) >= config_.options.local.quorum;
 }
 
 Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
@@ -224,7 +222,7 @@ Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
   // nothing.)
   if (!participation_.drawn(replica)) return Status();
   if (!counts) {
-    report_.Clear(replica_);
+    report_.LeaveOut(replica_);
     round_.LeaveOut();
     return Status();
   }

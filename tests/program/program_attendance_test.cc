@@ -114,6 +114,42 @@ TEST_F(AttendanceTest, IsTheCallInCpp) {
   EXPECT_EQ(Saved("two.safetensors"), saved);
 }
 
+// Killed at any moment, with a backup after each round, it goes on to the bits
+// of the undisturbed run.
+TEST_F(AttendanceTest, GoesOnFromABackupOfEveryRound) {
+  std::string text;
+  for (int step = 0; step < 200; ++step) {
+    if (step % 40 % 3 != 0) continue;
+    text += std::to_string(step) + "," + std::to_string(step % 6) + "," +
+            std::to_string((step + 1) % 6) + " late," +
+            std::to_string((step + 4) % 6) + "\n";
+  }
+  WriteWhole(folder_ / "a/who.csv", text);
+  const auto write = [&](const std::string& callbacks) {
+    WriteRun("\"epochs\": 2, \"steps_per_epoch\": 3},\n  \"callbacks\": []",
+             "\"epochs\": 5, \"steps_per_epoch\": 40},\n  \"strategy\": "
+             "{\"mode\": \"local\", \"local_steps\": 3, \"replicas\": 6, "
+             "\"attendance\": \"a/who.csv\"},\n  \"callbacks\": [" +
+                 callbacks + "]");
+  };
+  write("");
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m.safetensors"}), 0) << err_;
+  write(R"({"class_name": "BackupAndRestore", "config": {
+      "backup_dir": "b", "save_freq": 1}})");
+  int killed = 0;
+  for (unsigned pause = 100; killed < 100; pause += 100) {
+    Start({"train", "run.json", "--save", "n.safetensors"});
+    usleep(1000 * pause);
+    kill(child_, SIGKILL);
+    const int code = Wait();
+    if (code == 0) break;
+    ASSERT_EQ(code, 1000 + SIGKILL) << err_;
+    ++killed;
+  }
+  EXPECT_GT(killed, 1);
+  EXPECT_EQ(Saved("n.safetensors"), Saved("m.safetensors"));
+}
+
 // What was saved of it is that run's, and no other's.
 TEST_F(AttendanceTest, MakesARunAnother) {
   Write();
