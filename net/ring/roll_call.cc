@@ -80,7 +80,10 @@ std::string RollCall::Missing(int64_t now) const {
             " (" + addresses_[elsewhere_] + "), whom others " +
             (named == 0 ? "miss" : "missed before");
   }
-  if (text.empty()) text = "workers that others miss";
+  if (text.empty()) {
+    text = enough_ > 0 ? "workers that compute, or that others miss"
+                       : "workers that others miss";
+  }
   if (!refused_.empty()) text += "; " + refused_;
   return text;
 }

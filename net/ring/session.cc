@@ -129,7 +129,9 @@ void Session::Tick(int64_t now) {
     return TickStart(suspect);
   }
   Suspects(suspect, stuck);
-  if (state_ == State::kRunning && agreement_ != nullptr) TickViews();
+  if ((state_ == State::kRunning && agreement_ != nullptr) || stands()) {
+    TickViews();
+  }
   if (state_ == State::kLeaving && now >= leave_deadline_) {
     for (const int r : links_) DropLink(&peers_[r].link);
   }
@@ -162,6 +164,8 @@ void Session::Suspects(const FailureDetector::Suspect& suspect, int stuck) {
     return;  // nobody waits
   if (state_ == State::kRunning) {
     Lose(suspect, "");
+  } else if (stands() && suspect.rank != rank_) {
+    LoseVisitor(suspect.rank, "");
   } else if (suspect.rank != rank_) {
     detector_.Gone(suspect.rank);
     DropLink(&peers_[suspect.rank].link);
@@ -306,6 +310,8 @@ void Session::Fail(const Status& status, int origin) {
   const bool tell = ran || told_by_other_ || IsPermanent(status);
   if (!noted_end_) Note(TrailKind::kAborted, -1, status.message());
   state_ = State::kFailed;
+  stands_ = ran && agreement_ != nullptr && origin != rank_ &&
+            status.code() == Code::kPeerLost;
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(status, origin);
   FrameHeader header;
@@ -316,7 +322,7 @@ void Session::Fail(const Status& status, int origin) {
     if (link == nullptr) continue;
     link->DropBorrowed();
     if (ran && !member(r)) {
-      DropLink(&peers_[r].link);
+      if (!stands_) DropLink(&peers_[r].link);
       continue;
     }
     // One that it has greeted may take it for a member already, and would find
@@ -331,6 +337,7 @@ void Session::Fail(const Status& status, int origin) {
     detector_.Gone(r);
     DropLink(&peers_[r].link);
   }
+  if (stands_) Stand();
   const Status known = ForCaller(status);
   owner_->OnFailed(origin < 0
                        ? known

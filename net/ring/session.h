@@ -9,7 +9,9 @@
 //
 // States: starting -> running -> leaving, with failed in between from any of
 // the first two; or withdrawing -> leaving, of a worker that cannot take part
-// and tells the others why.
+// and tells the others why. One that has failed by a loss in an elastic ring
+// *stands*: until its caller knows, and leaves, it keeps and seeks links, so
+// that those who come hear that this worker lives, and wait for it.
 //
 // Within a session, and on the wire, a worker is its number in the job's list.
 // So is its rank, but in an elastic ring (options.min_workers), where those in
@@ -226,13 +228,14 @@ class Session final : private FramedLink::Owner,
   // session_views.cc
   void BeginViews();
   void TickViews();
+  void Stand();
   void SetView(const View& view);
   void Agree();
   void RunInView();
   bool Welcomes(int peer) const;
   Status CheckProposal(const FrameHeader& header) const;
   void LoseVisitor(int peer, const std::string& why);
-  bool WaitIsOver() const;
+  bool WaitIsOver();
   Status TooFew();
   Status OnView(FramedLink* link, const FrameHeader& header,
                 const uint8_t* payload);
@@ -270,7 +273,7 @@ class Session final : private FramedLink::Owner,
   bool stale(int peer, const FrameHeader& header) const {
     const bool operation =
         IsData(header.type) || header.type == FrameType::kReady;
-    if (agreement_ != nullptr && (operation || !member(peer))) {
+    if (agreement_ != nullptr && (operation || stands() || !member(peer))) {
       return operation &&
              !(member(peer) && header.generation == view_generation_);
     }
@@ -278,6 +281,7 @@ class Session final : private FramedLink::Owner,
            header.generation != generation_ &&
            (header.generation != 0 || operation);
   }
+  bool stands() const { return state_ == State::kFailed && stands_; }
   // It is in the view, or in the one that is agreed on.
   bool member(int peer) const { return rank_of_[peer] >= 0; }
   // For messages.
@@ -325,8 +329,10 @@ class Session final : private FramedLink::Owner,
   std::vector<int> workers_;                  // in the view, by rank
   std::vector<int> rank_of_;                  // by worker; -1: not in it
   bool visited_ = false;
-  bool noted_end_ = false;  // why it fails
-  TrailEvent waits_;        // of the last tick: kWaits, or none
+  int64_t visits_at_ = INT64_MIN / 2;  // when it last did, while it starts
+  bool stands_ = false;                // where it has failed
+  bool noted_end_ = false;             // why it fails
+  TrailEvent waits_;                   // of the last tick: kWaits, or none
   Meeting meeting_;
   Met told_;  // to the meeting's audience
   RollCall roll_;

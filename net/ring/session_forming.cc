@@ -82,7 +82,7 @@ void Session::OnConnected(FramedLink* link, int64_t now) {
 void Session::OnAccepted(StreamPtr stream, int64_t now) {
   now_ = now;
   dropped_.clear();
-  if (!live() && !meets()) return;
+  if (!live() && !meets() && !stands()) return;
   const size_t most = std::max(kMostUnauthenticated, peers_.size());
   if (unauthenticated_.size() >= most) DropStranger();
   FramedLink::Owner* owner = this;
@@ -228,7 +228,7 @@ Status Session::OnWelcome(FramedLink* link, const FrameHeader& header,
   } else {
     link->ShareNothing();
   }
-  if (live()) {
+  if (live() || stands()) {
     Join(link->peer, header.generation);
   } else {  // it was told of an error behind the hello
     link->SetPhase(LinkPhase::kUp);

@@ -159,7 +159,8 @@ void Session::OnGoodbye(FramedLink* link, uint64_t completed) {
   if (state_ == State::kStarting) {
     return LoseAndRedial(peer, "it was there and gave up");
   }
-  if (state_ == State::kRunning && !member(peer)) return LoseVisitor(peer, "");
+  const bool visits = state_ == State::kRunning && !member(peer);
+  if (visits || stands()) return LoseVisitor(peer, "");
   Note(TrailKind::kLeft, peer);
   peers_[peer].left = true;
   detector_.Gone(peer);
@@ -256,7 +257,7 @@ void Session::MemberDown(int peer, bool was_up, Cause cause,
     if (!was_up) return;
     const Status lost = detector_.Lost({peer, cause, 0}, why.message());
     Fall(peer, {lost.code(), peer, -1, lost.message()});
-  } else if (state_ == State::kRunning && !member(peer)) {
+  } else if ((state_ == State::kRunning && !member(peer)) || stands()) {
     LoseVisitor(peer, why.message());
   } else if (state_ == State::kRunning && was_up) {
     UpdateActivity();

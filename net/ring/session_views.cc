@@ -36,23 +36,33 @@ void Session::BeginViews() {
   SetView(View());
 }
 
+// Tells who comes that this worker computes, and will form the next view.
+void Session::Stand() {
+  for (const int r : links_) {
+    if (Missing(r)) agreement_->Lost(r, now_);
+  }
+  agreement_->Stand(now_);
+  Agree();
+}
+
 void Session::TickViews() {
   const bool runs = state_ == State::kRunning;
+  const bool serves = runs || stands();
   // Who stood still has not read yet what came meanwhile.
   const bool held_up = detector_.HeldUp(now_).rank >= 0;
   for (const int r : links_) {
     Peer& p = peers_[r];
-    if (runs && member(r)) continue;
+    if (runs && member(r) && !p.left) continue;
     if (!held_up && p.link != nullptr && p.link->up() &&
         !detector_.Hears(r, now_)) {
-      if (runs) {
+      if (serves) {
         LoseVisitor(r, "");
       } else {
         LoseAndRedial(r, "it was there and fell silent");
       }
     }
-    const bool due = !p.candidates.empty() || now_ >= p.dial_at;
-    if (runs && r < rank_ && p.link == nullptr && due &&
+    const bool due = stands() || !p.candidates.empty() || now_ >= p.dial_at;
+    if (serves && r < rank_ && p.link == nullptr && due &&
         p.candidates.Due(now_)) {
       Dial(r);
     }
@@ -63,10 +73,13 @@ void Session::TickViews() {
 
 // Those who are there suffice, or those who run in a view will soon form
 // another, so the wait may go on for a while.
-bool Session::WaitIsOver() const {
+bool Session::WaitIsOver() {
+  const bool visits = agreement_->visits();
+  if (!visits && now_ - visits_at_ < 4 * timeout()) return false;
+  if (visits) visits_at_ = now_;
   if (now_ < start_deadline_) return false;
   if (agreement_->present() < options_.min_workers) return true;
-  if (!agreement_->visits()) return now_ - start_deadline_ > 4 * timeout();
+  if (!visits) return now_ - start_deadline_ > 4 * timeout();
   const double patience = options_.patience_seconds;
   return patience > 0 &&
          static_cast<double>(now_ - start_deadline_) > patience * 1e9;
@@ -99,7 +112,7 @@ void Session::SetView(const View& view) {
 void Session::Agree() {
   std::vector<ViewAgreement::Out> out;
   out.swap(agreement_->out);
-  if (!live()) return;
+  if (!live() && !stands()) return;
   const View& view = agreement_->view();
   if (state_ == State::kStarting && view.generation != view_generation_) {
     SetView(view);
@@ -156,7 +169,7 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
   ViewFrame frame;
   RINGLET_RETURN_IF_ERROR(
       DecodeView(payload, header.payload_bytes, size_, link->peer, &frame));
-  if (!live()) return Status();
+  if (!live() && !stands()) return Status();
   const uint32_t count = ViewCount(frame.generation);
   if (!agreement_->Plausible(count)) {
     return Corruption("a view of generation %lu, far from this one's %lu",
@@ -171,9 +184,11 @@ Status Session::OnView(FramedLink* link, const FrameHeader& header,
 // Those outside of it.
 
 bool Session::Welcomes(int peer) const {
-  const bool visits =
-      state_ == State::kRunning && agreement_ != nullptr && !member(peer);
-  return (state_ == State::kStarting || visits) && peers_[peer].link == nullptr;
+  // A member that has left may be back, and of no view.
+  const bool visits = state_ == State::kRunning && agreement_ != nullptr &&
+                      (!member(peer) || peers_[peer].left);
+  return (state_ == State::kStarting || visits || stands()) &&
+         peers_[peer].link == nullptr;
 }
 
 Status Session::CheckProposal(const FrameHeader& header) const {

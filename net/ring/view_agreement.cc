@@ -25,7 +25,8 @@ ViewAgreement::ViewAgreement(const Options& options, int64_t now)
     : options_(options),
       heard_(Only(options.worker)),
       next_count_(options.count),
-      changed_at_(now) {}
+      changed_at_(now),
+      settle_at_(options.settle_at) {}
 
 // Who waits for whom.
 
@@ -97,7 +98,7 @@ uint64_t ViewAgreement::Circle() const {
 }
 
 bool ViewAgreement::Settled(uint64_t members, int64_t now) const {
-  bool settled = now >= options_.settle_at;
+  bool settled = now >= settle_at_;
   for (int w = 0; w < options_.size; ++w) {
     settled = settled || (Has(members, w) && peers_[w].settled);
   }
@@ -129,8 +130,8 @@ void ViewAgreement::Refuse(int to, uint32_t generation) {
 
 ViewFrame ViewAgreement::Word(int to, int64_t now) const {
   ViewFrame frame;
-  frame.workers = heard_;
-  frame.settled = !running() && now >= options_.settle_at;
+  frame.workers = stands_ ? Only(options_.worker) : heard_;
+  frame.settled = !running() && now >= settle_at_;
   frame.follows = !running() && to == Lowest() && !visits();
   return frame;
 }
@@ -212,6 +213,10 @@ void ViewAgreement::Joined(int worker, uint32_t count, int64_t now) {
 
 void ViewAgreement::Lost(int worker, int64_t now) {
   if (!hears(worker)) return;
+  // Whom it visited may have gone to form a view with it, and not be back yet.
+  if (!running() && peers_[worker].runs.generation != 0) {
+    settle_at_ = std::max(settle_at_, now + 2 * options_.timeout);
+  }
   heard_ &= ~Only(worker);
   peers_[worker] = Peer();
   changed_at_ = now;
@@ -221,6 +226,13 @@ void ViewAgreement::Lost(int worker, int64_t now) {
 }
 
 void ViewAgreement::Tick(int64_t now) { After(now); }
+
+void ViewAgreement::Stand(int64_t now) {
+  stands_ = true;
+  view_.members = Only(options_.worker);
+  SendMembers(ViewWord::kRuns, /*members=*/false);
+  After(now);
+}
 
 void ViewAgreement::Take(int from, const ViewFrame& frame, int64_t now) {
   if (!hears(from)) return;

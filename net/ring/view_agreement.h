@@ -20,6 +20,10 @@
 // Who is in a view is *visited* by a worker that hears all of its members: they
 // can be in one view, and are, once they form it anew. That worker waits for it
 // meanwhile. One that hears some of them only is let alone, and lets them.
+//
+// A view that has ended leaves its members computing, until they come to form
+// another: one that *stands* says that it runs in a view of its own, and hears
+// nobody. Who waits visits it too, for it lives.
 
 #ifndef RINGLET_NET_RING_VIEW_AGREEMENT_H_
 #define RINGLET_NET_RING_VIEW_AGREEMENT_H_
@@ -60,6 +64,8 @@ class ViewAgreement {
   void Lost(int worker, int64_t now);
   void Take(int from, const ViewFrame& frame, int64_t now);
   void Tick(int64_t now);
+  // After it has run: its view has ended, and its worker does not know.
+  void Stand(int64_t now);
 
   // What is to be sent, in this order; for its reader to clear.
   struct Out {
@@ -126,6 +132,8 @@ class ViewAgreement {
   int64_t proposed_at_ = 0;
   int64_t due_at_ = 0;  // it could have proposed some, but for `quiet`
   int deserter_ = -1;
+  int64_t settle_at_;
+  bool stands_ = false;
   Peer peers_[kMostElastic];
 };
 

@@ -223,7 +223,7 @@ TEST(ElasticRingOfManyTest, GoesOnWithoutSomeAndTakesThemBack) {
 
 TEST(ElasticOptionsTest, TooFewAreToldFromTooMany) {
   RingOptions options = OptionsOf(Addresses(3), 0);
-  options.start_timeout_seconds = 0.3;
+  options.start_timeout_seconds = 1.5;  // more than between two dials
   options.min_workers = 2;
   std::unique_ptr<Collective> ring;
   const Status few = RingCollective::Open(options, &ring);
@@ -268,6 +268,47 @@ TEST(ElasticOptionsTest, ElasticWorkersAndOthersDoNotMeet) {
 }
 
 // Its node knows: it takes nobody in any more.
+// The others compute for longer than it would wait for them, and do not know
+// that it is lost.
+TEST(BusyRingTest, OneThatIsBackWaitsForThoseThatCompute) {
+  for (const int lost : {0, 2}) {
+    SCOPED_TRACE(lost);
+    const std::vector<std::string> addresses = Addresses(3);
+    std::atomic<bool> back{false};
+    std::vector<std::thread> others;
+    std::unique_ptr<Collective> ring;
+    for (int w = 0; w < 3; ++w) {
+      if (w == lost) continue;
+      others.emplace_back([&, w] {
+        std::unique_ptr<Collective> own;
+        ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
+        ASSERT_TRUE(own->Barrier().ok());
+        while (!back) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(3000 + 200 * w));
+        EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
+        const Status reformed = own->Reform();
+        EXPECT_TRUE(reformed.ok()) << reformed.message();
+        EXPECT_EQ(own->size(), 3);
+        ExpectAllCalls(own.get());
+      });
+    }
+    RingOptions options = OptionsOf(addresses, lost);
+    ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
+    ASSERT_TRUE(ring->Barrier().ok());
+    ring.reset();
+    options.start_timeout_seconds = 1.5;  // more than between two dials
+    back = true;
+    const Status opened = RingCollective::Open(options, &ring);
+    EXPECT_TRUE(opened.ok()) << opened.message();
+    if (opened.ok()) {
+      EXPECT_EQ(ring->size(), 3);
+      ExpectAllCalls(ring.get());
+    }
+    ring.reset();
+    for (std::thread& other : others) other.join();
+  }
+}
+
 TEST(ElasticOptionsTest, OneAloneMayAbort) {
   RingOptions options = OptionsOf(Addresses(2), 0);
   options.start_timeout_seconds = 0.1;

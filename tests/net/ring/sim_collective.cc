@@ -177,7 +177,10 @@ std::string SimCollective::address(int rank) const {
 void SimCollective::SetStep(uint64_t step) {
   if (dead_ || step == step_) return;
   step_ = step;
-  Sleep(network()->Random(network()->Chance(8) ? 400 * kMs : 20 * kMs));
+  const int64_t most = network()->Chance(100) ? 6000 * kMs
+                       : network()->Chance(8) ? 400 * kMs
+                                              : 20 * kMs;
+  Sleep(network()->Random(most));
 }
 
 Status SimCollective::Submit(const Call& call, Ticket* ticket) {

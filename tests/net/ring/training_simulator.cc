@@ -21,7 +21,7 @@ constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
 // From the last fault until all that live have trained to the end: one that
 // comes when the others are done waits kStartSeconds and trains alone, and a
-// step may take 0.4 T.
+// step may take 0.4 T, and one of 100 as long as 6 T.
 constexpr int64_t kBound = 60 * kTimeout;
 constexpr int kReplicas = 5;
 constexpr int kEpochs = 3;

@@ -447,11 +447,57 @@ TEST(ViewAgreementTest, ALateOneVisitsAndProposesNothing) {
   EXPECT_TRUE(room.at(2).visited());
   EXPECT_TRUE(room.at(0).visits());
   EXPECT_EQ(room.Sees(0), "-");
-  // The one that it waited for goes: it waits no more.
+  // The one that it waited for goes: it may come back, and else is waited for
+  // no more.
   room.Die(1, true);
   room.Die(2, true);
   room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(2 * kT);
   EXPECT_EQ(room.Sees(0), "0");
+}
+
+// Their view has ended, and they compute still: who waits does so for both.
+TEST(ViewAgreementTest, WhoComputesStillIsWaitedFor) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Pass(kT);
+  ASSERT_EQ(room.Sees(1), "1 2");
+  room.at(1).Stand(room.now_);
+  room.at(2).Stand(room.now_);
+  ViewAgreement::Options options = OptionsOf(0, 3, 1);
+  options.settle_at = 0;
+  room.Enter(0, options);
+  room.Link(0, 1);
+  room.Link(0, 2);
+  room.Pass(10 * kT);
+  EXPECT_TRUE(room.at(0).visits());
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Die(1, true);  // or it goes to form another
+  room.Pass(10 * kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Die(2, true);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(2 * kT);
+  EXPECT_EQ(room.Sees(0), "0");
+}
+
+// Nor does it disturb those who have formed a view without it.
+TEST(ViewAgreementTest, WhoComputesStillVisitsNobody) {
+  Room room(3, 1);
+  room.LinkAll();
+  room.Flow();
+  ASSERT_EQ(room.Sees(2), "0 1 2");
+  room.at(2).Stand(room.now_);
+  for (const int w : {0, 1}) room.Part(w, 2);
+  for (const int w : {0, 1}) room.Enter(w, OptionsOf(w, 3, 1));
+  room.Link(0, 1);
+  room.Pass(2 * kT);
+  ASSERT_EQ(room.Sees(0), "0 1");
+  for (const int w : {0, 1}) room.Link(w, 2);
+  room.Pass(kT);
+  EXPECT_FALSE(room.at(0).visited() || room.at(1).visited());
 }
 
 TEST(ViewAgreementTest, WordsThatMakeNoSenseChangeNothing) {
