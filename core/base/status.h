@@ -118,8 +118,10 @@ bool IsPermanent(const Status& status);
 //       that does not come), or the data are damaged
 //    2  wrong usage, configuration or input: the same start fails again
 //       (kInvalidArgument, kUnimplemented)
-//    3  the workers' weights differ (kOutOfSync): the next start goes on from
-//       the last backup, which was made while they were alike
+//    3  a machine computes other numbers than the others, or the workers'
+//       weights differ (kOutOfSync), and the message says which: what is saved
+//       was made while they were alike; look at that machine before the next
+//       start, which goes on from the last backup
 //   75  stopped or a worker was lost: the same start goes on (kCancelled,
 //       kPeerLost; EX_TEMPFAIL)
 //  128  + the signal that ended it, as a shell has it (kInterrupted)

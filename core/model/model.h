@@ -224,9 +224,9 @@ class Model {
                     std::unique_ptr<BatchLoader>* loader);
 
   // A whole step: forward, loss, metrics, backward, update. In a job of several
-  // workers every rank calls it, with its part of the batch. Fit alone trains
-  // more replicas than there are workers: where there are, this and a Forward
-  // with `training` are errors.
+  // workers every rank calls it, with its part of the batch. Fit and
+  // TrainingLoop alone train more replicas than there are workers: where there
+  // are, this and a Forward with `training` are errors.
   Status TrainStep(const Batch& batch);
   // Forward, loss and metrics, on this rank alone.
   Status TestStep(const Batch& batch);
