@@ -1,8 +1,11 @@
 // A pass that all workers make, to compare what comes of it; see stepper.cc.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <new>
 
 #include "../base/fnv1a.h"
 #include "../base/ieee_arithmetic.h"
@@ -24,6 +27,41 @@ void MakeOneNan(Number* values, int64_t count) {
     }
   }
 }
+
+// Made-up weights while it lives, where some are infinite or no number: a pass
+// with those has no number on any machine, and the one that has spoiled them
+// would not be told from the others. Where there is no memory for a copy they
+// stay.
+class FiniteWeights {
+ public:
+  FiniteWeights(float* weights, int64_t count, const Philox& random)
+      : weights_(weights), count_(count) {
+    if (std::all_of(weights, weights + count,
+                    [](float w) { return std::isfinite(w); })) {
+      return;
+    }
+    kept_.reset(new (std::nothrow) float[static_cast<size_t>(count)]);
+    if (kept_ == nullptr) return;
+    std::memcpy(kept_.get(), weights,
+                sizeof(float) * static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      const auto bits = random.At(static_cast<uint64_t>(i));
+      weights[i] = (Philox::Unit(bits[0]) - 0.5f) / 4;
+    }
+  }
+  ~FiniteWeights() {
+    if (kept_ == nullptr) return;
+    std::memcpy(weights_, kept_.get(),
+                sizeof(float) * static_cast<size_t>(count_));
+  }
+  FiniteWeights(const FiniteWeights&) = delete;
+  FiniteWeights& operator=(const FiniteWeights&) = delete;
+
+ private:
+  float* const weights_;
+  const int64_t count_;
+  std::unique_ptr<float[]> kept_;
+};
 
 uint64_t DigestOfStates(const MetricState* states, size_t count) {
   Fnv1a digest;
@@ -104,6 +142,8 @@ PassDigests Stepper::ComputeCheck(int64_t examples) {
   report.Reset();
   Status status = Reserve(examples, /*training=*/true);
   Drop();
+  const FiniteWeights finite(memory_.kept().weights, graph_.num_weights(),
+                             Philox(config_.options.seed, kCheckStream));
   passes_ = alone_.get();
   if (status.ok()) status = CheckPass(MadeUpBatch(examples), &report);
   passes_ = exchange_.get();

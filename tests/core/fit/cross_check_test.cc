@@ -339,6 +339,12 @@ TEST(CrossCheckTest, AnyModelIsCheckedAndNotChangedByIt) {
   }
 }
 
+// The gradient is then infinite, and soon all weights of all workers are no
+// numbers: whoever computes with them has what the others have.
+TEST(CrossCheckTest, ABitAfterWhichNothingIsANumberIsFound) {
+  ExpectFound(Job(3, 1, 20, 30, {}), 1, 20, 0);
+}
+
 // Where it is switched off the wrong bit is in everybody's weights, and nobody
 // knows: what the other tests look at does differ.
 TEST(CrossCheckTest, WithoutItNobodyKnows) {
