@@ -20,6 +20,7 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TESTS = {"results": ("digests_test", "gemm_test"),
          "elastic": ("simulator_test", "training_simulator_test")}
+PROGRAMS = {"results": ("tools/ringlet/ringlet",), "elastic": ()}
 
 # A product of few columns as a library's kernels for small matrices compute
 # it: several partial sums along k.
@@ -115,10 +116,9 @@ def copy(folder):
         to.chmod((SOURCE / name).stat().st_mode)
 
 
-def build(folder, tests):
+def build(folder, tests, programs):
     code, said = run(["ninja", "-C", folder / "build", "-j", str(
-        os.cpu_count()), "tools/ringlet/ringlet",
-        *("tests/" + test for test in tests)])
+        os.cpu_count()), *programs, *("tests/" + test for test in tests)])
     if code != 0:
         sys.exit(said[-4000:])
 
@@ -149,13 +149,13 @@ def broken(text, name, path, *pairs):
     return text
 
 
-def check(folder, rules, tests, names):
+def check(folder, rules, tests, programs, names):
     copy(folder)
     if not (folder / "build/build.ninja").exists():
         code, said = run(["meson", "setup", folder / "build", folder])
         if code != 0:
             sys.exit(said)
-    build(folder, tests)
+    build(folder, tests, programs)
     if failing(folder, tests):
         sys.exit("the tests fail without any rule broken")
     missed = []
@@ -163,7 +163,7 @@ def check(folder, rules, tests, names):
         path = rules[name][0]
         text = (folder / path).read_text()
         (folder / path).write_text(broken(text, name, *rules[name]))
-        build(folder, tests)
+        build(folder, tests, programs)
         found = failing(folder, tests)
         (folder / path).write_text(text)
         print(f"{name}: " + (", ".join(
@@ -187,4 +187,5 @@ for rule in options.rules:
         parser.error(f"no rule {rule!r}; there are: {', '.join(table)}")
 with tempfile.TemporaryDirectory() as scratch:
     check((options.folder or pathlib.Path(scratch)).resolve(), table,
-          TESTS[options.of], options.rules or list(table))
+          TESTS[options.of], PROGRAMS[options.of],
+          options.rules or list(table))

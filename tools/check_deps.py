@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Who may include whom (docs/design.md, "Layout"). Exits 1 on a breach."""
+"""Who may include whom (docs/design.md, "Layout"), and who may read the date.
+Exits 1 on a breach."""
 import pathlib
 import re
 import sys
@@ -28,6 +29,12 @@ ONLY_IN = {
     "iomanip": r"tests/.*",
     "cJSON.h": r"core/base/json\.cc|tests/.*",
 }
+
+# The date may be set at any time: what decides how long a worker waits, and for
+# whom, reads the clock that only goes forward.
+DATE = re.compile(r"WallNanos|system_clock|CLOCK_REALTIME|gettimeofday"
+                  r"|\btime\((nullptr|NULL|0|&)")
+MAY_READ_DATE = re.compile(r"core/base/clock\.(h|cc)|(io|tests|tools)/.*")
 
 
 def is_public(path):
@@ -65,6 +72,8 @@ def breaches(path):
     name = path.relative_to(ROOT).as_posix()
     public = is_public(path)
     for number, line in enumerate(path.read_text().splitlines(), 1):
+        if DATE.search(line) and not MAY_READ_DATE.fullmatch(name):
+            yield number, "the date may be set: read MonotonicNanos()"
         match = re.match(r'\s*#\s*include\s*([<"])([^">]+)', line)
         if not match:
             continue

@@ -178,6 +178,10 @@ class SimulatedFileSystem : public FileSystem {
     return Status();
   }
 
+ protected:
+  // Before each operation, which fails where it was halted meanwhile.
+  virtual void Delay() {}
+
  private:
   struct Inode {
     std::string data;     // as processes see it
@@ -301,6 +305,7 @@ class SimulatedFileSystem : public FileSystem {
   }
 
   Status Operate(const char* what, const std::string& path) {
+    Delay();
     ++operations_;
     if (operations_ < halt_at_ && operations_ != fail_at_) return Status();
     last_failed_ = std::string(what) + " " + path;

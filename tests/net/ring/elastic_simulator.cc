@@ -45,6 +45,11 @@ class Citizen final : public SimProcess, public Session::Owner {
   uint32_t agreed() const {
     return session_ == nullptr ? 0 : session_->agreed();
   }
+  // Since before that time, and it has not failed.
+  bool InRingSince(int64_t time) const {
+    return alive_ && running_ && !failed_ && !leaving_ && members_.size() > 1 &&
+           runs_since_ < time;
+  }
   // In its present view, with these members, whose sums it has completed.
   bool InView(const std::vector<int>& members, uint32_t* generation) const;
 
@@ -71,6 +76,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   bool running_ = false, visited_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
   bool said_why_ = false;  // to the trail
+  int64_t runs_since_ = 0;
   std::vector<int> members_;
   uint32_t generation_ = 0;
   std::map<size_t, std::vector<int32_t>> data_;  // by operation
@@ -103,6 +109,7 @@ class Town final : private Faults::Job {
  private:
   void Crash(int worker, bool silent) override;
   void Start(int worker) override;
+  void Woke(int worker, int64_t since) override;
   void Watch();
   void NoteAgreed();
   bool Together() const;
@@ -183,6 +190,7 @@ void Citizen::OnRunning() {
     town_->Violated("a new view has no higher generation");
   last_ = generation_;
   running_ = true;
+  runs_since_ = network()->now();
   InSession(0, [this] { StartNext(); });
 }
 
@@ -359,6 +367,15 @@ void Town::Start(int worker) {
   if (!citizens_[worker]->alive()) citizens_[worker]->StartProcess();
 }
 
+// The others have gone on without it, or may have.
+void Town::Woke(int worker, int64_t since) {
+  if (network_.now() - since > kTimeout + kTimeout / 2 &&
+      citizens_[worker]->InRingSince(since)) {
+    Violated("worker " + std::to_string(worker) +
+             " slept, and is in the ring of before");
+  }
+}
+
 bool Town::Together() const {
   std::vector<int> live;
   for (int w = 0; w < size_; ++w) {
@@ -411,7 +428,7 @@ ElasticReport Town::Run() {
     }
   }
   report_.virtual_nanos = network_.now();
-  report_.faults = faults_.count();
+  report_.faults = faults_.counts();
   report_.trace_digest = network_.trace_digest();
   citizens_.clear();  // their streams go before the network
   return report_;

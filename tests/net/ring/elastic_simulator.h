@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string>
 
+#include "sim_faults.h"
+
 namespace ringlet {
 namespace sim {
 
@@ -18,7 +20,7 @@ struct ElasticReport {
   int64_t virtual_nanos = 0;
   uint32_t trace_digest = 0;  // see Network
   int size = 0;
-  int faults = 0;
+  FaultCounts faults;
   int views = 0;  // of a worker
   int sums = 0;
   int partial = 0;  // of those in views of fewer than all

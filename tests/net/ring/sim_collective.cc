@@ -60,6 +60,7 @@ void SimCollective::OnRunning() {
   owner_->Trace(rank_, "is in view " +
                            std::to_string(ViewCount(session_->generation())) +
                            " of" + names);
+  owner_->Met(rank_, members_);
   running_ = true;
   Wake();
 }

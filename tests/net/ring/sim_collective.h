@@ -28,6 +28,8 @@ class SimCollective final : public SimProcess,
   class Owner {
    public:
     virtual void Trace(int worker, const std::string& what) = 0;
+    // It is in a view of these workers.
+    virtual void Met(int, const std::vector<int>&) {}
     virtual void Exited(int worker, const Status& status) = 0;
 
    protected:
@@ -44,6 +46,8 @@ class SimCollective final : public SimProcess,
   // Of the simulation: the process ends.
   void Crash(bool silent);
   bool alive() const { return fiber_ != nullptr; }
+  // What its program still does no longer counts.
+  bool killed() const { return dead_; }
 
   // Of the program: it computes meanwhile.
   void Sleep(int64_t nanos);

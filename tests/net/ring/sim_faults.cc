@@ -1,31 +1,66 @@
 #include "sim_faults.h"
 
+#include <numeric>
+
 namespace ringlet {
 namespace sim {
+namespace {
+
+const char* const kNames[kFaultKinds] = {
+    "crashes",           "silent hosts", "cuts",
+    "half-open links",   "partitions",   "one-way partitions",
+    "ragged partitions", "pauses",       "pauses of all",
+    "power cuts of all", "slow disks",   "clock steps",
+    "wrong bits"};
+constexpr int64_t kDay = int64_t{86400} * 1000 * kMs;
+
+std::string For(int64_t nanos) {
+  return " for " + std::to_string(nanos / kMs) + " ms";
+}
+
+}  // namespace
+
+int64_t FaultCounts::all() const {
+  return std::accumulate(of.begin(), of.end(), int64_t{0});
+}
+
+void FaultCounts::Add(const FaultCounts& other) {
+  for (size_t i = 0; i < of.size(); ++i) of[i] += other.of[i];
+}
+
+std::string FaultCounts::Text() const {
+  std::string text;
+  for (size_t i = 0; i < of.size(); ++i) {
+    if (of[i] == 0) continue;
+    text +=
+        (text.empty() ? "" : ", ") + std::to_string(of[i]) + " " + kNames[i];
+  }
+  return text;
+}
 
 void Faults::CutWithin(int64_t within) {
   network_.At(network_.now() + network_.Random(within), [this] {
     const int a = static_cast<int>(network_.Random(size_));
     const int b = static_cast<int>(network_.Random(size_));
-    ++count_;
-    if (a != b) network_.Cut(a, b, network_.Chance(3));
+    const bool half_open = network_.Chance(3);
+    Count(half_open ? Fault::kHalfOpen : Fault::kCut);
+    if (a != b) network_.Cut(a, b, half_open);
     job_.Trace(a, "is cut from " + std::to_string(b) + ", as it forms");
     OverBy(network_.now());
   });
 }
 
 // A part of them hears the other no more, or each other.
-void Faults::Partition(int64_t lasts) {
+void Faults::Part(Fault kind, int64_t lasts) {
   const int bits = std::min(size_, 62);
   const int64_t sides = 1 + network_.Random((int64_t{1} << bits) - 1);
-  const bool one_way = network_.Chance(4);
-  const bool ragged = network_.Chance(4);  // some pairs only
-  job_.Trace(0, "and others are parted, " + std::to_string(sides) + " for " +
-                    std::to_string(lasts / kMs) + " ms");
+  job_.Trace(0, "and others are parted, " + std::to_string(sides) + For(lasts));
+  const bool one_way = kind == Fault::kPartedOneWay ||
+                       (kind == Fault::kSomePairs && network_.Chance(4));
   for (int a = 0; a < size_; ++a) {
     for (int b = 0; b < size_; ++b) {
       if ((sides >> a & 1) == 0 || (sides >> b & 1) != 0) continue;
-      if (ragged && network_.Chance(2)) continue;
+      if (kind == Fault::kSomePairs && network_.Chance(2)) continue;
       network_.Block(a, b, network_.now() + lasts);
       if (!one_way) network_.Block(b, a, network_.now() + lasts);
     }
@@ -39,31 +74,68 @@ bool Faults::JustWoke(int worker) const {
          awake < lasting_ / 8;
 }
 
+void Faults::StandStill(int worker, int64_t lasts) {
+  job_.Trace(worker, "stands still" + For(lasts));
+  network_.Stall(worker, lasts);
+  Stall& stall = stalls_[static_cast<size_t>(worker)];
+  if (network_.now() > stall.until) stall.from = network_.now();
+  stall.until = std::max(stall.until, network_.now() + lasts);
+  network_.At(stall.until + kMs, [this, worker] {
+    const Stall& last = stalls_[static_cast<size_t>(worker)];
+    if (network_.now() == last.until + kMs) job_.Woke(worker, last.from);
+  });
+}
+
+// And comes back, mostly.
+void Faults::End(int worker, bool silent, int64_t lasts) {
+  job_.Crash(worker, silent);
+  if (!all_return_ && network_.Chance(4)) return;
+  network_.At(network_.now() + lasts, [this, worker] { job_.Start(worker); });
+}
+
 void Faults::Draw() {
   const int a = static_cast<int>(network_.Random(size_));
   const int b = static_cast<int>(network_.Random(size_));
-  int64_t lasts = lasting_ / 4 + network_.Random(4 * lasting_);
-  ++count_;
-  const int64_t kind = network_.Random(7);
-  if (kind <= 1) {
-    job_.Crash(a, kind == 1);
-    if (!network_.Chance(4) || all_return_) {
-      network_.At(network_.now() + lasts, [this, a] { job_.Start(a); });
+  const int64_t lasts = lasting_ / 4 + network_.Random(4 * lasting_);
+  const int64_t until = network_.now() + lasts;
+  const auto kind = static_cast<Fault>(network_.Random(kinds_));
+  Count(kind);
+  OverBy(until);
+  switch (kind) {
+    case Fault::kCrash:
+    case Fault::kSilentHost:
+      return End(a, kind == Fault::kSilentHost, lasts);
+    case Fault::kCut:
+    case Fault::kHalfOpen:
+      if (a != b) network_.Cut(a, b, kind == Fault::kHalfOpen);
+      return job_.Trace(a, "is cut from " + std::to_string(b));
+    case Fault::kParted:
+    case Fault::kPartedOneWay:
+    case Fault::kSomePairs:
+      return Part(kind, lasts);
+    case Fault::kStall:
+      return StandStill(a, lasts);
+    case Fault::kAllStall:
+      for (int w = 0; w < size_; ++w) StandStill(w, lasts);
+      return;
+    case Fault::kPowerCut:
+      for (int w = 0; w < size_; ++w) {
+        job_.Crash(w, /*silent=*/true);
+        network_.At(until + network_.Random(lasting_),
+                    [this, w] { job_.Start(w); });
+      }
+      return OverBy(until + lasting_);
+    case Fault::kSlowDisk:
+      job_.Trace(a, "has a slow disk" + For(lasts));
+      return job_.SlowDisk(a, until);
+    case Fault::kClockStep: {
+      const int64_t days = network_.Random(2000) - 1000;
+      job_.Trace(a, "has its clock set by " + std::to_string(days) + " days");
+      return job_.StepClock(a, days * kDay);
     }
-  } else if (kind <= 3) {
-    if (a != b) network_.Cut(a, b, kind == 3);
-    job_.Trace(a, "is cut from " + std::to_string(b));
-    lasts = 0;
-  } else if (kind <= 5) {
-    Partition(lasts);
-  } else {
-    job_.Trace(a, "stands still for " + std::to_string(lasts / kMs) + " ms");
-    network_.Stall(a, lasts);
-    Stall& stall = stalls_[static_cast<size_t>(a)];
-    if (network_.now() > stall.until) stall.from = network_.now();
-    stall.until = std::max(stall.until, network_.now() + lasts);
+    case Fault::kWrongBit:
+      return;  // of a step, not of a time
   }
-  OverBy(network_.now() + lasts);
 }
 
 }  // namespace sim

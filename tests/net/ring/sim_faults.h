@@ -1,11 +1,13 @@
 // Faults of a simulated job, drawn from its network's generator: processes that
 // end and start again, hosts that go silent, connections that are cut, parts
-// that do not hear each other, processes that stand still.
+// that do not hear each other, processes that stand still, slow disks, clocks
+// that are set.
 
 #ifndef RINGLET_TESTS_NET_RING_SIM_FAULTS_H_
 #define RINGLET_TESTS_NET_RING_SIM_FAULTS_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +16,32 @@
 
 namespace ringlet {
 namespace sim {
+
+enum class Fault : uint8_t {
+  kCrash,         // a process is killed
+  kSilentHost,    // its host too: nobody is told
+  kCut,           // a connection ends
+  kHalfOpen,      // what is sent one way is lost
+  kParted,        // two parts do not hear each other
+  kPartedOneWay,  // one does not hear the other
+  kSomePairs,     // some pairs do not: who hears whom is not transitive
+  kStall,         // a process stands still
+  kAllStall,      // all of them do, as on a host that is suspended
+  kPowerCut,      // all end, and their hosts
+  // Of jobs that save.
+  kSlowDisk,
+  kClockStep,  // of the date, not of the clock that only goes forward
+  kWrongBit,   // a worker's arithmetic is wrong from now on; no time's fault
+};
+constexpr int kFaultKinds = static_cast<int>(Fault::kWrongBit) + 1;
+
+// How many there were of each kind.
+struct FaultCounts {
+  std::array<int64_t, kFaultKinds> of = {};
+  int64_t all() const;
+  void Add(const FaultCounts& other);
+  std::string Text() const;  // "3 crashes, 1 cut, …"
+};
 
 class Faults {
  public:
@@ -24,16 +52,23 @@ class Faults {
     // A new process, where there is none.
     virtual void Start(int worker) = 0;
     virtual void Trace(int worker, const std::string& what) = 0;
+    // It has stood still from then until just now.
+    virtual void Woke(int, int64_t) {}
+    virtual void SlowDisk(int, int64_t) {}  // until then
+    virtual void StepClock(int, int64_t) {}
 
    protected:
     ~Job() = default;
   };
 
   // `lasting`: what a fault lasts is up to four of these and a quarter.
-  Faults(Network* network, int size, int64_t lasting, Job* job)
+  // `saves`: its workers have disks, and look at the date.
+  Faults(Network* network, int size, int64_t lasting, Job* job,
+         bool saves = false)
       : network_(*network),
         size_(size),
         lasting_(lasting),
+        kinds_(static_cast<int>(saves ? Fault::kWrongBit : Fault::kSlowDisk)),
         job_(*job),
         stalls_(static_cast<size_t>(size)) {}
 
@@ -46,24 +81,28 @@ class Faults {
   // The faults so far are over by then.
   int64_t over() const { return over_; }
   void OverBy(int64_t time) { over_ = std::max(over_, time); }
-  int count() const { return count_; }
+  void Count(Fault kind) { ++counts_.of[static_cast<size_t>(kind)]; }
+  const FaultCounts& counts() const { return counts_; }
   // One in four that end is not started again.
   void SpareNone() { all_return_ = true; }
 
  private:
-  void Partition(int64_t lasts);
+  struct Stall {
+    int64_t from = 0, until = 0;
+  };
+  void End(int worker, bool silent, int64_t lasts);
+  void Part(Fault kind, int64_t lasts);
+  void StandStill(int worker, int64_t lasts);
 
   Network& network_;
   const int size_;
   const int64_t lasting_;
+  const int kinds_;  // that are drawn: the first so many
   Job& job_;
   bool all_return_ = false;
-  struct Stall {
-    int64_t from = 0, until = 0;
-  };
   std::vector<Stall> stalls_;  // by worker: the last one
   int64_t over_ = 0;
-  int count_ = 0;
+  FaultCounts counts_;
 };
 
 }  // namespace sim

@@ -77,18 +77,19 @@ void PlayElastic(bool large, const char* kOne, uint64_t count) {
         << " ms; see it by: " << kOne << "=" << seed << " simulator_test";
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
-    all.faults += report.faults;
+    all.faults.Add(report.faults);
     all.views += report.views;
     all.sums += report.sums;
     all.partial += report.partial;
   }
   std::printf(
-      "%llu elastic jobs: %lld events, %lld s of virtual time, %d faults, %d "
-      "views, %d sums, %d of them without all\n",
+      "%llu elastic jobs: %lld events, %lld s of virtual time, %d views, %d "
+      "sums, %d of them without all; %lld faults: %s\n",
       static_cast<unsigned long long>(count),
       static_cast<long long>(all.events),
-      static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
-      all.views, all.sums, all.partial);
+      static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
+      all.sums, all.partial, static_cast<long long>(all.faults.all()),
+      all.faults.Text().c_str());
 }
 
 // Whoever is there goes on. RINGLET_SIM_ELASTIC_SEED plays one.

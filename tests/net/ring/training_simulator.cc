@@ -1,17 +1,15 @@
 #include "training_simulator.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <vector>
 
-#include "../../support/tiny_model.h"
 #include "core/base/fnv1a.h"
-#include "core/fit/callback.h"
-#include "core/fit/training_loop.h"
 #include "net/ring/sealed_stream.h"
 #include "sim_collective.h"
-#include "sim_faults.h"
+#include "sim_disk.h"
+#include "sim_training.h"
 
 namespace ringlet {
 namespace sim {
@@ -21,98 +19,45 @@ constexpr int64_t kTimeout = 1000 * kMs;  // T
 constexpr double kStartSeconds = 4;
 // From the last fault until all that live have trained to the end: one that
 // comes when the others are done waits kStartSeconds and trains alone, and a
-// step may take 0.4 T, and one of 100 as long as 6 T.
+// step may take T, and one of 100 as long as 6 T.
 constexpr int64_t kBound = 60 * kTimeout;
-constexpr int kReplicas = 5;
-constexpr int kEpochs = 3;
+constexpr int kSteps = 18;  // of the whole training
 
-CompileOptions Options(Collective* collective, int64_t local_steps) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = kReplicas;
-  options.local.steps = local_steps;
-  return options;
+// Mostly few: each is a thread.
+int SizeOf(uint64_t seed) {
+  const bool large = seed % 16 == 15;
+  return static_cast<int>(large ? 5 + seed / 16 % 12 : 2 + seed % 3);
 }
 
-// What the weights and the losses are after each step, of whoever computes it;
-// and at each epoch's end, whose validation loss is of step -1, -2, …
-using Digests = std::map<int64_t, uint64_t>;
-
-uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
-  Fnv1a of;
-  const double* const value = logs.Find(loss);
-  of.Add(value, value == nullptr ? 0 : sizeof(*value));
-  return of.value() ^ digest;
-}
-
-class NotesDigests final : public Callback {
- public:
-  using Note = std::function<void(int64_t step, uint64_t digest)>;
-  explicit NotesDigests(Note note) : note_(std::move(note)) {}
-  const char* name() const override { return "notes_digests"; }
-  Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
-    note_(fit.model->iterations(),
-          With(logs, "loss", fit.model->weights_digest()));
-    return Status();
-  }
-  Status OnEpochEnd(FitState& fit, Logs* logs) override {
-    note_(-1 - fit.epoch, With(*logs, "val_loss", 0));
-    return Status();
-  }
-
- private:
-  const Note note_;
+// A worker's machine, which outlives its processes.
+struct Host {
+  Host(Network* network, int worker, int bit)
+      : disk(network),
+        clock(network, worker),
+        layer(std::make_shared<OneBitLayer>(bit)) {}
+  SimDisk disk;
+  SimClock clock;
+  std::shared_ptr<OneBitLayer> layer;
+  bool done = false;  // it has trained to the end
+  int due = 0;        // processes that are still to begin
+  // Its present process, or the last one.
+  std::unique_ptr<SimCollective> process;
+  bool alive() const { return process != nullptr && process->alive(); }
 };
 
-// Between two steps the program evaluates, and adds with the others.
-Status TrainInLoop(Model* model, TrainingLoop* loop) {
-  EvaluateOptions quiet;
-  quiet.verbose = Verbose::kSilent;
-  RINGLET_RETURN_IF_ERROR(loop->Begin());
-  while (loop->HasEpoch()) {
-    while (loop->HasStep()) {
-      RINGLET_RETURN_IF_ERROR(loop->Step());
-      if (loop->step() % 4 != 2) continue;
-      loop->CloseData();
-      RINGLET_RETURN_IF_ERROR(
-          model->Evaluate(Points(20).Batch(10), quiet).status());
-    }
-    double one = 1;
-    RINGLET_RETURN_IF_ERROR(SumOverRanks(model->collective(), &one, 1));
-    RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
-  }
-  return loop->End();
-}
-
-Status Train(Collective* collective, int64_t local_steps, bool in_loop,
-             NotesDigests::Note note) {
-  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f,
-                               Options(collective, local_steps));
-  FitOptions fit = Quiet(kEpochs);
-  fit.callbacks.push_back(std::make_shared<NotesDigests>(std::move(note)));
-  fit.validation_data = Points(61).Batch(100);
-  const Dataset data = Points(203).Shuffle(3).Batch(40);
-  if (!in_loop) return model->Fit(data, fit).status();
-  TrainingLoop loop(model.get(), data, fit);
-  Status status;
-  do {
-    status = TrainInLoop(model.get(), &loop);
-  } while (loop.Recovers(&status));
-  return status;
-}
-
-// Of one worker that nothing disturbs.
-const Digests& Undisturbed(int64_t local_steps) {
-  static std::map<int64_t, Digests> runs;
-  Digests& run = runs[local_steps];
-  if (run.empty()) {
-    const Status status =
-        Train(nullptr, local_steps, /*in_loop=*/false,
-              [&](int64_t step, uint64_t digest) { run[step] = digest; });
-    if (!status.ok()) std::printf("undisturbed: %s\n", status.message());
-  }
-  return run;
-}
+// The worker whose arithmetic is wrong from a step on, until its machine is
+// exchanged. Three or more are in each view then, so it is found out.
+struct Wrong {
+  int worker = -1;  // none
+  int64_t from = 0;
+  bool broken = false;
+  int lives = 0;  // when it was named in so many, it is exchanged
+  // It has added to a step, and nobody has compared since.
+  bool unproven = false;
+  // It was gone before anybody did: its numbers stay (docs/membership.md).
+  bool unnoticed = false;
+  int64_t last = 0, steps = 0;  // it has made in a row, broken
+};
 
 class Job final : public Faults::Job, public SimCollective::Owner {
  public:
@@ -123,17 +68,25 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   void Violated(const std::string& what) {
     if (report_.violation.empty()) report_.violation = what;
   }
+  void DrawTraining();
+  void DrawWrong();
   void Crash(int worker, bool silent) override;
   void Start(int worker) override;
+  void SlowDisk(int worker, int64_t until) override {
+    hosts_[worker]->disk.SlowUntil(until);
+  }
+  void StepClock(int worker, int64_t nanos) override {
+    hosts_[worker]->clock.Step(nanos);
+  }
   void Trace(int worker, const std::string& what) override;
+  void Met(int worker, const std::vector<int>& members) override;
   void Exited(int worker, const Status& status) override;
   Status Train(SimCollective* collective);
-  void Stepped(int worker, int64_t step, uint64_t digest);
+  void Begins(int worker, int64_t step);
+  void Ends(int worker, int64_t step, uint64_t digest);
+  void NotNamed(int64_t step);
+  void OutOfSync(int worker, const std::string& said);
   bool Over() const;
-
-  bool alive(int worker) const {
-    return workers_[worker] != nullptr && workers_[worker]->alive();
-  }
 
   const uint64_t seed_;
   const bool trace_;
@@ -141,25 +94,21 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   Network network_;
   RingOptions ring_;
   Faults faults_;
-  int64_t local_steps_ = 0;
-  bool in_loop_ = false;  // of its own, else in Fit
+  Training training_;
+  int64_t step_nanos_ = 0;  // that it computes at most, besides
+  Wrong wrong_;
   Fnv1a told_;
   TrainingReport report_;
-  bool ending_ = false;     // what happens now is no part of the job
-  std::vector<bool> done_;  // by worker: it has trained to the end
-  std::vector<int> due_;    // beginnings that are still to come
-  // Their present processes, or the last ones.
-  std::vector<std::unique_ptr<SimCollective>> workers_;
+  bool ending_ = false;  // what happens now is no part of the job
+  std::vector<std::unique_ptr<Host>> hosts_;
 };
 
 Job::Job(uint64_t seed, bool trace)
     : seed_(seed),
       trace_(trace),
-      size_(2 + static_cast<int>(seed % 3)),
+      size_(SizeOf(seed)),
       network_(size_, seed * 2 + 1),
-      faults_(&network_, size_, kTimeout, this),
-      done_(size_),
-      due_(size_) {
+      faults_(&network_, size_, kTimeout, this, /*saves=*/true) {
   for (int w = 0; w < size_; ++w) {
     ring_.addresses.push_back("worker" + std::to_string(w) + ":7000");
   }
@@ -170,11 +119,33 @@ Job::Job(uint64_t seed, bool trace)
   ring_.start_timeout_seconds = kStartSeconds;
   ring_.min_workers =
       network_.Chance(2) ? 1 : 1 + static_cast<int>(network_.Random(size_));
-  if (ring_.min_workers > 1) faults_.SpareNone();
   if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
-  if (network_.Chance(3)) local_steps_ = 2 + network_.Random(3);
-  in_loop_ = network_.Chance(2);
-  workers_.resize(static_cast<size_t>(size_));
+  DrawTraining();
+  if (size_ >= 3 && network_.Chance(4)) DrawWrong();
+  if (ring_.min_workers > 1) faults_.SpareNone();
+  // Of the number itself the sign, the exponent or a high digit.
+  const int bit = 17 + static_cast<int>(network_.Random(15));
+  for (int w = 0; w < size_; ++w) {
+    hosts_.push_back(std::make_unique<Host>(&network_, w, bit));
+  }
+}
+
+void Job::DrawTraining() {
+  if (size_ > training_.replicas) training_.replicas = 16;
+  if (network_.Chance(3)) training_.local_steps = 2 + network_.Random(3);
+  training_.in_loop = network_.Chance(2);
+  // Else it has mostly ended before its faults begin.
+  if (!network_.Chance(4)) step_nanos_ = kTimeout * 3 / 5;
+  if (network_.Chance(2)) training_.check_every = 2 + network_.Random(6);
+  const int64_t frequencies[] = {-1, 0, 1, 2, 5};
+  training_.save_freq = frequencies[network_.Random(5)];
+}
+
+void Job::DrawWrong() {
+  wrong_.worker = static_cast<int>(network_.Random(size_));
+  wrong_.from = network_.Random(kSteps);
+  wrong_.lives = 1 + static_cast<int>(network_.Random(2));
+  ring_.min_workers = std::max(3, ring_.min_workers);
 }
 
 void Job::Trace(int worker, const std::string& what) {
@@ -185,73 +156,153 @@ void Job::Trace(int worker, const std::string& what) {
                     static_cast<double>(network_.now()) / 1e6, worker);
   told_.Add(when, static_cast<size_t>(n));
   told_.Add(what.data(), what.size());
-  if (what.find("is in view") == 0) ++report_.views;
   if (trace_) std::printf("%s%s\n", when, what.c_str());
 }
 
+void Job::Met(int, const std::vector<int>& members) {
+  if (ending_) return;
+  ++report_.views;
+  wrong_.unnoticed |=
+      wrong_.unproven &&
+      std::find(members.begin(), members.end(), wrong_.worker) == members.end();
+}
+
 void Job::Crash(int worker, bool silent) {
-  if (workers_[worker] != nullptr) workers_[worker]->Crash(silent);
+  Host& host = *hosts_[worker];
+  if (!host.alive()) return;
+  wrong_.unnoticed |= worker == wrong_.worker && wrong_.unproven;
+  host.disk.Halt();
+  host.process->Crash(silent);
+  host.disk.Ended(/*power_cut=*/silent);
 }
 
 // A job that is done is not started again.
 void Job::Start(int worker) {
-  if (alive(worker) || done_[worker]) return;
-  workers_[worker] = std::make_unique<SimCollective>(
+  Host& host = *hosts_[worker];
+  if (host.alive() || host.done) return;
+  if (worker == wrong_.worker) wrong_.last = wrong_.steps = 0;
+  host.process = std::make_unique<SimCollective>(
       &network_, &ring_, worker, seed_,
       [this](SimCollective* collective) { return Train(collective); }, this);
 }
 
 Status Job::Train(SimCollective* collective) {
   const int worker = collective->worker();
-  return sim::Train(collective, local_steps_, in_loop_,
-                    [this, worker](int64_t step, uint64_t digest) {
-                      Stepped(worker, step, digest);
-                    });
+  Host& host = *hosts_[worker];
+  const auto counts = [this, collective] {
+    return !ending_ && !collective->killed();
+  };
+  Trainee trainee;
+  trainee.collective = collective;
+  trainee.disk = &host.disk;
+  trainee.clock = &host.clock;
+  trainee.layer = host.layer;
+  trainee.begins = [=](int64_t step) {
+    if (counts()) Begins(worker, step);
+    if (step_nanos_ > 0) collective->Sleep(network_.Random(step_nanos_));
+  };
+  trainee.ends = [=](int64_t step, uint64_t digest) {
+    if (counts()) Ends(worker, step, digest);
+  };
+  trainee.resumes = [=](const std::string& from) {
+    if (!counts()) return;
+    ++report_.resumed;
+    Trace(worker, "resumes from " + from);
+  };
+  host.disk.UsedBy(collective);
+  const Status status = sim::Train(training_, trainee);
+  host.disk.UsedBy(nullptr);
+  if (counts() && status.code() == Code::kOutOfSync) {
+    OutOfSync(worker, status.message());
+  }
+  return status;
 }
 
-void Job::Stepped(int worker, int64_t step, uint64_t digest) {
-  if (ending_) return;
-  report_.steps += step > 0 ? 1 : 0;
-  Trace(worker, "has step " + std::to_string(step));
-  const Digests& right = Undisturbed(local_steps_);
-  const auto at = right.find(step);
-  if (at == right.end() || at->second != digest) {
-    Violated("worker " + std::to_string(worker) +
-             " has other weights or losses after " + std::to_string(step) +
-             " steps");
+void Job::Begins(int worker, int64_t step) {
+  if (worker != wrong_.worker || wrong_.lives == 0 || step < wrong_.from) {
+    return;
   }
+  if (!wrong_.broken) {
+    Trace(worker, "computes wrong");
+    faults_.Count(Fault::kWrongBit);
+    faults_.OverBy(network_.now());
+    hosts_[worker]->layer->Break();
+  }
+  wrong_.broken = wrong_.unproven = true;
+}
+
+void Job::Ends(int worker, int64_t step, uint64_t digest) {
+  report_.steps += step > 0 ? 1 : 0;
+  Trace(worker, step == 0 ? "has trained" : "has step " + std::to_string(step));
+  if (worker == wrong_.worker && wrong_.broken) NotNamed(step);
+  const Digests& right = Undisturbed(training_);
+  const auto at = right.find(step);
+  const bool may_differ =
+      wrong_.unnoticed || (wrong_.unproven && step != 0 && at != right.end());
+  if (may_differ || (at != right.end() && at->second == digest)) return;
+  Violated("worker " + std::to_string(worker) +
+           " has other weights or losses after " + std::to_string(step) +
+           " steps");
+}
+
+// It goes on: the comparison that was due has not found it.
+void Job::NotNamed(int64_t step) {
+  if (step <= 0) return;
+  wrong_.steps = step > wrong_.last ? wrong_.steps + step - wrong_.last : 0;
+  if (wrong_.last == 0) wrong_.steps = 0;
+  wrong_.last = step;
+  if (wrong_.steps > training_.check_every + training_.local_steps) {
+    Violated("worker " + std::to_string(wrong_.worker) +
+             " computes wrong, and nobody says so");
+  }
+}
+
+void Job::OutOfSync(int worker, const std::string& said) {
+  if (worker != wrong_.worker || !wrong_.broken ||
+      said.find("this machine is at fault") == std::string::npos) {
+    return Violated("worker " + std::to_string(worker) + " is named: " + said);
+  }
+  ++report_.named;
+  wrong_.unproven = false;
+  faults_.OverBy(network_.now());
+  if (--wrong_.lives > 0) return;
+  Trace(worker, "is exchanged");
+  wrong_.broken = false;
+  hosts_[worker]->layer->Mend();
 }
 
 void Job::Exited(int worker, const Status& status) {
+  Host& host = *hosts_[worker];
   Trace(worker, status.ok() ? "is done" : status.message());
   if (status.ok()) {
-    done_[worker] = true;
+    host.done = true;
     ++report_.finished;
     return;
   }
-  // Too few were there, or nobody with a whole state: its launcher starts it
-  // again, unless the work is done.
-  if (ExitCodeOf(status) != 75 && status.code() != Code::kDeadlineExceeded) {
+  // Too few were there, or nobody with a whole state, or it was named: its
+  // launcher starts it again, unless the work is done.
+  if (ExitCodeOf(status) != 75 && status.code() != Code::kDeadlineExceeded &&
+      status.code() != Code::kOutOfSync) {
     Violated("worker " + std::to_string(worker) +
              " ends with: " + status.message());
   }
   if (report_.finished > 0) {
-    done_[worker] = true;
+    host.done = true;
     return;
   }
-  ++due_[worker];
+  ++host.due;
   network_.At(network_.now() + network_.Random(kTimeout / 4), [this, worker] {
-    --due_[worker];
+    --hosts_[worker]->due;
     Start(worker);
   });
 }
 
 // Nobody trains, and nobody will.
 bool Job::Over() const {
-  for (int w = 0; w < size_; ++w) {
-    if (alive(w) || due_[w] > 0) return false;
-  }
-  return network_.now() > faults_.over();
+  return network_.now() > faults_.over() &&
+         std::none_of(hosts_.begin(), hosts_.end(), [](const auto& host) {
+           return host->alive() || host->due > 0;
+         });
 }
 
 TrainingReport Job::Run() {
@@ -262,7 +313,8 @@ TrainingReport Job::Run() {
                 [this, w] { Start(w); });
   }
   faults_.OverBy(8 * kTimeout);
-  for (int64_t n = network_.Random(8); n > 0; --n) {
+  const bool calm = wrong_.worker >= 0 && network_.Chance(2);
+  for (int64_t n = calm ? 0 : network_.Random(8); n > 0; --n) {
     network_.At(network_.Random(10 * kTimeout), [this] { faults_.Draw(); });
   }
   while (report_.violation.empty() && !Over() && network_.Step()) {
@@ -272,10 +324,11 @@ TrainingReport Job::Run() {
     }
   }
   report_.virtual_nanos = network_.now();
-  report_.faults = faults_.count();
+  report_.faults = faults_.counts();
   report_.trace = told_.value();
+  report_.unnoticed = wrong_.unnoticed ? 1 : 0;
   ending_ = true;
-  workers_.clear();  // their streams go before the network
+  hosts_.clear();  // their streams go before the network
   return report_;
 }
 

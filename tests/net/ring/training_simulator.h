@@ -1,13 +1,16 @@
 // A whole elastic job that trains, in virtual time: the shipped Fit of several
 // workers over the shipped sessions, views and schedule (sim_collective.h) on
-// the simulated network, with faults drawn from a seed. What must hold is in
-// training_simulator.cc, at each call of Violated.
+// the simulated network, with the shipped backups on simulated disks, and
+// faults drawn from a seed. What must hold is in training_simulator.cc, at each
+// call of Violated.
 
 #ifndef RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
 #define RINGLET_TESTS_NET_RING_TRAINING_SIMULATOR_H_
 
 #include <cstdint>
 #include <string>
+
+#include "sim_faults.h"
 
 namespace ringlet {
 namespace sim {
@@ -18,10 +21,13 @@ struct TrainingReport {
   int64_t events = 0;
   int64_t virtual_nanos = 0;
   int workers = 0;
-  int faults = 0;
-  int views = 0;     // of a worker
-  int steps = 0;     // of all workers, those that were made again too
-  int finished = 0;  // workers that have trained to the end
+  FaultCounts faults;
+  int views = 0;      // of a worker
+  int steps = 0;      // of all workers, those that were made again too
+  int finished = 0;   // workers that have trained to the end
+  int resumed = 0;    // times that a job went on from a backup
+  int named = 0;      // times that a worker was named that computed wrong
+  int unnoticed = 0;  // 1: it was gone before the workers compared
 };
 TrainingReport SimulateTraining(uint64_t seed, bool trace);
 

@@ -32,18 +32,23 @@ TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
         << " ms; see it by: make sim TRAINING=1 CASE=" << seed;
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
-    all.faults += report.faults;
+    all.faults.Add(report.faults);
     all.views += report.views;
     all.steps += report.steps;
     all.finished += report.finished;
+    all.resumed += report.resumed;
+    all.named += report.named;
+    all.unnoticed += report.unnoticed;
   }
   std::printf(
-      "%llu jobs: %lld events, %lld s of virtual time, %d faults, %d views, "
-      "%d steps, %d workers done\n",
+      "%llu jobs: %lld events, %lld s of virtual time, %d views, %d steps, %d "
+      "workers done, %d resumed from backups, %d named for wrong numbers, %d "
+      "gone before; %lld faults: %s\n",
       static_cast<unsigned long long>(count),
       static_cast<long long>(all.events),
-      static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
-      all.views, all.steps, all.finished);
+      static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
+      all.steps, all.finished, all.resumed, all.named, all.unnoticed,
+      static_cast<long long>(all.faults.all()), all.faults.Text().c_str());
 }
 
 TEST(TrainingSimulatorTest, ASeedIsTheSameHistoryAgain) {

@@ -1,0 +1,135 @@
+#include "sim_training.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "../../support/tiny_model.h"
+#include "core/base/fnv1a.h"
+#include "core/fit/callback.h"
+#include "core/fit/training_loop.h"
+#include "io/checkpoint/saving_callbacks.h"
+
+namespace ringlet {
+namespace sim {
+namespace {
+
+constexpr int kEpochs = 3;
+
+CompileOptions Options(const Training& training, Collective* collective) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = training.replicas;
+  options.local.steps = training.local_steps;
+  return options;
+}
+
+uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
+  Fnv1a of;
+  const double* const value = logs.Find(loss);
+  of.Add(value, value == nullptr ? 0 : sizeof(*value));
+  return of.value() ^ digest;
+}
+
+class Tells final : public Callback {
+ public:
+  explicit Tells(const Trainee& trainee) : trainee_(trainee) {}
+  const char* name() const override { return "tells"; }
+  Status OnTrainBegin(FitState& fit) override {
+    if (trainee_.resumes != nullptr && !fit.restored_from.empty()) {
+      trainee_.resumes(fit.restored_from);
+    }
+    return Status();
+  }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (trainee_.begins != nullptr) trainee_.begins(fit.model->iterations());
+    return Status();
+  }
+  Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
+    trainee_.ends(fit.model->iterations(),
+                  With(logs, "loss", fit.model->weights_digest()));
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    trainee_.ends(-1 - fit.epoch, With(*logs, "val_loss", 0));
+    return Status();
+  }
+
+ private:
+  const Trainee& trainee_;
+};
+
+// Between two steps the program evaluates, and adds with the others.
+Status TrainInLoop(Model* model, TrainingLoop* loop) {
+  EvaluateOptions quiet;
+  quiet.verbose = Verbose::kSilent;
+  RINGLET_RETURN_IF_ERROR(loop->Begin());
+  while (loop->HasEpoch()) {
+    while (loop->HasStep()) {
+      RINGLET_RETURN_IF_ERROR(loop->Step());
+      if (loop->step() % 4 != 2) continue;
+      loop->CloseData();
+      RINGLET_RETURN_IF_ERROR(
+          model->Evaluate(Points(20).Batch(10), quiet).status());
+    }
+    double one = 1;
+    RINGLET_RETURN_IF_ERROR(SumOverRanks(model->collective(), &one, 1));
+    RINGLET_RETURN_IF_ERROR(loop->EndEpoch());
+  }
+  return loop->End();
+}
+
+FitOptions FitWith(const Training& training, const Trainee& trainee) {
+  FitOptions fit = Quiet(kEpochs);
+  fit.check_replicas_every = training.check_every;
+  fit.validation_data = Points(61).Batch(100);
+  if (trainee.disk != nullptr && training.save_freq >= 0) {
+    BackupAndRestoreOptions backup;
+    backup.save_freq = training.save_freq;
+    backup.save_before_preemption = false;
+    backup.background = false;  // a thread of its own has no virtual time
+    backup.files = trainee.disk;
+    backup.clock = trainee.clock;
+    fit.callbacks.push_back(BackupAndRestore("backup", backup));
+  }
+  fit.callbacks.push_back(std::make_shared<Tells>(trainee));
+  return fit;
+}
+
+}  // namespace
+
+Status Train(const Training& training, const Trainee& trainee) {
+  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
+                    BatchNormalization(0.9f), Custom(trainee.layer), Dense(3)});
+  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, Options(training, trainee.collective));
+  const FitOptions fit = FitWith(training, trainee);
+  const Dataset data = Points(203).Shuffle(3).Batch(40);
+  Status status;
+  if (!training.in_loop) {
+    status = model.Fit(data, fit).status();
+  } else {
+    TrainingLoop loop(&model, data, fit);
+    do {
+      status = TrainInLoop(&model, &loop);
+    } while (loop.Recovers(&status));
+  }
+  if (status.ok()) trainee.ends(0, model.weights_digest());
+  return status;
+}
+
+const Digests& Undisturbed(const Training& training) {
+  static std::map<std::pair<int, int64_t>, Digests> runs;
+  Digests& run = runs[{training.replicas, training.local_steps}];
+  if (!run.empty()) return run;
+  Training alone = training;
+  alone.in_loop = false;
+  Trainee trainee;
+  trainee.layer = std::make_shared<OneBitLayer>(0);
+  trainee.ends = [&](int64_t step, uint64_t digest) { run[step] = digest; };
+  const Status status = Train(alone, trainee);
+  if (!status.ok()) std::printf("undisturbed: %s\n", status.message());
+  return run;
+}
+
+}  // namespace sim
+}  // namespace ringlet

@@ -1,0 +1,53 @@
+// What the workers of a simulated job train: the shipped Fit, or a loop of
+// their own, with backups on the disks of their hosts; and what an undisturbed
+// run has after each step.
+
+#ifndef RINGLET_TESTS_NET_RING_SIM_TRAINING_H_
+#define RINGLET_TESTS_NET_RING_SIM_TRAINING_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "../../support/one_bit_layer.h"
+#include "core/base/clock.h"
+#include "core/base/collective.h"
+#include "io/files/file_system.h"
+
+namespace ringlet {
+namespace sim {
+
+// Drawn from the seed; of all workers.
+struct Training {
+  int replicas = 5;
+  int64_t local_steps = 0;    // of a round; 0: sums of every step
+  bool in_loop = false;       // of its own, else in Fit
+  int64_t check_every = 100;  // steps, the workers compare
+  int64_t save_freq = -1;     // of the backups; -1: there are none
+};
+
+// Of one of them.
+struct Trainee {
+  Collective* collective = nullptr;  // null: alone, undisturbed
+  FileSystem* disk = nullptr;
+  Clock* clock = nullptr;
+  std::shared_ptr<OneBitLayer> layer;
+  // A step begins; one has ended, or an epoch: step -1, -2, …; or the whole
+  // training: step 0. The digest is of weights and losses.
+  std::function<void(int64_t step)> begins;
+  std::function<void(int64_t step, uint64_t digest)> ends;
+  std::function<void(const std::string& from)> resumes;  // from a backup
+};
+
+Status Train(const Training& training, const Trainee& trainee);
+
+// What one worker that nothing disturbs has at each of the above.
+using Digests = std::map<int64_t, uint64_t>;
+const Digests& Undisturbed(const Training& training);
+
+}  // namespace sim
+}  // namespace ringlet
+
+#endif  // RINGLET_TESTS_NET_RING_SIM_TRAINING_H_
