@@ -28,6 +28,11 @@ constexpr int kSumsAtEnd = 5;  // of a view of all, in which the job ends
 
 class Town;
 
+int SizeOf(uint64_t seed, bool large) {
+  if (large) return 17 + static_cast<int>(seed * 13 % 48);
+  return static_cast<int>(seed % 32 == 31 ? 7 + seed / 32 % 10 : 2 + seed % 5);
+}
+
 // Of a sum: no part of them has the sum of another.
 uint32_t PartOf(int worker) {
   return worker < 16 ? 1u << worker
@@ -111,7 +116,7 @@ class Town final : private Faults::Job {
   void Start(int worker) override;
   void Woke(int worker, int64_t since) override;
   void Watch();
-  void NoteAgreed();
+  void LookAtAll();
   bool Together() const;
 
   Faults faults_;
@@ -307,8 +312,7 @@ void Citizen::Closed() {
 Town::Town(uint64_t seed, bool trace, bool large)
     : seed_(seed),
       trace_(trace),
-      size_(large ? 17 + static_cast<int>(seed * 13 % 48)
-                  : 2 + static_cast<int>(seed % 5)),
+      size_(SizeOf(seed, large)),
       network_(size_, seed * 2 + 1),
       faults_(&network_, size_, kTimeout, this) {
   for (int w = 0; w < size_; ++w) {
@@ -397,8 +401,13 @@ void Town::Watch() {
   network_.At(network_.now() + kTimeout / 8, [this] { Watch(); });
 }
 
-void Town::NoteAgreed() {
+void Town::LookAtAll() {
   for (int w = 0; w < size_; ++w) {
+    // Of each other one the one in use, one that is closing, and one half open.
+    if (network_.streams(w) > 3 * size_) {
+      Violated("worker " + std::to_string(w) + " has " +
+               std::to_string(network_.streams(w)) + " open connections");
+    }
     const uint32_t generation = citizens_[w]->agreed();
     if (generation != 0) agreed_[generation].insert(w);
   }
@@ -421,7 +430,7 @@ ElasticReport Town::Run() {
   Watch();
   while (report_.violation.empty() && network_.Step()) {
     ++report_.events;
-    NoteAgreed();
+    LookAtAll();
     if (network_.now() > std::max(faults_.over(), 10 * kTimeout) &&
         report_.events % 64 == 0 && Together()) {
       break;

@@ -34,6 +34,7 @@ class SimStream final : public ByteStream {
         open_(open),
         remote_("rank " + std::to_string(connection_->rank[1 - side])) {
     connection_->end[side] = this;
+    ++network_->processes_[connection_->rank[side]].streams;
     remote_address_ = SimEndpoint(connection_->rank[1 - side], false).address;
   }
 
@@ -70,6 +71,7 @@ class SimStream final : public ByteStream {
   void StopReading() override { reading_ = false; }
   void Close() override {
     connection_->end[side_] = nullptr;
+    --network_->processes_[connection_->rank[side_]].streams;
     network_->SendEnd(connection_, side_, Cause::kExited);
     delete this;
   }

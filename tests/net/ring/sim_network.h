@@ -84,6 +84,8 @@ class Network {
   uint64_t Live(int rank);
   void Kill(int rank) { ++processes_[rank].life; }
   void Stall(int rank, int64_t nanos);
+  // Its ends of connections that are not closed.
+  int streams(int rank) const { return processes_[rank].streams; }
   void Listen(int rank, Listener* listener) {
     processes_[rank].listener = listener;
   }
@@ -109,6 +111,7 @@ class Network {
     int64_t stalled_until = 0;
     std::deque<std::function<void()>> deferred;  // until then
     bool silent = false;
+    int streams = 0;
     Listener* listener = nullptr;
   };
   struct Event {
