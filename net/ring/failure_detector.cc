@@ -83,7 +83,6 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
   // Two ticks, also where the second comes a little early.
   *beat = now - last_beat_ >= timeout / 4 - tick_nanos() / 2;
   if (*beat) last_beat_ = now;
-  if (late > timeout) return HeldUp(now);
   if (late > timeout / 4) {  // what came meanwhile has not been read yet
     for (Peer& peer : peers_) {
       peer.heard = std::min(now, peer.heard + late);
@@ -91,6 +90,7 @@ FailureDetector::Suspect FailureDetector::Tick(int64_t now, bool* beat) {
     }
     progress_ = std::min(now, progress_ + late);
   }
+  if (late > timeout) return HeldUp(now);
   Suspect silent;
   int64_t longest = timeout;
   int joined = 0;

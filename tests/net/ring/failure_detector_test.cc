@@ -223,6 +223,18 @@ TEST_F(FailureDetectorTest, WhoStoodStillDoesNotBlameAConnectionsEnd) {
   EXPECT_EQ(members_.HeldUp(now_).rank, -1);
 }
 
+// As where it woke up while a ring forms: it has not read yet what the others
+// have said meanwhile, and some of them may have slept too.
+TEST_F(FailureDetectorTest, WhoStoodStillBlamesNobodyForThatTimeLater) {
+  bool beat;
+  now_ += 3 * kTimeout;
+  members_.Tick(now_, &beat);
+  now_ += members_.tick_nanos();
+  EXPECT_EQ(members_.Tick(now_, &beat).rank, -1);
+  EXPECT_TRUE(members_.Hears(1, now_));
+  EXPECT_EQ(Pass(2 * kTimeout, 1).rank, 1);
+}
+
 TEST_F(FailureDetectorTest, ABusyLoopIsMorePatientWithOthers) {
   bool beat;
   // Late by 0.9 T, again and again, with the peers' beats unread meanwhile.
