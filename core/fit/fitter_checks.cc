@@ -50,6 +50,8 @@ Status Fitter::CheckAtStep() {
 void Fitter::KeepState() {
   if (model_->impl_->replicas.spoiled()) {
     recovery_.GoBack();
+  } else if (model_->impl_->replicas.undecided()) {
+    recovery_.GoBackInDoubt();
   } else {
     recovery_.Preserve();
   }

@@ -71,6 +71,7 @@ Status Recovery::TakeUpState() {
   begun_ = unproven_ = true;
   // One's own, where it is the same, is not changed by the other's.
   if (!offers[source].SameState(mine)) snapshot_.Invalidate();
+  took_ |= !snapshot_.valid();
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
@@ -137,7 +138,12 @@ void Recovery::Proven() {
   }
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
-  unproven_ = false;
+  unproven_ = took_ = false;
+}
+
+void Recovery::GoBackInDoubt() {
+  if (proven_ == nullptr || took_) return Preserve();
+  GoBack();
 }
 
 void Recovery::GoBack() {

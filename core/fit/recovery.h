@@ -53,6 +53,10 @@ class Recovery {
   // kept: a worker has computed other numbers, which are in everybody's. Where
   // nothing is kept this worker's state is no one's.
   void GoBack();
+  // … and a worker may have done so: that, where the last Proven is of the run
+  // that this worker's steps are of. Where it has taken another's state since
+  // it keeps that, and those who gave it decide.
+  void GoBackInDoubt();
   // Steps were trained, or could have been.
   bool begun() const { return begun_; }
   // This worker's state is no one's whole state.
@@ -75,6 +79,7 @@ class Recovery {
   std::unique_ptr<float[]> weights_;
   // Of the last Proven: weights, slots and steps, and what goes with them.
   std::vector<StateSpan> ModelSpans() const;
+  bool took_ = false;      // another's state, since the last Proven
   bool unproven_ = false;  // the state has steps, or is of one that has some
   std::unique_ptr<unsigned char[]> proven_;
   StepSnapshot proven_snapshot_;

@@ -331,8 +331,10 @@ Status Replicas::CrossCheck(const PassDigests& mine) {
                         static_cast<int64_t>(mine.gradients)};
   const size_t n = own.size();
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * n);
+  undecided_ = true;
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, own.data(), sizeof(int64_t), n, gathered.data()));
+  undecided_ = false;
   std::vector<Findings> all;
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);

@@ -33,6 +33,7 @@ class Replicas {
   // The weights were placed anew: they are whole, and not another rank's.
   void Begin() {
     torn_ = took_ = holds_others_ = judged_ = spoiled_ = went_back_ = false;
+    undecided_ = false;
     marks_.clear();
   }
   // Compares the ranks' models, and gives all of them the state of one: of
@@ -48,7 +49,7 @@ class Replicas {
   // its fit it is of no use.
   bool holds_others() const { return holds_others_; }
   // The ranks meet anew: the last Join is of before.
-  void Meet() { took_ = judged_ = spoiled_ = false; }
+  void Meet() { took_ = judged_ = spoiled_ = undecided_ = false; }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
   // What is not Join has written over the state, and was cut off …
@@ -68,6 +69,9 @@ class Replicas {
   bool judged() const { return judged_; }
   // … on one that was in the run: what it computed is in everybody's state.
   bool spoiled() const { return spoiled_; }
+  // A worker was lost while they compared. Perhaps it was the one that is
+  // wrong, and nobody else has heard the verdict.
+  bool undecided() const { return undecided_; }
   // Between two steps, at fixed numbers of steps, and at once after the check
   // of these: the digest of the state is kept, for the next Join to compare
   // with what those have who were elsewhere.
@@ -107,7 +111,7 @@ class Replicas {
   bool torn_ = false;  // this rank's state is no one's whole state
   bool took_ = false;  // the last Join changed it
   bool holds_others_ = false;
-  bool judged_ = false, spoiled_ = false;
+  bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
