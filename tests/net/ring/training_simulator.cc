@@ -84,6 +84,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   Status Train(SimCollective* collective);
   void Begins(int worker, int64_t step);
   void Ends(int worker, int64_t step, uint64_t digest);
+  void CutAsTheyCompare(int64_t step);
   void NotNamed(int64_t step);
   void OutOfSync(int worker, const std::string& said);
   bool Over() const;
@@ -97,6 +98,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   Training training_;
   int64_t step_nanos_ = 0;  // that it computes at most, besides
   Wrong wrong_;
+  bool calm_ = false;  // nothing else goes wrong
   Fnv1a told_;
   TrainingReport report_;
   bool ending_ = false;  // what happens now is no part of the job
@@ -121,7 +123,7 @@ Job::Job(uint64_t seed, bool trace)
       network_.Chance(2) ? 1 : 1 + static_cast<int>(network_.Random(size_));
   if (network_.Chance(3)) network_.SetLatency(kTimeout / 100, kTimeout / 40);
   DrawTraining();
-  if (size_ >= 3 && network_.Chance(4)) DrawWrong();
+  if (size_ >= 3 && network_.Chance(3)) DrawWrong();
   if (ring_.min_workers > 1) faults_.SpareNone();
   // Of the number itself the sign, the exponent or a high digit.
   const int bit = 17 + static_cast<int>(network_.Random(15));
@@ -146,6 +148,7 @@ void Job::DrawWrong() {
   wrong_.from = network_.Random(kSteps);
   wrong_.lives = 1 + static_cast<int>(network_.Random(2));
   ring_.min_workers = std::max(3, ring_.min_workers);
+  training_.check_every = 1 + network_.Random(6);
 }
 
 void Job::Trace(int worker, const std::string& what) {
@@ -245,9 +248,16 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
            " steps");
 }
 
+void Job::CutAsTheyCompare(int64_t step) {
+  const int64_t taken = std::max(int64_t{1}, training_.local_steps);
+  if (calm_ || step % training_.check_every >= taken) return;
+  faults_.CutWithin(network_.Chance(2) ? 2 * kMs : 60 * kMs);
+}
+
 // It goes on: the comparison that was due has not found it.
 void Job::NotNamed(int64_t step) {
   if (step <= 0) return;
+  CutAsTheyCompare(step);
   wrong_.steps = step > wrong_.last ? wrong_.steps + step - wrong_.last : 0;
   if (wrong_.last == 0) wrong_.steps = 0;
   wrong_.last = step;
@@ -313,8 +323,8 @@ TrainingReport Job::Run() {
                 [this, w] { Start(w); });
   }
   faults_.OverBy(8 * kTimeout);
-  const bool calm = wrong_.worker >= 0 && network_.Chance(2);
-  for (int64_t n = calm ? 0 : network_.Random(8); n > 0; --n) {
+  calm_ = wrong_.worker >= 0 && network_.Chance(2);
+  for (int64_t n = calm_ ? 0 : network_.Random(8); n > 0; --n) {
     network_.At(network_.Random(10 * kTimeout), [this] { faults_.Draw(); });
   }
   while (report_.violation.empty() && !Over() && network_.Step()) {
