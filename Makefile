@@ -79,11 +79,12 @@ test: build check-deps ## all tests, or VARIANT=asan|tsan|clang|mpi|coverage
 	@$(if $(filter coverage,$(VARIANT)),tools/coverage.sh $(BUILD))
 
 SEEDS ?= 100000
+FIRST ?= 0
 
-sim: build ## SEEDS whole jobs on a simulated network; or CASE=n alone, with LARGE=1, ELASTIC=1 or TRAINING=1
-	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)$(if $(TRAINING),_TRAINING)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS)) \
+sim: build ## SEEDS whole jobs on a simulated network, FIRST=n on; or CASE=n alone, with LARGE=1, ELASTIC=1 or TRAINING=1
+	@$(if $(CASE),RINGLET_SIM$(if $(LARGE),_LARGE)$(if $(ELASTIC),_ELASTIC)$(if $(TRAINING),_TRAINING)_SEED=$(CASE),RINGLET_SIM_SEEDS=$(SEEDS) RINGLET_SIM_FIRST=$(FIRST)) \
 	  $(BUILD)/tests/$(if $(TRAINING),training_)simulator_test
-	@$(if $(CASE)$(TRAINING),,RINGLET_SIM_SEEDS=$(SEEDS) \
+	@$(if $(CASE)$(TRAINING),,RINGLET_SIM_SEEDS=$(SEEDS) RINGLET_SIM_FIRST=$(FIRST) \
 	  $(BUILD)/tests/training_simulator_test)
 
 bench: ## speeds, as ratios to a limit or a peer measured in the same run

@@ -1,5 +1,6 @@
 // Whole jobs on a simulated network, one for each seed. RINGLET_SIM_SEEDS says
-// how many, RINGLET_SIM_SEED plays one and tells what happens in it.
+// how many, RINGLET_SIM_FIRST from which on, RINGLET_SIM_SEED plays one and
+// tells what happens in it.
 
 #include "simulator.h"
 
@@ -22,15 +23,25 @@ uint64_t FromEnvironment(const char* name, uint64_t other) {
 
 bool Has(const char* name) { return std::getenv(name) != nullptr; }
 
+// Which are played of the jobs of which there is one for so many seeds.
+struct Seeds {
+  uint64_t first, end;
+};
+Seeds SeedsOf(const char* one, uint64_t many) {
+  const uint64_t first = FromEnvironment("RINGLET_SIM_FIRST", 0);
+  const uint64_t count = FromEnvironment("RINGLET_SIM_SEEDS", 1000);
+  const uint64_t alone = FromEnvironment(one, 0);
+  if (Has(one)) return {alone, alone + 1};
+  return {first / many, (first + count) / many};
+}
+
 void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
-          uint64_t count) {
-  const bool alone = std::getenv(one) != nullptr;
-  const uint64_t first = FromEnvironment(one, 0);
-  if (alone) count = 1;
+          uint64_t many) {
+  const Seeds seeds = SeedsOf(one, many);
   sim::Report all;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
     sim::Options options = options_of(seed);
-    options.trace = alone;
+    options.trace = Has(one);
     const sim::Report report = sim::Simulate(options);
     ASSERT_EQ(report.violation, "")
         << sim::ScenarioName(options.scenario) << ", " << options.size
@@ -46,7 +57,7 @@ void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
   std::printf(
       "%llu jobs: %lld events, %lld s of virtual time, %d faults, %d errors, "
       "%d new beginnings\n",
-      static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(seeds.end - seeds.first),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.faults,
       all.failures, all.reforms);
@@ -54,27 +65,24 @@ void Play(sim::Options (*options_of)(uint64_t seed), const char* one,
 
 TEST(SimulatorTest, WhateverHappensHoldsOnEverySeed) {
   if (Has("RINGLET_SIM_LARGE_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
-  Play(sim::OptionsOfSeed, "RINGLET_SIM_SEED",
-       FromEnvironment("RINGLET_SIM_SEEDS", 1000));
+  Play(sim::OptionsOfSeed, "RINGLET_SIM_SEED", 1);
 }
 
 // 17 to 100 workers, of which not every pair is linked.
 TEST(SimulatorTest, WhateverHappensHoldsInLargeRings) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_ELASTIC_SEED")) return;
-  Play(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED",
-       FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 32);
+  Play(sim::LargeOptionsOfSeed, "RINGLET_SIM_LARGE_SEED", 32);
 }
 
-void PlayElastic(bool large, const char* kOne, uint64_t count) {
-  const bool alone = Has(kOne);
-  const uint64_t first = FromEnvironment(kOne, 0);
-  if (alone) count = 1;
+void PlayElastic(bool large, const char* one, uint64_t many) {
+  const Seeds seeds = SeedsOf(one, many);
   sim::ElasticReport all;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    const sim::ElasticReport report = sim::SimulateElastic(seed, alone, large);
+  for (uint64_t seed = seeds.first; seed < seeds.end; ++seed) {
+    const sim::ElasticReport report =
+        sim::SimulateElastic(seed, Has(one), large);
     ASSERT_EQ(report.violation, "")
         << report.size << " workers, after " << report.virtual_nanos / sim::kMs
-        << " ms; see it by: " << kOne << "=" << seed << " simulator_test";
+        << " ms; see it by: " << one << "=" << seed << " simulator_test";
     all.events += report.events;
     all.virtual_nanos += report.virtual_nanos;
     all.faults.Add(report.faults);
@@ -85,7 +93,7 @@ void PlayElastic(bool large, const char* kOne, uint64_t count) {
   std::printf(
       "%llu elastic jobs: %lld events, %lld s of virtual time, %d views, %d "
       "sums, %d of them without all; %lld faults: %s\n",
-      static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(seeds.end - seeds.first),
       static_cast<long long>(all.events),
       static_cast<long long>(all.virtual_nanos / 1000000000), all.views,
       all.sums, all.partial, static_cast<long long>(all.faults.all()),
@@ -95,8 +103,7 @@ void PlayElastic(bool large, const char* kOne, uint64_t count) {
 // Whoever is there goes on. RINGLET_SIM_ELASTIC_SEED plays one.
 TEST(SimulatorTest, WhateverHappensHoldsInElasticRings) {
   if (Has("RINGLET_SIM_SEED") || Has("RINGLET_SIM_LARGE_SEED")) return;
-  PlayElastic(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED",
-              FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 2);
+  PlayElastic(/*large=*/false, "RINGLET_SIM_ELASTIC_SEED", 2);
 }
 
 // 17 to 64 workers. RINGLET_SIM_LARGE_ELASTIC_SEED plays one.
@@ -106,8 +113,7 @@ TEST(SimulatorTest, WhateverHappensHoldsInLargeElasticRings) {
       Has("RINGLET_SIM_ELASTIC_SEED")) {
     return;
   }
-  PlayElastic(/*large=*/true, kOne,
-              FromEnvironment("RINGLET_SIM_SEEDS", 1000) / 128);
+  PlayElastic(/*large=*/true, kOne, 128);
 }
 
 // Without it a failing seed could not be played again. Handshakes of sealed

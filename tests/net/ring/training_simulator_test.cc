@@ -1,6 +1,6 @@
 // Whole jobs that train on a simulated network, one for each seed.
-// RINGLET_SIM_SEEDS says how many, RINGLET_SIM_TRAINING_SEED plays one and
-// tells what happens in it.
+// RINGLET_SIM_SEEDS says how many times five, RINGLET_SIM_FIRST from which on,
+// RINGLET_SIM_TRAINING_SEED plays one and tells what happens in it.
 
 #include "training_simulator.h"
 
@@ -14,14 +14,18 @@
 namespace ringlet {
 namespace {
 
+uint64_t FromEnvironment(const char* name, uint64_t other) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : other;
+}
+
 TEST(TrainingSimulatorTest, TheBitsAreThoseOfAnUndisturbedRun) {
   const char* const one = std::getenv("RINGLET_SIM_TRAINING_SEED");
-  const char* const many = std::getenv("RINGLET_SIM_SEEDS");
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 0;
-  const uint64_t count = one != nullptr ? 1
-                         : many != nullptr
-                             ? std::strtoull(many, nullptr, 10) / 5
-                             : 200;
+  const uint64_t begin = FromEnvironment("RINGLET_SIM_FIRST", 0);
+  const uint64_t many = FromEnvironment("RINGLET_SIM_SEEDS", 1000);
+  const uint64_t first =
+      FromEnvironment("RINGLET_SIM_TRAINING_SEED", begin / 5);
+  const uint64_t count = one != nullptr ? 1 : (begin + many) / 5 - first;
   sim::TrainingReport all;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const sim::TrainingReport report =
