@@ -152,7 +152,7 @@ Status Fitter::SetUp() {
   if (fit_.takes_signals) {
     signals_ = std::make_unique<Interrupts>(/*says=*/fit_.chief);
   }
-  model_->impl_->stepper.BeginRounds();
+  if (!recovery_.whole()) model_->impl_->stepper.BeginRounds();
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
   if (!fit_.in_memory) requests_.Clear();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
@@ -212,8 +212,12 @@ bool Fitter::HasEpoch() {
 
 Status Fitter::End() {
   // A loop of the program's own may leave its last epoch.
-  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.EndRounds());
+  Stepper& stepper = model_->impl_->stepper;
+  RINGLET_RETURN_IF_ERROR(stepper.EndRounds());
   model_->impl_->updater.Finalize();
+  // No round comes that what they have kept is for: no rank lacks any.
+  stepper.BeginRounds();
+  recovery_.TakeSnapshot();
   RINGLET_RETURN_IF_ERROR(CheckReplicas());
   messages_.WarnOfDivergence(fit_);
   // What callbacks do to the weights now, they would do a second time.
@@ -376,7 +380,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
   }
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
   recovery_.TakeSnapshot();
-  return fit_.interrupted ? InterruptedStatus() : Status();
+  return fit_.interrupted ? InterruptedStatus() : TakePoint();
 }
 
 // What an interrupted fit ends with, once everything was saved.

@@ -90,6 +90,8 @@ class Fitter {
   Status CheckAtStep();
   Status CheckReplicas();
   void Proven();
+  // Where rounds scatter their state: what an elastic job goes back to.
+  Status TakePoint();
   void KeepState();
   void TellOthers(const Status& status);
   void FitReturns(const Status& status);

@@ -27,11 +27,33 @@ Status Fitter::CheckAtBegin() {
 }
 
 void Fitter::Proven() {
-  if (model_->impl_->check_examples == 0 || alone() ||
-      options_.check_replicas_every <= 0 || !model_->collective()->elastic()) {
+  Model::Impl& m = *model_->impl_;
+  if (alone() || !model_->collective()->elastic()) return;
+  if (m.config.options.local.scatters()) {
+    if (!m.stepper.round_state()->whole()) return;
+  } else if (m.check_examples == 0 || options_.check_replicas_every <= 0) {
     return;
   }
   recovery_.Proven();
+}
+
+// At a boundary, where all ranks are. A backup has gathered the state, or it is
+// time to.
+Status Fitter::TakePoint() {
+  Model::Impl& m = *model_->impl_;
+  if (alone() || !model_->collective()->elastic() ||
+      !m.config.options.local.scatters()) {
+    return Status();
+  }
+  if (m.stepper.round_state()->GatherIsDue()) {
+    RINGLET_RETURN_IF_ERROR(m.stepper.GatherRounds());
+  }
+  if (!m.stepper.round_state()->whole()) return Status();
+  if (!m.replicas.checked(model_->iterations())) {
+    RINGLET_RETURN_IF_ERROR(CheckReplicas());
+  }
+  Proven();
+  return Status();
 }
 
 Status Fitter::CheckAtStep() {
@@ -46,9 +68,9 @@ Status Fitter::CheckAtStep() {
 }
 
 // What the fit goes on from: the last snapshot, or one from before a worker
-// that was in the run may have spoiled it.
+// that was in the run may have spoiled it, or has taken a part of it with it.
 void Fitter::KeepState() {
-  if (model_->impl_->replicas.spoiled()) {
+  if (model_->impl_->replicas.spoiled() || recovery_.scattered()) {
     recovery_.GoBack();
   } else if (model_->impl_->replicas.undecided()) {
     recovery_.GoBackInDoubt();

@@ -2,6 +2,7 @@
 // this worker; see fitter.cc.
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "../model/model_impl.h"
@@ -34,8 +35,11 @@ Status Fitter::ShareBySpeed(bool* moved) {
   std::vector<int64_t> all(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
-  *moved = config.shares.Deal(all);
+  ReplicaShares next = config.shares;
+  *moved = next.Deal(all);
   if (!*moved) return Status();
+  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
+  config.shares = std::move(next);
   config.own = config.shares.of(collective->rank());
   model_->impl_->TakeReplicas();
   messages_.Shares(fit_, config.shares);
@@ -85,8 +89,9 @@ Status Fitter::StepGivenUp() {
   return requests_.meets_anew() && !ends ? MeetAnew() : Status();
 }
 
-// Between two steps, on every rank.
+// Between two steps, on every rank. Nobody is lost yet.
 Status Fitter::MeetAnew() {
+  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds());
   agreed_ = true;
   return PeerLost(-1, "another worker waits to take part");
 }

@@ -23,15 +23,16 @@ bool Recovery::enabled() const {
          (collective.size() > 1 && AnyRestoresAfterLoss(*fit_.callbacks));
 }
 
-// Travels as four numbers.
+// Travels as five numbers.
 struct Recovery::Offer {
   int64_t lived;  // it has trained, and not from a start of its own now
   int64_t whole;  // its state is
   int64_t epoch;
   int64_t step;
+  int64_t rounds;  // the digest of their state
   bool SameState(const Offer& other) const {
-    return std::tie(whole, epoch, step) ==
-           std::tie(other.whole, other.epoch, other.step);
+    return std::tie(whole, epoch, step, rounds) ==
+           std::tie(other.whole, other.epoch, other.step, other.rounds);
   }
 };
 
@@ -57,11 +58,15 @@ Status Recovery::TakeUpState() {
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
   const Replicas& replicas = model_.impl_->replicas;
   const bool lived = begun_ || replicas.torn() || replicas.holds_others();
-  const Offer mine = {lived ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step};
-  static_assert(sizeof(Offer) == 4 * sizeof(int64_t));
+  Offer mine = {lived ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step, 0};
+  if (whole && model_.local_updates().scatters()) {
+    mine.rounds =
+        static_cast<int64_t>(model_.impl_->stepper.round_state()->Digest());
+  }
+  constexpr size_t kNumbers = sizeof(Offer) / sizeof(int64_t);
   std::vector<Offer> offers(static_cast<size_t>(collective->size()));
-  RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, &mine, sizeof(int64_t), 4, offers.data()));
+  RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, &mine, sizeof(int64_t),
+                                        kNumbers, offers.data()));
   const int source = Furthest(offers);
   fit_.in_memory = source >= 0;
   fit_.lost = source < 0 &&
@@ -72,7 +77,12 @@ Status Recovery::TakeUpState() {
   // One's own, where it is the same, is not changed by the other's.
   if (!offers[source].SameState(mine)) snapshot_.Invalidate();
   took_ |= !snapshot_.valid();
-  RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, source));
+  // That of rounds, which is long, goes only where somebody lacks it.
+  const bool rounds = !std::all_of(
+      offers.begin(), offers.end(),
+      [&](const Offer& offer) { return offer.SameState(offers[source]); });
+  RunState given(&fit_, /*live=*/true, rounds);
+  RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&given}, source));
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
   return Status();
@@ -82,8 +92,9 @@ void Recovery::Begin() {
   weights_.reset();
   if (!enabled()) return;
   begun_ = true;
-  // No worker has the state whole: where one is lost they need a backup.
-  takes_snapshots_ = !model_.local_updates().scatters();
+  // Without a copy of where all had the state whole they need a backup.
+  takes_snapshots_ =
+      model_.collective()->elastic() || !model_.local_updates().scatters();
   if (!takes_snapshots_) return;
   RunState state(&fit_, /*live=*/true);
   snapshot_.Plan(&state);
@@ -119,6 +130,9 @@ std::vector<StateSpan> Recovery::ModelSpans() const {
   std::vector<StateSpan> spans;
   model_.weights_state()->AppendState(&spans);
   model_.optimizer_state()->AppendState(&spans);
+  if (model_.local_updates().scatters()) {
+    model_.impl_->stepper.round_state()->AppendState(&spans);
+  }
   return spans;
 }
 
@@ -146,9 +160,18 @@ void Recovery::GoBackInDoubt() {
   GoBack();
 }
 
+bool Recovery::scattered() const {
+  return begun_ && takes_snapshots_ && model_.local_updates().scatters() &&
+         !(whole() && model_.impl_->stepper.round_state()->whole());
+}
+
 void Recovery::GoBack() {
-  model_.impl_->replicas.WentBack();
-  if (!unproven_) return Preserve();
+  // Not where rounds have scattered it: whoever has more is right too.
+  Replicas& replicas = model_.impl_->replicas;
+  if (replicas.spoiled() || (replicas.undecided() && !took_)) {
+    replicas.WentBack();
+  }
+  if (!unproven_ && !scattered()) return Preserve();
   if (proven_ == nullptr) return Forget();
   const unsigned char* from = proven_.get();
   for (const StateSpan& span : ModelSpans()) {
@@ -156,10 +179,13 @@ void Recovery::GoBack() {
     from += span.bytes();
   }
   // These bytes were the model's own.
+  Model::Impl& m = *model_.impl_;
   model_.optimizer_state()->StateLoaded().IgnoreError();
+  m.stepper.round_state()->StateLoaded().IgnoreError();
   snapshot_ = proven_snapshot_;
   weights_.reset();
-  model_.impl_->replicas.ForgetLaterMarks();
+  m.replicas.Mend();
+  m.replicas.ForgetLaterMarks();
 }
 
 void Recovery::Forget() {

@@ -3,7 +3,9 @@
 // Internal to core/. In a job that is elastic, or of several with a callback
 // that RestoresAfterLoss, every rank keeps in memory its state at the last step
 // boundary, and the weights of before what callbacks do to them at an epoch's
-// end. Elsewhere nothing is kept.
+// end. Elsewhere nothing is kept. Where rounds scatter their state
+// (LocalUpdates::scatters) no rank has all of that at each boundary: an elastic
+// job goes back to the last Proven, another one to a backup.
 
 #ifndef RINGLET_CORE_FIT_RECOVERY_H_
 #define RINGLET_CORE_FIT_RECOVERY_H_
@@ -43,22 +45,29 @@ class Recovery {
     unproven_ = true;
   }
 
-  // All workers have computed alike up to the last snapshot.
+  // All workers have computed alike up to the last snapshot, and each has all
+  // of the state.
   void Proven();
 
   // --- a worker is lost
   // Before the callbacks let go of their states.
   void Preserve();
   // … and where steps were trained since, the state is what the last Proven has
-  // kept: a worker has computed other numbers, which are in everybody's. Where
-  // nothing is kept this worker's state is no one's.
+  // kept: a worker has computed other numbers, which are in everybody's, or has
+  // had a part of the state alone. Where nothing is kept this worker's state is
+  // no one's.
   void GoBack();
   // … and a worker may have done so: that, where the last Proven is of the run
   // that this worker's steps are of. Where it has taken another's state since
   // it keeps that, and those who gave it decide.
   void GoBackInDoubt();
+  // Rounds scatter it, and there were some since the last snapshot that all
+  // have.
+  bool scattered() const;
   // Steps were trained, or could have been.
   bool begun() const { return begun_; }
+  // This worker has the state of the last snapshot.
+  bool whole() const { return snapshot_.valid(); }
   // This worker's state is no one's whole state.
   void Forget();
   // Waits until all ranks are together again, however many are lost meanwhile;

@@ -12,9 +12,9 @@ namespace ringlet {
 std::vector<Saveable*> RunState::Parts() const {
   std::vector<Saveable*> parts = {fit_->model->weights_state(),
                                   fit_->model->optimizer_state(), fit_};
-  const Model::Impl& m = *fit_->model->impl_;
-  if (m.config.options.local.scatters()) {
-    parts.push_back(fit_->model->impl_->stepper.round_state());
+  Model::Impl& m = *fit_->model->impl_;
+  if (rounds_ && m.config.options.local.scatters()) {
+    parts.push_back(m.stepper.round_state());
   }
   for (const auto& callback : *fit_->callbacks) parts.push_back(callback.get());
   return parts;

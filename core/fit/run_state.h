@@ -20,9 +20,9 @@ namespace ringlet {
 // second callback of one kind is named "callback/<name>_1/...".
 class RunState final : public Saveable {
  public:
-  // `live`: Callback::AppendLiveState too.
-  explicit RunState(FitState* fit, bool live = false)
-      : fit_(fit), live_(live) {}
+  // `live`: Callback::AppendLiveState too. `rounds`: RoundState too.
+  explicit RunState(FitState* fit, bool live = false, bool rounds = true)
+      : fit_(fit), live_(live), rounds_(rounds) {}
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
 
@@ -30,7 +30,7 @@ class RunState final : public Saveable {
   std::vector<Saveable*> Parts() const;
 
   FitState* const fit_;
-  const bool live_;
+  const bool live_, rounds_;
 };
 
 // Everything of a RunState but the weights and the optimizer's slots, which

@@ -76,7 +76,7 @@ struct LocalUpdates {
   bool sparse() const { return on() && delta == Delta::kSparse; }
   bool overlaps() const { return on() && overlap; }
   // Between two rounds a worker has what no other has: where it is lost all go
-  // back to the last backup, and no job may go on without it.
+  // back to the last border at which each had all of it, or to the last backup.
   bool scatters() const { return sparse() || overlaps(); }
   Status Check() const;
 

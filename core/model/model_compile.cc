@@ -75,15 +75,6 @@ Status Model::Impl::CheckLocal() const {
 }
 
 Status Model::Impl::CheckElastic() const {
-  if (config.collective->elastic() && config.options.local.scatters()) {
-    return InvalidArgument(
-        "model '%s': workers may leave this job and join it, but with %s a "
-        "worker has what no other has; leave that out, or let the others wait "
-        "for who is lost (policy \"wait\")",
-        graph.name().c_str(),
-        config.options.local.sparse() ? "sparse changes (delta)"
-                                      : "an exchange that overlaps (overlap)");
-  }
   if (!config.collective->elastic() || config.exact() || config.local()) {
     return Status();
   }

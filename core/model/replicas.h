@@ -49,11 +49,16 @@ class Replicas {
   // its fit it is of no use.
   bool holds_others() const { return holds_others_; }
   // The ranks meet anew: the last Join is of before.
-  void Meet() { took_ = judged_ = spoiled_ = undecided_ = false; }
+  void Meet() {
+    took_ = judged_ = spoiled_ = undecided_ = false;
+    checked_ = {-1, 0};
+  }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
   // What is not Join has written over the state, and was cut off …
   void Tear() { torn_ = true; }
+  // … and this rank has gone back to an own one that is whole …
+  void Mend() { torn_ = holds_others_ = false; }
   // … or the whole state has come from elsewhere.
   void Restored() { torn_ = holds_others_ = went_back_ = false; }
   // After a verdict this rank goes on from what was before. A loss meanwhile
@@ -65,6 +70,8 @@ class Replicas {
   // Elastic jobs: that, and what each rank has computed in one and the same
   // pass. Errors as Judge has them.
   Status CrossCheck(const PassDigests& mine);
+  // The last CrossCheck since they met was after so many steps.
+  bool checked(int64_t step) const { return checked_.step == step; }
   // The last error was a verdict, which the others know or need not …
   bool judged() const { return judged_; }
   // … on one that was in the run: what it computed is in everybody's state.

@@ -4,6 +4,10 @@
 #include <cinttypes>
 #include <string>
 
+#include "../compute/digest.h"
+#include "delta_exchange.h"
+#include "sparse_delta.h"
+
 namespace ringlet {
 namespace {
 
@@ -15,8 +19,8 @@ constexpr char kPendingName[] = "optimizer/pending";
 }  // namespace
 
 void RoundState::Reset() {
-  pending_ = 0;
-  gathered_ = true;
+  pending_ = rounds_ = 0;
+  whole_ = true;
   const KeptSpans& kept = memory_.kept();
   if (kept.errors != nullptr) {
     std::fill_n(kept.errors, config_.replicas * graph_.num_trained(), 0.0f);
@@ -31,9 +35,15 @@ float* RoundState::StartOf(int replica) const {
   return memory_.kept().starts + replica * graph_.num_weights();
 }
 
-Status RoundState::Gather() {
-  if (gathered_) return Status();
-  gathered_ = true;
+void RoundState::EndEpoch() {
+  pending_ = 0;
+  if (memory_.kept().errors != nullptr) return;
+  whole_ = true;
+  rounds_ = 0;
+}
+
+Status RoundState::Gather(const ReplicaShares* next) {
+  if (whole_) return Status();
   Collective* const collective = config_.collective;
   const KeptSpans& kept = memory_.kept();
   const auto give = [&](float* values, int64_t count, int replica, int rank) {
@@ -42,7 +52,10 @@ Status RoundState::Gather() {
   };
   for (int rank = 0; rank < collective->size(); ++rank) {
     const ReplicaRange own = config_.shares.of(rank);
+    const ReplicaRange stays =
+        next == nullptr ? ReplicaRange{0, 0} : next->of(rank);
     for (int r = own.first; r < own.first + own.count; ++r) {
+      if (r >= stays.first && r < stays.first + stays.count) continue;
       if (kept.errors != nullptr) {
         RINGLET_RETURN_IF_ERROR(
             give(kept.errors, graph_.num_trained(), r, rank));
@@ -53,7 +66,47 @@ Status RoundState::Gather() {
       }
     }
   }
+  if (next != nullptr) return Status();
+  whole_ = true;
+  rounds_ = 0;
   return Status();
+}
+
+// Bytes over each link of n workers, both times n / (n - 1).
+bool RoundState::GatherIsDue() const {
+  const LocalUpdates& local = config_.options.local;
+  const int lanes = local.sparse() ? 1 : LanesOf(local.delta, config_.replicas);
+  int64_t replica = 0, messages = 0, words = 0;
+  for (const Variable& v : graph_.variables()) {
+    if (local.overlaps()) replica += v.size();
+    if (v.change_offset >= 0) words += v.size();
+    if (!v.trained()) continue;
+    if (local.sparse()) {
+      replica += v.size();
+      messages += static_cast<int64_t>(SparseBytesOf(v.size()));
+    } else {
+      words += WordsOf(v.size(), lanes);
+    }
+  }
+  const int64_t wordsize = sizeof(float);
+  return rounds_ * (config_.replicas * messages + 2 * wordsize * words) >=
+         4 * config_.replicas * wordsize * replica;
+}
+
+uint64_t RoundState::Digest() const {
+  const KeptSpans& kept = memory_.kept();
+  ThreadPool* const pool = config_.pool.get();
+  uint64_t digest = 0;
+  if (kept.errors != nullptr) {
+    digest =
+        DigestOf(kept.errors, config_.replicas * graph_.num_trained(), pool);
+  }
+  if (!pending()) return digest;
+  return digest +
+         3 * DigestOf(kept.starts, config_.replicas * graph_.num_weights(),
+                      pool) +
+         5 * DigestOf(kept.pending, graph_.num_trained() + graph_.num_changes(),
+                      pool);
 }
 
 void RoundState::AppendState(std::vector<StateSpan>* spans) {
@@ -101,7 +154,8 @@ void RoundState::AppendPending(std::vector<StateSpan>* spans) {
 }
 
 Status RoundState::StateLoaded() {
-  gathered_ = true;
+  whole_ = true;
+  rounds_ = 0;
   if (pending_ == 0 || (pending_ == 1 && config_.options.local.overlaps())) {
     return Status();
   }

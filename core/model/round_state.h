@@ -4,8 +4,10 @@
 // next one.
 //
 // Internal to core/. Each worker has place for the error feedback and weights
-// of all replicas, and keeps those of its own; Gather brings the others' to it.
-// As a Saveable it is all of it, by replica and tensor, "optimizer/…".
+// of all replicas, and keeps those of its own; Gather brings the others' to it,
+// and then the state is whole: the same on all ranks. It is whole too as a fit
+// begins and, without error feedback, where an epoch has ended. As a Saveable
+// it is all of it, by replica and tensor, "optimizer/…".
 
 #ifndef RINGLET_CORE_MODEL_ROUND_STATE_H_
 #define RINGLET_CORE_MODEL_ROUND_STATE_H_
@@ -17,6 +19,7 @@
 #include "compile_config.h"
 #include "graph.h"
 #include "model_memory.h"
+#include "replica_shares.h"
 
 namespace ringlet {
 
@@ -34,10 +37,22 @@ class RoundState final : public Saveable {
   void SetPending(bool pending) { pending_ = pending ? 1 : 0; }
   // Where a replica begins; null: with the weights of all.
   float* StartOf(int replica) const;
-  // A round has changed what this rank has of its replicas.
-  void Scatter() { gathered_ = false; }
-  // Every rank calls it.
-  Status Gather();
+  // A round changes what this rank has of its replicas.
+  void Scatter() {
+    whole_ = false;
+    ++rounds_;
+  }
+  bool whole() const { return whole_; }
+  // An epoch has ended, with nothing under way.
+  void EndEpoch();
+  // Every rank calls it. With `next`, what the replicas are dealt out to from
+  // now on, only what these need goes to them, and the state is not whole.
+  Status Gather(const ReplicaShares* next = nullptr);
+  // So many rounds were made since the state was whole that a Gather adds no
+  // more than a quarter to what they have sent; the same on all ranks.
+  bool GatherIsDue() const;
+  // Of all of it.
+  uint64_t Digest() const;
 
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
@@ -51,7 +66,8 @@ class RoundState final : public Saveable {
   const CompileConfig& config_;
   const ModelMemory& memory_;
   int64_t pending_ = 0;
-  bool gathered_ = true;
+  bool whole_ = true;
+  int64_t rounds_ = 0;  // since it was whole
 };
 
 }  // namespace ringlet

@@ -75,11 +75,12 @@ class Stepper final : private GradientSink, private WorkerSums {
                     Batch* last, bool* taken);
   // Of local updates: a fit begins, which knows nothing of those before.
   void BeginRounds();
-  // Between two rounds, on all ranks: all of their state is on each of them.
-  Status GatherRounds();
+  // Between two rounds, on all ranks: all of their state is on each of them, or
+  // with `next` what RoundState::Gather says.
+  Status GatherRounds(const ReplicaShares* next = nullptr);
   // An epoch ends: so do its rounds, the last one's change being applied.
   Status EndRounds();
-  Saveable* round_state() { return &round_state_; }
+  RoundState* round_state() { return &round_state_; }
   const Participation& participation() const { return participation_; }
   // What a round costs, in nanoseconds: all its steps, on this rank, and the
   // exchange.

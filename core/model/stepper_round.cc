@@ -87,17 +87,17 @@ void Stepper::BeginRounds() {
   round_state_.Reset();  // that of another Compile too
 }
 
-Status Stepper::GatherRounds() {
-  if (!config_.local()) return Status();
+Status Stepper::GatherRounds(const ReplicaShares* next) {
+  if (!config_.options.local.scatters()) return Status();
   RINGLET_RETURN_IF_ERROR(CollectPending());
-  return round_state_.Gather();
+  return round_state_.Gather(next);
 }
 
 Status Stepper::EndRounds() {
   const IeeeArithmetic ieee;
   if (!round_state_.pending()) return Status();
   RINGLET_RETURN_IF_ERROR(CollectPending());
-  round_state_.SetPending(false);
+  round_state_.EndEpoch();
   round_.Begin();
   round_.Finish(memory_.kept().pending);
   return Status();

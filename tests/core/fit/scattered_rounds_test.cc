@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "../../support/elastic_collective.h"
 #include "../../support/rounds_reference.h"
 #include "../../support/temp_folder.h"
 #include "../../support/thread_collective.h"
@@ -312,24 +311,6 @@ TEST(ScatteredRoundsTest, NotWithRoundsOfSomeReplicas) {
       const std::string why = local.Check().message();
       EXPECT_NE(why.find(names[i]), std::string::npos) << why;
     }
-  }
-}
-
-TEST(ScatteredRoundsTest, NotWhereWorkersMayLeave) {
-  for (const bool overlap : {false, true}) {
-    ElasticJob elastic;
-    elastic.Arrive(0);
-    ElasticCollective collective(&elastic, 0, 1 << 30);
-    CompileOptions options(&collective);
-    options.reduction = Reduction::kExact;
-    options.replicas = 2;
-    options.local.steps = 2;
-    options.local.overlap = overlap;
-    options.local.delta = overlap ? Delta::kInt8 : Delta::kSparse;
-    const std::string why = ModelOf(Job(), options)->status().message();
-    EXPECT_NE(why.find(overlap ? "(overlap)" : "(delta)"), std::string::npos)
-        << why;
-    EXPECT_NE(why.find("policy \"wait\""), std::string::npos) << why;
   }
 }
 
