@@ -153,9 +153,10 @@ LONG_deploy = tests/onnx_test.py $(BUILD) --seed $(SEED) --count $(COUNT) && \
 # The commit built twice gives the same tarball, byte for byte.
 LONG_dist = tools/dist_check.sh $(ARCH)
 # Elastic jobs whose workers die, stop and are cut off, LOSSES times each way;
-# LOCAL=7: in rounds of so many local steps.
+# LOCAL=7: in rounds of so many local steps; DELTA=sparse, OVERLAP=1 too.
 LONG_elastic = tests/elastic_faults.py $(BUILD) --seed $(SEED) \
-  --times $(LOSSES) $(if $(LOCAL),--local $(LOCAL))
+  --times $(LOSSES) $(if $(LOCAL),--local $(LOCAL)) \
+  $(if $(DELTA),--delta $(DELTA)) $(if $(OVERLAP),--overlap)
 # Every batch size on Fashion-MNIST against PyTorch; with more of its flags:
 # MATRIX='--batch 100,128 --workers 1'.
 LONG_fashion = tools/deps.sh bench && tests/fashion_matrix.py $(BUILD) $(MATRIX)

@@ -2,13 +2,14 @@
 """Elastic jobs whose workers die, stop, are cut off and come back.
 
     elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H]
-                      [NAME...]
+                      [--delta sparse] [--overlap] [NAME...]
 
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
 1 s. However they are disturbed, the model that is saved must be that of the
 job that nobody disturbed, byte for byte; so must the log of the steps, and the
-log of the examples pass `ringlet audit`. --local: with rounds of H local steps.
+log of the examples pass `ringlet audit`. --local: with rounds of H local steps,
+whose changes are sparse or travel while the next round is computed.
 Prints how long it took until the next step, and until one that was started
 again took part. Exits with 77 where no namespaces can be made.
 """
@@ -40,8 +41,11 @@ def layer(name, **config):
     return {"class_name": name, "config": config}
 
 
-def run_of(epochs, folder, local):
-    rounds = {"mode": "local", "local_steps": local} if local else {}
+def run_of(folder, arguments):
+    rounds = {}
+    if arguments.local:
+        rounds = {"mode": "local", "local_steps": arguments.local,
+                  "delta": arguments.delta, "overlap": arguments.overlap}
     part = {"images": str(MINI / "train-images-idx3-ubyte.gz"),
             "labels": str(MINI / "train-labels-idx1-ubyte.gz"),
             "scale": 1 / 255}
@@ -55,7 +59,7 @@ def run_of(epochs, folder, local):
                     "loss": {"class_name": "SparseCategoricalCrossentropy",
                              "config": {"from_logits": True}}},
         "data": {"train": part},
-        "fit": {"batch_size": 8, "epochs": epochs, "verbose": 2,
+        "fit": {"batch_size": 8, "epochs": arguments.epochs, "verbose": 2,
                 "steps_per_epoch": STEPS},
         "callbacks": [{"class_name": "BackupAndRestore",
                        "config": {"backup_dir": str(folder / "backup"),
@@ -68,15 +72,15 @@ class Job:
     """Workers in folders of their own, as if each on its disk, or in one."""
 
     def __init__(self, network, root, arguments):
-        epochs, shared = arguments.epochs, arguments.shared
-        self.network, self.root, self.shared = network, root, shared
+        self.network, self.root = network, root
+        self.shared = arguments.shared
         self.workers = Processes([None] * WORKERS)
         self.old = []
         for i in range(WORKERS):
             folder = self.folder(i)
             folder.mkdir(exist_ok=True)
             (folder / "run.json").write_text(
-                json.dumps(run_of(epochs, folder, arguments.local)))
+                json.dumps(run_of(folder, arguments)))
             self.start(i)
 
     def folder(self, i):
@@ -406,6 +410,8 @@ def main():
                         help="all workers in one folder")
     parser.add_argument("--epochs", type=int, default=500)
     parser.add_argument("--local", type=int, default=0)
+    parser.add_argument("--delta", default="int8")
+    parser.add_argument("--overlap", action="store_true")
     arguments = parser.parse_intermixed_args()
     arguments.failed = 0
     if network_test.INSIDE not in os.environ:

@@ -1,6 +1,7 @@
 #include "sim_training.h"
 
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "../../support/tiny_model.h"
@@ -20,6 +21,8 @@ CompileOptions Options(const Training& training, Collective* collective) {
   options.reduction = Reduction::kExact;
   options.replicas = training.replicas;
   options.local.steps = training.local_steps;
+  options.local.overlap = training.overlap;
+  if (training.sparse) options.local.delta = LocalUpdates::Delta::kSparse;
   return options;
 }
 
@@ -118,8 +121,9 @@ Status Train(const Training& training, const Trainee& trainee) {
 }
 
 const Digests& Undisturbed(const Training& training) {
-  static std::map<std::pair<int, int64_t>, Digests> runs;
-  Digests& run = runs[{training.replicas, training.local_steps}];
+  static std::map<std::tuple<int, int64_t, bool, bool>, Digests> runs;
+  Digests& run = runs[{training.replicas, training.local_steps, training.sparse,
+                       training.overlap}];
   if (!run.empty()) return run;
   Training alone = training;
   alone.in_loop = false;

@@ -23,6 +23,8 @@ namespace sim {
 struct Training {
   int replicas = 5;
   int64_t local_steps = 0;    // of a round; 0: sums of every step
+  bool sparse = false;        // deltas
+  bool overlap = false;       // of a round's exchange with the next one
   bool in_loop = false;       // of its own, else in Fit
   int64_t check_every = 100;  // steps, the workers compare
   int64_t save_freq = -1;     // of the backups; -1: there are none

@@ -134,7 +134,11 @@ Job::Job(uint64_t seed, bool trace)
 
 void Job::DrawTraining() {
   if (size_ > training_.replicas) training_.replicas = 16;
-  if (network_.Chance(3)) training_.local_steps = 2 + network_.Random(3);
+  if (network_.Chance(2)) {
+    training_.local_steps = 2 + network_.Random(3);
+    training_.sparse = network_.Chance(2);
+    training_.overlap = network_.Chance(2);
+  }
   training_.in_loop = network_.Chance(2);
   // Else it has mostly ended before its faults begin.
   if (!network_.Chance(4)) step_nanos_ = kTimeout * 3 / 5;
