@@ -203,6 +203,8 @@ Status SparseExchange::Collect(float* mean) {
 
 Status SparseExchange::Finish(bool* again) {
   *again = false;
+  // Of a round that this rank gives up there are no changes to send.
+  if (state_ != nullptr && state_->failed()) return state_->Finish(again);
   RINGLET_RETURN_IF_ERROR(Start());
   return Collect(spans_.contribution);
 }

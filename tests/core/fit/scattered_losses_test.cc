@@ -187,6 +187,19 @@ TEST(ScatteredLossesTest, AllMayDieAndNoBitIsWrong) {
 
 // --- what is done again -------------------------------------------------
 
+class Stops final : public Callback {
+ public:
+  explicit Stops(int64_t step) : step_(step) {}
+  const char* name() const override { return "stops"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    if (fit.step >= step_) fit.stop_training = 1;
+    return Status();
+  }
+
+ private:
+  const int64_t step_;
+};
+
 // The steps that its worker began, and what happens where one does.
 class AtSteps final : public Callback {
  public:
@@ -276,6 +289,28 @@ TEST(ScatteredLossesTest, WhoComesCostsNoRound) {
     const Again again = WhereTheyGoOn(way, 0, /*at=*/78, false);
     EXPECT_GE(again.from, 78) << way;
     EXPECT_LE(again.from, 80) << way;
+  }
+}
+
+// Worker 0 wishes to stop, and gives a round up for it; worker 1 dies in any
+// call of that one or of those before.
+TEST(ScatteredLossesTest, ALossInARoundThatIsGivenUp) {
+  for (const int way : {0, 1, 2}) {
+    for (int dies = 1; dies < 200 && !HasFailure(); ++dies) {
+      SCOPED_TRACE("way " + std::to_string(way) + ", call " +
+                   std::to_string(dies));
+      std::atomic<bool> dead{false};
+      RunWorkers(2, [&](ElasticJob* elastic, int w) {
+        ElasticCollective collective(elastic, w, w == 1 ? dies : kNever);
+        RoundsJob job = Job(way, 1);
+        job.epochs = 1;
+        job.callbacks = {std::make_shared<Stops>(w == 0 ? 2 : kNever)};
+        const Trained run = Train(job, &collective);
+        if (w == 1) dead = collective.dead();
+        if (w == 0) EXPECT_TRUE(run.status.ok()) << run.status.message();
+      });
+      if (!dead) break;
+    }
   }
 }
 
