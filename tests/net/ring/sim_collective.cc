@@ -230,6 +230,13 @@ Status SimCollective::AllGather(const void* in, size_t bytes, void* out) {
   return Run({FrameType::kAllGather, to, bytes, 0});
 }
 
+Status SimCollective::StartAllGather(const void* in, size_t bytes, void* out,
+                                     Ticket* ticket) {
+  auto* const to = static_cast<uint8_t*>(out);
+  if (bytes > 0) std::memmove(to + bytes * rank(), in, bytes);
+  return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
+}
+
 Status SimCollective::Barrier() {
   return Run({FrameType::kBarrier, nullptr, 0, 0});
 }

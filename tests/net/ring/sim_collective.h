@@ -66,6 +66,8 @@ class SimCollective final : public SimProcess,
   Status Wait(Ticket ticket) override;
   Status Broadcast(void* data, size_t bytes, int root) override;
   Status AllGather(const void* in, size_t bytes, void* out) override;
+  Status StartAllGather(const void* in, size_t bytes, void* out,
+                        Ticket* ticket) override;
   Status Barrier() override;
   void Abort(const Status& reason) override;
   void SetStep(uint64_t step) override;
