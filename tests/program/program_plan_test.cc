@@ -335,9 +335,10 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
 }
 
 TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
-  WriteRun("\"callbacks\": []",
-           "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
-           "\"replicas\": 4, \"delta\": \"sparse\", \"overlap\": true}");
+  const std::string rounds =
+      "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "
+      "\"replicas\": 4, \"delta\": \"sparse\", \"overlap\": true";
+  WriteRun("\"callbacks\": []", rounds + "}");
   ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
   // Of (784, 8) two blocks, of (8, 10) 64 of 80 numbers with no low bits, and
   // (8) and (10) whole, with 4 bits a number; two replicas of a worker, to two.
@@ -348,6 +349,12 @@ TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
   const int64_t weights = NumberAfter(out_, "weights");
   EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
               static_cast<double>((4 + 4 + 4) * weights), 1000);
+  // Where workers may leave: what the two others have changed, and once more
+  // the state of the rounds, what travels, weights and momentum.
+  WriteRun("\"callbacks\": []", rounds + ", \"policy\": \"shrink\"}");
+  ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
+  EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
+              static_cast<double>((12 + 2 + 8 + 1 + 2) * weights), 1000);
 }
 
 }  // namespace

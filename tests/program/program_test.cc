@@ -218,16 +218,6 @@ TEST_F(ProgramTest, AWrongRunIsRefusedByItsPlace) {
        2,
        {"strategy.overlap: is true; say \"mode\": \"local\" too"}},
       {"\"callbacks\": []",
-       "\"strategy\": {\"mode\": \"local\", \"policy\": \"shrink\", "
-       "\"delta\": \"sparse\"}",
-       2,
-       {"strategy.delta: is \"sparse\"", "\"policy\": \"wait\""}},
-      {"\"callbacks\": []",
-       "\"strategy\": {\"mode\": \"local\", \"policy\": \"shrink\", "
-       "\"overlap\": true}",
-       2,
-       {"strategy.overlap: is true", "\"policy\": \"wait\""}},
-      {"\"callbacks\": []",
        "\"strategy\": {\"mode\": \"local\", \"replicas\": 4, "
        "\"participation\": 2, \"overlap\": true}",
        2,

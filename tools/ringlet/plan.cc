@@ -111,13 +111,21 @@ uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
 }
 
 // What a worker keeps of the other workers' replicas too, and the model, which
-// is compiled with its own, does not know of.
-uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
+// is compiled with its own, does not know of. Where workers may leave one may
+// come to compute all, and keeps a copy of what they go back to.
+uint64_t OfOtherReplicas(const Model& model, int64_t replicas, bool elastic) {
   const LocalUpdates& local = model.local_updates();
-  const int64_t numbers = (local.sparse() ? model.num_trained() : 0) +
-                          (local.overlaps() ? model.num_weights() : 0);
+  const int64_t trained = model.num_trained(), weights = model.num_weights();
+  const int64_t of_each =
+      (local.sparse() ? trained : 0) + (local.overlaps() ? weights : 0);
   const int64_t others = std::max<int64_t>(0, replicas - model.num_replicas());
-  return static_cast<uint64_t>(others * numbers) * sizeof(float);
+  int64_t numbers = others * of_each;
+  if (elastic && local.scatters()) {
+    numbers += others * weights;
+    numbers += replicas * of_each + weights + trained +
+               (local.overlaps() ? weights : 0);
+  }
+  return static_cast<uint64_t>(numbers) * sizeof(float);
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
@@ -142,7 +150,8 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   }
   plan->bytes = model.PlanMemory(plan->batch);
   const uint64_t others =
-      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers));
+      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers),
+                      config.strategy.elastic());
   plan->bytes.local += others;
   plan->copies = CopiesOf(config, flags.wire.workers);
   const auto flops = [plan, own](int64_t multiply_adds) {

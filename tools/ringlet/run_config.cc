@@ -271,16 +271,8 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   if (!strategy->attendance.empty()) {
     strategy->attendance = PathIn(folder, strategy->attendance);
   }
-  if (options->local.scatters()) {
-    strategy->may_shrink = false;
-    if (strategy->elastic()) {
-      const bool sparse = options->local.sparse();
-      fields.Refuse(sparse ? "delta" : "overlap",
-                    "strategy.policy is \"shrink\", but with it a worker has "
-                    "what no other has: say \"policy\": \"wait\", or leave "
-                    "it out");
-    }
-  }
+  // It takes memory and exchanges of its own: who wants it says so.
+  if (options->local.scatters()) strategy->may_shrink = false;
   if (is_local && fields.Has("reduction")) {
     fields.Refuse("reduction",
                   "strategy.mode is \"local\", which sums no gradients, and "
