@@ -14,6 +14,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,8 @@ namespace {
 
 constexpr int64_t kEpochs = 6, kSteps = 55;  // of an epoch
 
-// What is saved, by step: the weights after a check that found nothing.
+// What is saved, by step, and minus it where an epoch has ended: the weights
+// after a check that found nothing.
 class Saves final : public Callback {
  public:
   Saves(std::function<void(FitState&)> before_step,
@@ -44,7 +46,8 @@ class Saves final : public Callback {
     const int64_t step = fit.model->iterations();
     if (!epoch_ended && step % save_freq_ != 0) return Status();
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
-    saved_.emplace_back(step, fit.model->weights_digest());
+    saved_.emplace_back(epoch_ended ? -step : step,
+                        fit.model->weights_digest());
     return Status();
   }
   void OnFitReturn(FitState&, const Status&) override {
@@ -68,8 +71,18 @@ struct Trained {
   std::vector<std::pair<int64_t, uint64_t>> saved;
 };
 
+// Of local updates; 0: there are none.
+struct Rounds {
+  int64_t steps = 0;
+  bool sparse = false, overlap = false;
+  bool operator<(const Rounds& other) const {
+    return std::tie(steps, sparse, overlap) <
+           std::tie(other.steps, other.sparse, other.overlap);
+  }
+};
+
 struct Way {
-  int64_t local_steps = 0;
+  Rounds rounds;
   bool cross_check = true;
   int64_t save_freq = 20;
   std::function<void()> returned;  // by a loss too
@@ -83,7 +96,9 @@ Trained Train(Collective* collective, const Way& way,
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 8;
-  options.local.steps = way.local_steps;
+  options.local.steps = way.rounds.steps;
+  options.local.overlap = way.rounds.overlap;
+  if (way.rounds.sparse) options.local.delta = LocalUpdates::Delta::kSparse;
   Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
                     BatchNormalization(0.9f), Custom(std::move(layer)),
                     Dense(3)});
@@ -105,20 +120,20 @@ Trained Train(Collective* collective, const Way& way,
 }
 
 // Its saves are of every step.
-const Trained& Undisturbed(int64_t local_steps) {
-  static std::map<int64_t, Trained> runs;
-  Trained& run = runs[local_steps];
+const Trained& Undisturbed(const Rounds& rounds) {
+  static std::map<Rounds, Trained> runs;
+  Trained& run = runs[rounds];
   if (run.saved.empty()) {
     Way way;
-    way.local_steps = local_steps;
+    way.rounds = rounds;
     way.save_freq = 1;
     run = Train(nullptr, way, std::make_shared<OneBitLayer>(0));
   }
   return run;
 }
 
-void ExpectSavedIsRight(const Trained& run, int64_t local_steps) {
-  const auto& saved = Undisturbed(local_steps).saved;
+void ExpectSavedIsRight(const Trained& run, const Rounds& rounds) {
+  const auto& saved = Undisturbed(rounds).saved;
   const std::map<int64_t, uint64_t> right(saved.begin(), saved.end());
   for (const auto& [step, digest] : run.saved) {
     EXPECT_EQ(digest, right.at(step)) << "saved after step " << step;
@@ -153,15 +168,15 @@ std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
 }
 
 void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
-                 int64_t local_steps) {
+                 const Rounds& rounds) {
   for (size_t w = 0; w < runs.size(); ++w) {
     SCOPED_TRACE("worker " + std::to_string(w));
-    ExpectSavedIsRight(runs[w], local_steps);
+    ExpectSavedIsRight(runs[w], rounds);
     const bool ends = static_cast<int>(w) == broken || runs.size() == 2;
     if (!ends) {
       EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
-      EXPECT_EQ(runs[w].digest, Undisturbed(local_steps).digest);
-      EXPECT_EQ(runs[w].loss, Undisturbed(local_steps).loss);
+      EXPECT_EQ(runs[w].digest, Undisturbed(rounds).digest);
+      EXPECT_EQ(runs[w].loss, Undisturbed(rounds).loss);
       continue;
     }
     const std::string said = runs[w].status.message();
@@ -176,8 +191,8 @@ void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
   }
 }
 
-void ExpectFoundInAll(int64_t local_steps, unsigned seeds) {
-  ASSERT_TRUE(Undisturbed(local_steps).status.ok());
+void ExpectFoundInAll(const Rounds& rounds, unsigned seeds) {
+  ASSERT_TRUE(Undisturbed(rounds).status.ok());
   for (unsigned seed = 1; seed <= seeds && !testing::Test::HasFailure();
        ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -188,20 +203,27 @@ void ExpectFoundInAll(int64_t local_steps, unsigned seeds) {
     // Of the number itself the sign, the exponent or a high digit.
     const int bit = 17 + static_cast<int>(random() % 15);
     Way way;
-    way.local_steps = local_steps;
+    way.rounds = rounds;
     // Saves look too: mostly only the checks of every hundredth step.
     way.save_freq = random() % 4 == 0 ? 20 : 1 << 20;
-    ExpectFound(Job(workers, broken, from, bit, way), broken, from,
-                local_steps);
+    ExpectFound(Job(workers, broken, from, bit, way), broken, from, rounds);
   }
 }
 
 TEST(CrossCheckTest, AWrongBitIsFoundAndSpoilsNothing) {
-  ExpectFoundInAll(/*local_steps=*/0, /*seeds=*/16);
+  ExpectFoundInAll(/*rounds=*/{}, /*seeds=*/16);
 }
 
 TEST(CrossCheckTest, AWrongBitInRoundsIsFoundAndSpoilsNothing) {
-  ExpectFoundInAll(/*local_steps=*/5, /*seeds=*/6);
+  ExpectFoundInAll(/*rounds=*/{5}, /*seeds=*/6);
+}
+
+// They go back to where all had the whole state of the rounds.
+TEST(CrossCheckTest, AWrongBitInScatteredRoundsIsFoundAndSpoilsNothing) {
+  for (const Rounds& rounds :
+       {Rounds{5, true, false}, {5, false, true}, {5, true, true}}) {
+    ExpectFoundInAll(rounds, /*seeds=*/3);
+  }
 }
 
 // --- models of other kinds ----------------------------------------------
@@ -352,7 +374,7 @@ TEST(CrossCheckTest, WithoutItNobodyKnows) {
   way.cross_check = false;
   for (const Trained& run : Job(3, 1, 20, 28, way)) {
     EXPECT_TRUE(run.status.ok()) << run.status.message();
-    EXPECT_NE(run.digest, Undisturbed(0).digest);
+    EXPECT_NE(run.digest, Undisturbed({}).digest);
   }
 }
 
@@ -381,7 +403,7 @@ TEST(CrossCheckTest, OtherWeightsAreFound) {
       << runs[2].status.message();
   for (const int w : {0, 1}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
-    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+    EXPECT_EQ(runs[w].digest, Undisturbed({}).digest);
   }
 }
 
@@ -424,7 +446,7 @@ TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
       if (run.status.ok()) return;  // all was done
       ++lives;
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
-      ExpectSavedIsRight(run, 0);
+      ExpectSavedIsRight(run, {});
     }
   });
   for (std::thread& thread : threads) thread.join();
@@ -432,7 +454,7 @@ TEST(CrossCheckTest, ABrokenOneThatComesBackTakesNoPart) {
   EXPECT_EQ(lost, 1);  // by the first time alone
   for (const int w : {0, 1}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
-    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+    EXPECT_EQ(runs[w].digest, Undisturbed({}).digest);
   }
 }
 
@@ -604,7 +626,7 @@ TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
       << said;
   for (const int w : {0, 1, 2}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
-    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+    EXPECT_EQ(runs[w].digest, Undisturbed({}).digest);
   }
 }
 
