@@ -330,11 +330,6 @@ INSTANTIATE_TEST_SUITE_P(Strategies, OneResultTest,
                                          "\"mode\": \"local\", "
                                          "\"local_steps\": 2, "
                                          "\"delta\": \"sparse\", "
-                                         "\"overlap\": true",
-                                         "\"mode\": \"local\", "
-                                         "\"local_steps\": 2, "
-                                         "\"policy\": \"shrink\", "
-                                         "\"delta\": \"sparse\", "
                                          "\"overlap\": true"));
 
 // Four replicas: one file, whoever computes them, and whoever goes on.
