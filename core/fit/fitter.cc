@@ -166,20 +166,6 @@ Status Fitter::SetUp() {
   return Status();
 }
 
-// In an elastic job others may have it, who are elsewhere.
-Status Fitter::NobodyHasTheState() const {
-  if (model_->collective()->elastic()) {
-    return Error(Code::kCancelled,
-                 "the state of the run was cut off on its way to this worker, "
-                 "and nobody holds the state of the run whole who is there: no "
-                 "worker's memory and no backup; start this worker again");
-  }
-  return Error(Code::kInternal,
-               "the workers are together again, but nobody holds the state of "
-               "the run: no worker's memory and no backup; start all of them "
-               "anew");
-}
-
 Status Fitter::TrainAll(History* history) {
   RINGLET_RETURN_IF_ERROR(Begin());
   // What will be trained again is not history.

@@ -349,12 +349,15 @@ TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
   const int64_t weights = NumberAfter(out_, "weights");
   EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
               static_cast<double>((4 + 4 + 4) * weights), 1000);
-  // Where workers may leave: what the two others have changed, and once more
-  // the state of the rounds, what travels, weights and momentum.
+  EXPECT_EQ(NumberAfter(out_, "copies"), 0);
+  // Where workers may leave: what the two others have changed; and copies of
+  // weights, twice, momentum, what travels, and all of the replicas.
   WriteRun("\"callbacks\": []", rounds + ", \"policy\": \"shrink\"}");
   ASSERT_EQ(Run({"plan", "run.json", "--workers=3", "--json"}), 0) << err_;
   EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "local")),
-              static_cast<double>((12 + 2 + 8 + 1 + 2) * weights), 2000);
+              static_cast<double>((12 + 2) * weights), 1000);
+  EXPECT_NEAR(static_cast<double>(NumberAfter(out_, "copies")),
+              static_cast<double>((2 + 1 + 1 + 8) * weights), 1000);
 }
 
 }  // namespace

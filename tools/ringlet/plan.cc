@@ -98,34 +98,35 @@ uint64_t BytesOf(Saveable* state) {
   return bytes;
 }
 
+// What rounds of local updates keep of so many replicas.
+uint64_t OfReplicas(const Model& model, int64_t replicas) {
+  const LocalUpdates& local = model.local_updates();
+  const int64_t numbers = (local.sparse() ? model.num_trained() : 0) +
+                          (local.overlaps() ? model.num_weights() : 0);
+  return static_cast<uint64_t>(replicas * numbers) * sizeof(float);
+}
+
 // What a fit keeps of the state in memory, to go on from where a worker is
 // lost, or has spoiled it (core/fit/recovery.h).
 uint64_t CopiesOf(const RunConfig& config, int64_t workers) {
   const bool elastic = config.strategy.elastic();
   const bool restores = elastic || AnyRestoresAfterLoss(config.callbacks);
   Model* const model = config.model.get();
-  if (workers == 1 || !restores || model->local_updates().scatters()) return 0;
+  const LocalUpdates& local = model->local_updates();
+  if (workers == 1 || !restores || (local.scatters() && !elastic)) return 0;
   const uint64_t weights = BytesOf(model->weights_state());
-  if (!elastic || !config.strategy.cross_check) return weights;
-  return 2 * weights + BytesOf(model->optimizer_state());
+  const bool goes_back = config.strategy.cross_check || local.scatters();
+  if (!elastic || !goes_back) return weights;
+  return 2 * weights + BytesOf(model->optimizer_state()) +
+         OfReplicas(*model, model->num_replicas()) +
+         (local.overlaps() ? weights : 0);
 }
 
 // What a worker keeps of the other workers' replicas too, and the model, which
-// is compiled with its own, does not know of. Where workers may leave one may
-// come to compute all, and keeps a copy of what they go back to.
-uint64_t OfOtherReplicas(const Model& model, int64_t replicas, bool elastic) {
-  const LocalUpdates& local = model.local_updates();
-  const int64_t trained = model.num_trained(), weights = model.num_weights();
-  const int64_t of_each =
-      (local.sparse() ? trained : 0) + (local.overlaps() ? weights : 0);
-  const int64_t others = std::max<int64_t>(0, replicas - model.num_replicas());
-  int64_t numbers = others * of_each;
-  if (elastic && local.scatters()) {
-    numbers += others * weights;
-    numbers += replicas * of_each + weights + trained +
-               (local.overlaps() ? weights : 0);
-  }
-  return static_cast<uint64_t>(numbers) * sizeof(float);
+// is compiled with its own, does not know of.
+uint64_t OfOtherReplicas(const Model& model, int64_t replicas) {
+  return OfReplicas(model,
+                    std::max<int64_t>(0, replicas - model.num_replicas()));
 }
 
 Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
@@ -150,8 +151,7 @@ Status MakePlan(const std::string& path, const PlanFlags& flags, Plan* plan) {
   }
   plan->bytes = model.PlanMemory(plan->batch);
   const uint64_t others =
-      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers),
-                      config.strategy.elastic());
+      OfOtherReplicas(model, std::max<int64_t>(replicas, flags.wire.workers));
   plan->bytes.local += others;
   plan->copies = CopiesOf(config, flags.wire.workers);
   const auto flops = [plan, own](int64_t multiply_adds) {
