@@ -73,8 +73,10 @@ struct Trained {
 
 // Of local updates; 0: there are none.
 struct Rounds {
-  int64_t steps = 0;
-  bool sparse = false, overlap = false;
+  Rounds(int64_t n = 0, bool is_sparse = false, bool overlaps = false)
+      : steps(n), sparse(is_sparse), overlap(overlaps) {}
+  int64_t steps;
+  bool sparse, overlap;
   bool operator<(const Rounds& other) const {
     return std::tie(steps, sparse, overlap) <
            std::tie(other.steps, other.sparse, other.overlap);

@@ -162,7 +162,7 @@ void Live(ElasticJob* elastic, int w, const Drawn& drawn, bool one_stays,
 void ExpectOutlives(unsigned first, bool one_stays) {
   const char* const more = std::getenv("RINGLET_ELASTIC_SEEDS");
   const unsigned seeds =
-      more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 60;
+      more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 30;
   std::atomic<int> deaths{0};
   for (unsigned seed = first; seed < first + seeds; ++seed) {
     if (testing::Test::HasFailure()) break;
