@@ -122,8 +122,10 @@ Status FrameReader::Parse() {
 Status FrameReader::Take(const uint8_t* data, size_t bytes) {
   if (checked_) crc_ = Crc32c(data, bytes, crc_);
   const size_t count = bytes / WireBytes(landing_.dtype);
-  uint8_t* to =
-      landing_.data + received_ / WireBytes(landing_.dtype) * sizeof(float);
+  uint8_t* to = landing_.data;  // null where nothing lands
+  if (to != nullptr) {
+    to += received_ / WireBytes(landing_.dtype) * sizeof(float);
+  }
   switch (landing_.mode) {
     case Landing::kKeep:
       std::memcpy(kept_.data() + received_, data, bytes);
