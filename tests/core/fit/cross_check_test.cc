@@ -148,25 +148,33 @@ int64_t FoundAfter(const Status& status) {
   return at == nullptr ? -1 : std::atoll(at + 8);
 }
 
-// `workers` of which number `broken` computes wrong from step `from` on.
-std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
-                         const Way& way) {
-  ElasticJob job;
+// What each of the job's workers makes of `train`, on a thread of its own.
+template <typename TrainOne>
+std::vector<Trained> OnAll(ElasticJob* job, int workers,
+                           const TrainOne& train) {
   std::vector<Trained> runs(static_cast<size_t>(workers));
   std::vector<std::thread> threads;
-  for (int w = 0; w < workers; ++w) job.Arrive(w);
+  for (int w = 0; w < workers; ++w) job->Arrive(w);
   for (int w = 0; w < workers; ++w) {
     threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto layer = std::make_shared<OneBitLayer>(bit);
-      runs[static_cast<size_t>(w)] =
-          Train(&collective, way, layer, [&](FitState& fit) {
-            if (w == broken && fit.model->iterations() >= from) layer->Break();
-          });
+      ElasticCollective collective(job, w, 1 << 30);
+      runs[static_cast<size_t>(w)] = train(w, &collective);
     });
   }
   for (std::thread& thread : threads) thread.join();
   return runs;
+}
+
+// `workers` of which number `broken` computes wrong from step `from` on.
+std::vector<Trained> Job(int workers, int broken, int64_t from, int bit,
+                         const Way& way) {
+  ElasticJob job;
+  return OnAll(&job, workers, [&](int w, ElasticCollective* collective) {
+    const auto layer = std::make_shared<OneBitLayer>(bit);
+    return Train(collective, way, layer, [&](FitState& fit) {
+      if (w == broken && fit.model->iterations() >= from) layer->Break();
+    });
+  });
 }
 
 void ExpectFound(const std::vector<Trained>& runs, int broken, int64_t from,
@@ -333,23 +341,16 @@ TEST(CrossCheckTest, AnyModelIsCheckedAndNotChangedByIt) {
     ASSERT_TRUE(alone.status.ok()) << alone.status.message();
     const int broken = seed < 8 ? -1 : static_cast<int>(seed % 3);
     ElasticJob job;
-    std::vector<Trained> runs(3);
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 3; ++w) job.Arrive(w);
-    for (int w = 0; w < 3; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, 1 << 30);
-        const auto layer = std::make_shared<OneBitLayer>(28);
-        const int64_t from = 5 + 3 * seed % 20;
-        runs[static_cast<size_t>(w)] =
-            TrainDrawn(seed, &collective, seed % 2 == 0 ? 1 : 7, layer,
-                       [&](FitState& fit) {
-                         const int64_t step = fit.model->iterations();
-                         if (w == broken && step >= from) layer->Break();
-                       });
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    const std::vector<Trained> runs =
+        OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+          const auto layer = std::make_shared<OneBitLayer>(28);
+          const int64_t from = 5 + 3 * seed % 20;
+          return TrainDrawn(seed, collective, seed % 2 == 0 ? 1 : 7, layer,
+                            [&](FitState& fit) {
+                              const int64_t step = fit.model->iterations();
+                              if (w == broken && step >= from) layer->Break();
+                            });
+        });
     for (int w = 0; w < 3; ++w) {
       if (w == broken) {
         EXPECT_EQ(runs[w].status.code(), Code::kOutOfSync)
@@ -383,22 +384,15 @@ TEST(CrossCheckTest, WithoutItNobodyKnows) {
 // One whose weights alone differ, as where its optimizer computes wrong.
 TEST(CrossCheckTest, OtherWeightsAreFound) {
   ElasticJob job;
-  std::vector<Trained> runs(3);
-  std::vector<std::thread> threads;
-  for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      runs[static_cast<size_t>(w)] =
-          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
-                [&](FitState& fit) {
-                  if (w == 2 && fit.model->iterations() == 130) {
-                    fit.model->weights()[5] += 1;
-                  }
-                });
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<Trained> runs =
+      OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+        return Train(collective, {}, std::make_shared<OneBitLayer>(0),
+                     [&](FitState& fit) {
+                       if (w == 2 && fit.model->iterations() == 130) {
+                         fit.model->weights()[5] += 1;
+                       }
+                     });
+      });
   EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
   EXPECT_NE(std::string(runs[2].status.message()).find("other weights"),
             std::string::npos)
@@ -468,25 +462,18 @@ TEST(CrossCheckTest, OneThatDoesNotHearAVerdictFollowsThoseWhoDo) {
   for (const int deaf : {0, 1, 2}) {
     SCOPED_TRACE(deaf);
     ElasticJob job;
-    std::vector<Trained> runs(3);
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 3; ++w) job.Arrive(w);
-    for (int w = 0; w < 3; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, 1 << 30);
-        const auto layer = std::make_shared<OneBitLayer>(28);
-        int heard = 0;
-        runs[static_cast<size_t>(w)] =
-            Train(&collective, kNoSaves, layer, [&](FitState& fit) {
-              const int64_t step = fit.model->iterations();
-              if (w == 2 && step >= 170) layer->Break();
-              if (w == deaf && step == 199 && heard++ == 0) {
-                collective.LoseGather(kOfACheck);
-              }
-            });
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    const std::vector<Trained> runs =
+        OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+          const auto layer = std::make_shared<OneBitLayer>(28);
+          int heard = 0;
+          return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 2 && step >= 170) layer->Break();
+            if (w == deaf && step == 199 && heard++ == 0) {
+              collective->LoseGather(kOfACheck);
+            }
+          });
+        });
     EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
     for (const int w : {0, 1}) {
       EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
@@ -500,24 +487,17 @@ TEST(CrossCheckTest, OneThatDoesNotHearAVerdictFollowsThoseWhoDo) {
 TEST(CrossCheckTest, OneThatDoesNotHearThatAllStopStops) {
   for (const int deaf : {0, 1}) {
     ElasticJob job;
-    std::vector<Trained> runs(2);
-    std::vector<std::thread> threads;
-    for (int w = 0; w < 2; ++w) job.Arrive(w);
-    for (int w = 0; w < 2; ++w) {
-      threads.emplace_back([&, w] {
-        ElasticCollective collective(&job, w, 1 << 30);
-        const auto layer = std::make_shared<OneBitLayer>(28);
-        runs[static_cast<size_t>(w)] =
-            Train(&collective, kNoSaves, layer, [&](FitState& fit) {
-              const int64_t step = fit.model->iterations();
-              if (w == 1 && step >= 170) layer->Break();
-              if (w == deaf && step == 199) {
-                collective.LoseGather(kOfACheck);
-              }
-            });
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    const std::vector<Trained> runs =
+        OnAll(&job, 2, [&](int w, ElasticCollective* collective) {
+          const auto layer = std::make_shared<OneBitLayer>(28);
+          return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 1 && step >= 170) layer->Break();
+            if (w == deaf && step == 199) {
+              collective->LoseGather(kOfACheck);
+            }
+          });
+        });
     for (const Trained& run : runs) {
       EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
     }
@@ -527,21 +507,14 @@ TEST(CrossCheckTest, OneThatDoesNotHearThatAllStopStops) {
 // A check that a program of its own asks for, anywhere in a step.
 TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
   ElasticJob job;
-  std::vector<Trained> runs(3);
-  std::vector<std::thread> threads;
-  for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 3; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      runs[static_cast<size_t>(w)] =
-          Train(&collective, {}, std::make_shared<OneBitLayer>(0),
-                [&](FitState& fit) {
-                  if (fit.model->iterations() % 7 != 3) return;
-                  EXPECT_TRUE(fit.model->CheckReplicas().ok());
-                });
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<Trained> runs =
+      OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+        return Train(collective, {}, std::make_shared<OneBitLayer>(0),
+                     [&](FitState& fit) {
+                       if (fit.model->iterations() % 7 != 3) return;
+                       EXPECT_TRUE(fit.model->CheckReplicas().ok());
+                     });
+      });
   for (const Trained& run : runs) {
     EXPECT_TRUE(run.status.ok()) << run.status.message();
     EXPECT_EQ(run.digest, Undisturbed(0).digest);
@@ -553,34 +526,27 @@ TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
 // and passes that step alone, has the history that the others have.
 TEST(CrossCheckTest, AFailedCheckIsNoHistory) {
   ElasticJob job, other;
-  std::vector<Trained> runs(4);
-  std::vector<std::thread> threads;
   std::atomic<bool> waits{false};
-  for (int w = 0; w < 4; ++w) job.Arrive(w);
-  for (int w = 0; w < 4; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto layer = std::make_shared<OneBitLayer>(28);
-      int returns = 0, gone = 0;
-      Way way = kNoSaves;
-      way.returned = [&] {
-        if (returns++ == 0 && w == 2) collective.MoveTo(&other);
-      };
-      runs[static_cast<size_t>(w)] =
-          Train(&collective, way, layer, [&](FitState& fit) {
-            const int64_t step = fit.model->iterations();
-            if (w == 3 && step >= 170) layer->Break();
-            if (w == 0 && step == 230 && gone++ == 0) {
-              waits = true;
-              while (!job.visited()) std::this_thread::yield();
-            } else if (w == 2 && step == 250 && gone++ == 0) {
-              while (!waits) std::this_thread::yield();
-              collective.MoveTo(&job);
-            }
-          });
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(28);
+        int returns = 0, gone = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (returns++ == 0 && w == 2) collective->MoveTo(&other);
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 170) layer->Break();
+          if (w == 0 && step == 230 && gone++ == 0) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+          } else if (w == 2 && step == 250 && gone++ == 0) {
+            while (!waits) std::this_thread::yield();
+            collective->MoveTo(&job);
+          }
+        });
+      });
   EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
   for (const int w : {0, 1, 2}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
@@ -592,35 +558,28 @@ TEST(CrossCheckTest, AFailedCheckIsNoHistory) {
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
   ElasticJob job, other;
-  std::vector<Trained> runs(4);
-  std::vector<std::thread> threads;
   std::atomic<bool> waits{false};
-  for (int w = 0; w < 4; ++w) job.Arrive(w);
-  for (int w = 0; w < 4; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto layer = std::make_shared<OneBitLayer>(24);
-      int gone = 0;  // any step may be begun a second time
-      runs[static_cast<size_t>(w)] =
-          Train(&collective, {}, layer, [&](FitState& fit) {
-            const int64_t step = fit.model->iterations();
-            if (w == 0 && step == 230 && gone++ == 0) {
-              waits = true;
-              while (!job.visited()) std::this_thread::yield();
-            } else if (w == 3 && step == 120 && gone == 0) {
-              gone = 1;
-              layer->Break();
-              collective.MoveTo(&other);
-            } else if (w == 3 && step == 250 && gone == 1) {
-              gone = 2;
-              while (!waits) std::this_thread::yield();
-              layer->Mend();  // so that no check of now would find it
-              collective.MoveTo(&job);
-            }
-          });
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;  // any step may be begun a second time
+        return Train(collective, {}, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 0 && step == 230 && gone++ == 0) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+          } else if (w == 3 && step == 120 && gone == 0) {
+            gone = 1;
+            layer->Break();
+            collective->MoveTo(&other);
+          } else if (w == 3 && step == 250 && gone == 1) {
+            gone = 2;
+            while (!waits) std::this_thread::yield();
+            layer->Mend();  // so that no check of now would find it
+            collective->MoveTo(&job);
+          }
+        });
+      });
   const std::string said = runs[3].status.message();
   EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync) << said;
   EXPECT_NE(said.find("after 200 steps, while the workers were apart: rank 3"),
