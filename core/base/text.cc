@@ -1,5 +1,7 @@
 #include "text.h"
 
+#include <charconv>
+
 namespace ringlet {
 
 size_t EndOfUtf8(const std::string& text) {
@@ -30,6 +32,14 @@ size_t EndOfUtf8(const std::string& text) {
     at += more + 1;
   }
   return size;
+}
+
+int64_t WholeNumber(std::string_view text, int64_t most) {
+  const char* const end = text.data() + text.size();
+  int64_t value = 0;
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  const bool whole = error == std::errc() && last == end;
+  return whole && value >= 0 && value <= most ? value : -1;
 }
 
 std::string HexText(uint64_t number) {

@@ -36,6 +36,9 @@ inline std::string WithoutSuffix(const std::string& text,
 // RFC 3629 has it; text.size() where there is none.
 size_t EndOfUtf8(const std::string& text);
 
+// All of `text` as a decimal number from 0 to `most`; -1: it is none.
+int64_t WholeNumber(std::string_view text, int64_t most);
+
 // 16 hexadecimal digits.
 std::string HexText(uint64_t number);
 

@@ -1,7 +1,6 @@
 #include "attendance_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <string_view>
 #include <vector>
@@ -13,14 +12,6 @@
 
 namespace ringlet {
 namespace {
-
-// All of `field`.
-bool ParseCount(std::string_view field, int64_t most, int64_t* value) {
-  const char* const end = field.data() + field.size();
-  const auto parsed = std::from_chars(field.data(), end, *value);
-  return parsed.ec == std::errc() && parsed.ptr == end && *value >= 0 &&
-         *value <= most;
-}
 
 class AttendanceFile final : public Attendance {
  public:
@@ -87,8 +78,8 @@ Status AttendanceFile::Read() {
 }
 
 Status AttendanceFile::AddRound(const Fields& fields, int64_t line) {
-  Round round = {0, line, who_.size(), 0};
-  if (!ParseCount(fields[0], INT64_MAX / 2, &round.step)) {
+  Round round = {WholeNumber(fields[0], INT64_MAX / 2), line, who_.size(), 0};
+  if (round.step < 0) {
     return InvalidArgument(
         "%s: line %" PRId64
         ": '%s' is no number of steps; a line is how many were made before "
@@ -123,8 +114,8 @@ Status AttendanceFile::AddReplica(std::string_view field, int64_t line) {
   constexpr std::string_view kLate = " late";
   const bool late = EndsWith(field, kLate);
   if (late) field = Trim(field.substr(0, field.size() - kLate.size()));
-  int64_t number = 0;
-  if (!ParseCount(field, kMostReplicas - 1, &number)) {
+  const int64_t number = WholeNumber(field, kMostReplicas - 1);
+  if (number < 0) {
     return InvalidArgument(
         "%s: line %" PRId64
         ": '%s' is no replica; give its number, from 0 to %d, and \" late\" "

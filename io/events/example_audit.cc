@@ -1,9 +1,11 @@
 #include "example_audit.h"
 
 #include <algorithm>
-#include <charconv>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+
+#include "../../core/base/text.h"
 
 namespace ringlet {
 namespace {
@@ -12,13 +14,9 @@ constexpr char kHeader[] = "epoch,step,replica,pass,used,size,examples";
 
 constexpr char kAll[] = "all";
 
-// The number up to `end`, or -1: of no run there are more than 10^15.
-int64_t Number(const char* begin, const char* end) {
-  constexpr int64_t kMost = 1000000000000000;
-  int64_t value = 0;
-  const auto [last, error] = std::from_chars(begin, end, value);
-  const bool whole = error == std::errc() && last == end;
-  return whole && value >= 0 && value <= kMost ? value : -1;
+// Of no run there are more than 10^15.
+int64_t Number(std::string_view text) {
+  return WholeNumber(text, 1000000000000000);
 }
 
 std::string At(int64_t epoch, int64_t step) {
@@ -61,14 +59,15 @@ Status ExampleAudit::TakeRow(const std::string& name, const std::string& line) {
   int64_t numbers[kFields] = {};
   for (const int i : {0, 1, 3, 4, 5}) {
     const std::string& text = fields[i];
-    numbers[i] = Number(text.data(), text.data() + text.size());
+    numbers[i] = Number(text);
     if (numbers[i] < 0) return Corruption("'%s' is no number", text.c_str());
   }
   Step step = {numbers[3], numbers[4], numbers[5], {}, name};
   while (at < line.size()) {
     const size_t end = std::min(line.find(' ', at), line.size());
     const bool next = line.compare(at, end - at, "/") == 0;
-    const int64_t id = next ? kNextPass : Number(&line[at], line.data() + end);
+    const int64_t id =
+        next ? kNextPass : Number(std::string_view(line).substr(at, end - at));
     if (id < 0 && !next) return Corruption("an example is no number");
     step.examples.push_back(id);
     at = end + 1;
@@ -172,8 +171,7 @@ Status ExampleAudit::CompareStreams() const {
   const Steps& some = streams_.begin()->second;
   const auto count = static_cast<int64_t>(streams_.size());
   for (const auto& [replica, steps] : streams_) {
-    const int64_t number =
-        Number(replica.data(), replica.data() + replica.size());
+    const int64_t number = Number(replica);
     const bool known = replica == kAll ? count == 1 : number < count;
     if (!known || (replica != kAll && number < 0)) {
       return Wrong("there are rows of replica '" + replica + "', and of " +
