@@ -29,6 +29,9 @@ constexpr char kScalesName[] = "optimizer/reduction_scales";
 // Of local updates, which keep no slots of the optimizer instead.
 constexpr char kOuterSlot[] = "outer_momentum";
 constexpr char kOuterPrefix[] = "optimizer/outer_momentum/";
+// … and what each replica has of its own: by number, then by tensor.
+constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
+constexpr char kStartPrefix[] = "optimizer/replica_start/";
 
 // One tensor of state. `data` points into the owner, elements() * SizeOf(dtype)
 // bytes, native byte order, valid until the owner changes shape or dies.

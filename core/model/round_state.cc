@@ -11,8 +11,6 @@
 namespace ringlet {
 namespace {
 
-constexpr char kErrorPrefix[] = "optimizer/error_feedback/";
-constexpr char kStartPrefix[] = "optimizer/replica_start/";
 constexpr char kPendingPrefix[] = "optimizer/pending_change/";
 constexpr char kPendingName[] = "optimizer/pending";
 

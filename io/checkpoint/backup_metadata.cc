@@ -35,8 +35,8 @@ void WarnOfReplicas(const std::string& path, int saved, int here) {
 bool HasReplicas(const SafetensorsReader& file) {
   const auto& all = file.tensors();
   return std::any_of(all.begin(), all.end(), [](const StoredTensor& tensor) {
-    return StartsWith(tensor.name, "optimizer/error_feedback/") ||
-           StartsWith(tensor.name, "optimizer/replica_start/");
+    return StartsWith(tensor.name, kErrorPrefix) ||
+           StartsWith(tensor.name, kStartPrefix);
   });
 }
 
