@@ -156,9 +156,9 @@ class Callback : public Saveable {
   // fit.epoch is still the epoch that ended. `logs` may be added to; they go
   // into the History.
   virtual Status OnEpochEnd(FitState&, Logs*) { return Status(); }
-  // fit.step is the number of the batch in its epoch, from 0. In a job of
-  // several the step may be given up, and then it has no end: where a worker is
-  // lost, and where a rank asks to stop.
+  // fit.step is the number of the batch in its epoch, from 0, which is read
+  // after this call. In a job of several the step may be given up, and then it
+  // has no end: where a worker is lost, and where a rank asks to stop.
   virtual Status OnTrainBatchBegin(FitState&) { return Status(); }
   virtual Status OnTrainBatchEnd(FitState&, const Logs&) { return Status(); }
   virtual Status OnTestBegin(FitState&) { return Status(); }
