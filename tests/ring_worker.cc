@@ -8,7 +8,7 @@
 // Keys: timeout, start (seconds), job, tcp=1, socket=1 (no shared memory),
 // implementation=ring|tree, pause (milliseconds between two rounds), bench=1
 // (prints the seconds of each of ROUNDS in a line; then COUNT and ROUNDS are
-// read from stdin, line by line), soak=1 (sums of random lengths up to COUNT,
+// read from stdin, line by line; bench=broadcast: of a broadcast), soak=1 (sums of random lengths up to COUNT,
 // several at once, each checked; prints how far it is and what it holds),
 // key=TEXT (of the job), relay=HOST:PORT, hold=FILE (at the end the ring stays
 // until FILE is there), dtype, abort (the round in which this rank gives up),
@@ -129,13 +129,17 @@ Status Rounds(Collective* ring, size_t count, long rounds, int pause_ms,
   return Status();
 }
 
-void Time(Collective* ring, size_t count, long rounds, Status* status) {
+void Time(Collective* ring, size_t count, long rounds, bool broadcast,
+          Status* status) {
   using Clock = std::chrono::steady_clock;
   std::vector<float> v(count);
   for (long round = 0; round < rounds && status->ok(); ++round) {
     *status = ring->Barrier();
     const Clock::time_point start = Clock::now();
-    if (status->ok()) *status = ring->AllReduce(v.data(), count);
+    if (status->ok()) {
+      *status = broadcast ? ring->Broadcast(v.data(), count * sizeof(float), 0)
+                          : ring->AllReduce(v.data(), count);
+    }
     std::printf("%.9f ",
                 std::chrono::duration<double>(Clock::now() - start).count());
   }
@@ -143,11 +147,11 @@ void Time(Collective* ring, size_t count, long rounds, Status* status) {
   std::fflush(stdout);
 }
 
-Status Bench(Collective* ring, size_t count, long rounds) {
+Status Bench(Collective* ring, size_t count, long rounds, bool broadcast) {
   Status status;
-  if (rounds > 0) Time(ring, count, rounds, &status);
+  if (rounds > 0) Time(ring, count, rounds, broadcast, &status);
   while (status.ok() && std::scanf("%zu %ld", &count, &rounds) == 2) {
-    Time(ring, count, rounds, &status);
+    Time(ring, count, rounds, broadcast, &status);
   }
   return status;
 }
@@ -258,11 +262,12 @@ Status Main(int argc, char** argv, std::unique_ptr<Withdrawal>* withdrawal) {
   ends.quit = keys.count("quit") > 0;
   ends.reform = keys.count("reform") > 0;
   ends.hold = keys["hold"];
-  const Status status = keys.count("bench") ? Bench(ring.get(), count, rounds)
-                        : keys.count("soak")
-                            ? Soak(ring.get(), count, rounds)
-                            : Rounds(ring.get(), count, rounds,
-                                     std::atoi(keys["pause"].c_str()), ends);
+  const bool broadcast = keys["bench"] == "broadcast";
+  const Status status =
+      !keys["bench"].empty() ? Bench(ring.get(), count, rounds, broadcast)
+      : keys.count("soak")   ? Soak(ring.get(), count, rounds)
+                             : Rounds(ring.get(), count, rounds,
+                                      std::atoi(keys["pause"].c_str()), ends);
   if (!status.ok()) {  // now, not after the ring's goodbyes
     std::printf("failed: %s\n", status.message());
     std::fflush(stdout);

@@ -433,6 +433,42 @@ def workers():
     alone.close()
 
 
+# Of bytes over a connection, between two processes: the reader says when it has
+# all, and prints the seconds since both were ready.
+SOCKET = r"""
+import socket, sys, time
+sender = sys.argv[1] == "0"
+if sender:
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+    print("up", flush=True)
+    peer, _ = listener.accept()
+else:
+    while True:
+        try:
+            peer = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+            break
+        except ConnectionRefusedError:
+            time.sleep(.01)
+    print("up", flush=True)
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for line in sys.stdin:
+    count, rounds = map(int, line.split())
+    data = memoryview(bytearray(4 * count))
+    for _ in range(rounds):
+        peer.recv(1) if sender else peer.send(b"r")
+        begin = time.perf_counter()
+        if sender:
+            peer.sendall(data)
+            peer.recv(1)
+        else:
+            at = 0
+            while at < len(data):
+                at += peer.recv_into(data[at:])
+            peer.send(b"e")
+        print(time.perf_counter() - begin, end=" ")
+    print(flush=True)
+"""
+
 GLOO = r"""
 import sys, time
 import torch, torch.distributed
@@ -453,10 +489,10 @@ for line in sys.stdin:
 """
 
 
-def ring_workers(size, *keys):
+def ring_workers(size, *keys, bench="1"):
     addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(size))
     return [Contestant(str(BUILD / "tests/ring_worker"), str(rank), addresses,
-                       "0", "0", "bench=1", "timeout=60", *keys)
+                       "0", "0", f"bench={bench}", "timeout=60", *keys)
             for rank in range(size)]
 
 
@@ -513,6 +549,94 @@ def timed(job, floats, rounds):
     ranks = [[float(word) for word in worker.answer("all-reduce").split()]
              for worker in job]
     return [max(one) for one in zip(*ranks)][1:]
+
+
+def elastic_run(policy):
+    """Seconds of an epoch of two workers that nobody disturbs: the medians of
+    all but the first, in which they meet."""
+    def layer(kind, **config):
+        return {"class_name": kind, "config": config}
+
+    data = {name: f"{BIG}/train-{file}-ubyte.gz" for name, file in
+            (("images", "images-idx3"), ("labels", "labels-idx1"))}
+    run = {"model": layer("Sequential", layers=[
+               layer("InputLayer", batch_shape=[None, 28, 28]),
+               layer("Reshape", target_shape=[28, 28, 1]),
+               layer("Conv2D", filters=32, kernel_size=3, activation="relu"),
+               layer("Flatten"), layer("Dense", units=128, activation="relu"),
+               layer("Dense", units=10)]),
+           "compile": {"optimizer": "adam", "loss": layer(
+               "SparseCategoricalCrossentropy", from_logits=True)},
+           "data": {"train": {**data, "scale": 1 / 255}},
+           "fit": {"batch_size": 64, "epochs": 3, "steps_per_epoch": 120,
+                   "verbose": 2},
+           "strategy": {"policy": policy, "reduction": "exact", "replicas": 4,
+                        "timeout": 60}}
+    if policy == "shrink":
+        run["strategy"]["min_workers"] = 1
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "run.json")
+        file.write_text(json.dumps(run))
+        workers = [subprocess.Popen(
+            [str(BUILD / "tools/ringlet/ringlet"), "train", str(file),
+             "--threads", "1"], text=True, stdout=subprocess.PIPE,
+            env={**os.environ, "RINGLET_INSECURE": "1",
+                 "TF_CONFIG": json.dumps(
+                     {"cluster": {"worker": addresses},
+                      "task": {"type": "worker", "index": i}})})
+            for i in range(2)]
+        ends = [time.perf_counter() for line in workers[0].stdout
+                if line.startswith("120/120")]
+        for worker in workers:
+            worker.communicate()
+            if worker.returncode != 0:
+                sys.exit(f"bench: a worker of policy {policy} failed")
+    return statistics.median(b - a for a, b in zip(ends, ends[1:]))
+
+
+def elastic():
+    """What it costs that workers may leave, and that one comes."""
+    if BIG.exists():
+        policies = ["wait", "shrink"]
+        rounds = []
+        for i in range(ROUNDS):
+            order = policies if i % 2 == 0 else policies[::-1]
+            rounds.append({policy: elastic_run(policy) for policy in order})
+        wait, shrink = (statistics.median(each[policy] for each in rounds)
+                        for policy in policies)
+        ratio = statistics.median(each["shrink"] / each["wait"]
+                                  for each in rounds)
+        print(f"\ntwo workers, 120 steps of the tutorials' model with Adam: "
+              f"{wait:.3f} s; where they may leave {shrink:.3f} s = "
+              f"{ratio:.3f} x (goal 1.02)")
+    port = str(free_ports(1)[0])
+    floats = 2777162
+    jobs = {"a plain socket": [
+        Contestant("/usr/bin/python3", "-c", SOCKET, str(i), port)
+        for i in range(2)],
+        "TCP": ring_workers(2, "tcp=1", bench="broadcast"),
+        "TCP, sealed": ring_workers(2, "tcp=1", "key=bench",
+                                    bench="broadcast")}
+    times = {kind: [] for kind in jobs}
+    for worker in sum(jobs.values(), []):
+        worker.answer("up")
+    for _ in range(ROUNDS):
+        for kind, job in jobs.items():
+            times[kind] += timed(job, floats, 8)
+    plain = statistics.median(times["a plain socket"])
+    print("the state that one that comes is given, 11.1 MB from one process to "
+          "another")
+    for kind, values in times.items():
+        seconds = statistics.median(values)
+        line = f"  {kind:14}{seconds * 1e3:7.2f} ms"
+        if kind != "a plain socket":
+            line += f" = {plain / seconds:.2f} x its speed"
+        print(line + (" (goal 0.5)" if kind == "TCP" else ""))
+    for worker in sum(jobs.values(), []):
+        worker.process.stdin.close()
+    for worker in sum(jobs.values(), []):
+        worker.process.wait()
 
 
 def saves():
@@ -601,8 +725,8 @@ def micro():
 
 
 PARTS = {part.__name__: part for part in (
-    steps, networks, lenet5_run, workers, all_reduces, saves, start_and_memory,
-    micro)}
+    steps, networks, lenet5_run, workers, all_reduces, elastic, saves,
+    start_and_memory, micro)}
 machine()
 for part in sys.argv[2:] or PARTS:
     PARTS[part]()

@@ -161,7 +161,10 @@ Status Fitter::SetUp() {
   recovery_.Begin();
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());
-  model_->impl_->config.arrivals.Settle();
+  CompileConfig& config = model_->impl_->config;
+  config.arrivals.Settle();
+  met_at_ = model_->iterations();
+  if (config.dealt_by_speed) messages_.Shares(fit_, config.shares);
   fit_.comes = false;
   return Status();
 }

@@ -120,6 +120,7 @@ class Fitter {
   Logs last_;                            // of the last epoch
   bool agreed_ = false;  // the error that ends the fit is every rank's
   bool chose_ = false;   // ChooseRoundSteps since the ranks have met
+  int64_t met_at_ = 0;   // iterations as they met
 };
 
 }  // namespace ringlet

@@ -23,20 +23,26 @@ Status Fitter::OpenLoader() {
 
 Status Fitter::ShareBySpeed(bool* moved) {
   constexpr int64_t kEvery = 32;  // steps, or the round that passes as many
+  // After one came of whom nothing is known. What few steps take says little,
+  // so more must be gained.
+  constexpr int64_t kSoon = 4;
+  constexpr int kPercent = 5, kPercentSoon = 25;
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
   const int64_t steps = model_->iterations();
+  const bool soon = config.measures_soon && steps >= met_at_ + kSoon;
   if (!collective->elastic() || alone() || config.shares.own() ||
       config.replicas <= collective->size() ||
-      steps / kEvery == (steps - fit_.steps_taken) / kEvery) {
+      (!soon && steps / kEvery == (steps - fit_.steps_taken) / kEvery)) {
     return Status();
   }
-  const int64_t mine = model_->impl_->stepper.AverageReplicaNanos();
+  config.measures_soon = false;
+  const int64_t mine = model_->impl_->stepper.AverageReplicaNanos(soon);
   std::vector<int64_t> all(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
   ReplicaShares next = config.shares;
-  *moved = next.Deal(all);
+  *moved = next.Deal(all, soon ? kPercentSoon : kPercent);
   if (!*moved) return Status();
   RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
   config.shares = std::move(next);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cinttypes>
 #include <cmath>
+#include <cstddef>
+#include <utility>
 
 #include "../base/message.h"
 #include "../compute/gemm.h"
@@ -18,12 +20,17 @@ void CompileConfig::Set(const Optimizer& asked_optimizer,
   collective = options.collective != nullptr ? options.collective : &solo;
 }
 
-Status CompileConfig::AgreeReplicas(int asked) {
+Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
   const int workers = collective->size();
-  std::vector<int64_t> all(static_cast<size_t>(workers));
-  const int64_t mine = asked;
+  std::vector<int64_t> rows(2 * static_cast<size_t>(workers));
+  const int64_t mine[] = {asked, nanos};
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+      GatherNumbers(collective, mine, sizeof(int64_t), 2, rows.data()));
+  std::vector<int64_t> all, times;
+  for (size_t i = 0; i < rows.size(); i += 2) {
+    all.push_back(rows[i]);
+    times.push_back(rows[i + 1]);
+  }
   int64_t number = 0;
   int from = 0;
   for (int i = 0; i < workers; ++i) {
@@ -51,9 +58,30 @@ Status CompileConfig::AgreeReplicas(int asked) {
   }
   replicas = static_cast<int>(number);
   shares = ReplicaShares(workers, replicas);
-  if (owns_replicas()) RINGLET_RETURN_IF_ERROR(OwnReplicas());
+  dealt_by_speed = measures_soon = false;
+  if (owns_replicas()) {
+    RINGLET_RETURN_IF_ERROR(OwnReplicas());
+  } else if (collective->elastic()) {
+    DealReplicas(std::move(times));
+  }
   own = shares.of(collective->rank());
   return Status();
+}
+
+void CompileConfig::DealReplicas(std::vector<int64_t> nanos) {
+  std::vector<int64_t> known;
+  for (const int64_t n : nanos) {
+    if (n > 0) known.push_back(n);
+  }
+  measures_soon = known.size() < nanos.size();
+  if (known.empty()) return;
+  const auto median =
+      known.begin() + static_cast<std::ptrdiff_t>((known.size() - 1) / 2);
+  std::nth_element(known.begin(), median, known.end());
+  for (int64_t& n : nanos) {
+    if (n <= 0) n = *median;
+  }
+  dealt_by_speed = shares.Deal(nanos);
 }
 
 Status CompileConfig::OwnReplicas() {

@@ -41,9 +41,12 @@ struct CompileConfig {
 
   // Takes the arguments of Compile as they are.
   void Set(const Optimizer& optimizer, const CompileOptions& options);
-  // Sets `replicas`, even `shares` and `own`: as this rank asks for, or where
-  // that is 0 as the others do, or as many as workers. Every rank calls it.
-  Status AgreeReplicas(int asked);
+  // Sets `replicas`, `shares` and `own`: as this rank asks for, or where that
+  // is 0 as the others do, or as many as workers. Every rank calls it, with the
+  // nanoseconds that a replica takes it (Stepper::replica_nanos). Elastic jobs
+  // deal by these; one whose time is not known counts as the median of those
+  // that are, and sets `measures_soon`. Where none is known shares are even.
+  Status AgreeReplicas(int asked, int64_t nanos = 0);
   // What is not trained is dealt out to all that are there, whoever has which
   // replica.
   ReplicaShares TestShares() const {
@@ -86,6 +89,7 @@ struct CompileConfig {
 
   // Where each worker has a replica of its own: by its number in the list.
   Status OwnReplicas();
+  void DealReplicas(std::vector<int64_t> nanos);  // by rank
 
   Optimizer optimizer;
   std::vector<OutputLoss> losses;  // by output; metrics as they were resolved
@@ -107,6 +111,8 @@ struct CompileConfig {
   int replicas = 1;                // of the job
   ReplicaShares shares;            // of these, each rank's
   ReplicaRange own;                // and this one's
+  bool dealt_by_speed = false;     // as the ranks met
+  bool measures_soon = false;      // how long a replica takes
   Arrivals arrivals;
   int64_t number = 0;        // of this Compile with the collective, from 1
   int64_t chosen_steps = 0;  // of a round; 0: not yet

@@ -227,7 +227,8 @@ Status Model::Impl::Rejoin(bool lived) {
   stepper.Abandon();  // of the ring that is no more
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(MeetOthers(lived));
-  const Status agreed = config.AgreeReplicas(config.replicas);
+  const Status agreed =
+      config.AgreeReplicas(config.replicas, stepper.replica_nanos());
   // What was dealt out goes with the ring that is no more.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);

@@ -48,7 +48,7 @@ int ReplicaShares::most() const {
   return *std::max_element(counts_.begin(), counts_.end());
 }
 
-bool ReplicaShares::Deal(const std::vector<int64_t>& nanos) {
+bool ReplicaShares::Deal(const std::vector<int64_t>& nanos, int percent) {
   if (nanos.size() != counts_.size() || own()) return false;
   std::vector<int64_t> each;
   for (const int64_t n : nanos) {
@@ -70,7 +70,8 @@ bool ReplicaShares::Deal(const std::vector<int64_t>& nanos) {
     }
     ++counts[best];
   }
-  if (LongestOf(counts_, each) * 100 <= LongestOf(counts, each) * 105) {
+  if (LongestOf(counts_, each) * 100 <=
+      LongestOf(counts, each) * (100 + percent)) {
     return false;
   }
   counts_ = counts;

@@ -35,10 +35,12 @@ void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange,
   warm_ = false;
 }
 
-int64_t Stepper::AverageReplicaNanos() {
+int64_t Stepper::AverageReplicaNanos(bool soon) {
   if (computed_replicas_ > 0) {
     const int64_t now = computed_nanos_ / computed_replicas_;
-    replica_nanos_ = replica_nanos_ == 0 ? now : (3 * replica_nanos_ + now) / 4;
+    const bool first = replica_nanos_ == 0 || soon_;
+    replica_nanos_ = first ? now : (3 * replica_nanos_ + now) / 4;
+    soon_ = first && soon;
   }
   computed_nanos_ = computed_replicas_ = 0;
   return replica_nanos_;

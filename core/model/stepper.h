@@ -57,7 +57,10 @@ class Stepper final : private GradientSink, private WorkerSums {
   // since the last call count a quarter, what was before the rest. 0: not
   // known. Waiting for other ranks does not count, nor do replicas without
   // examples and the first step with an exchange, which takes memory.
-  int64_t AverageReplicaNanos();
+  // `soon`: after few steps, some of them the first of all; what they say of a
+  // rank that nothing was known of does not count the next time.
+  int64_t AverageReplicaNanos(bool soon);
+  int64_t replica_nanos() const { return replica_nanos_; }  // the last one
 
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
@@ -206,6 +209,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Batch batch_;                    // of the first one
   BatchLoader* loader_ = nullptr;  // gives the others'
   int64_t computed_nanos_ = 0, computed_replicas_ = 0, replica_nanos_ = 0;
+  bool soon_ = false;         // replica_nanos_ is of few steps
   int64_t waited_nanos_ = 0;  // for other ranks, by the replica under way
   bool warm_ = false;
   int64_t count_ = 0;  // examples

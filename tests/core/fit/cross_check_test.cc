@@ -508,7 +508,7 @@ TEST(CrossCheckTest, OneThatDoesNotHearThatAllStopStops) {
 TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
   ElasticJob job;
   const std::vector<Trained> runs =
-      OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+      OnAll(&job, 3, [&](int, ElasticCollective* collective) {
         return Train(collective, {}, std::make_shared<OneBitLayer>(0),
                      [&](FitState& fit) {
                        if (fit.model->iterations() % 7 != 3) return;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,20 @@ namespace ringlet {
 namespace {
 
 constexpr int kNever = 1 << 30;
+
+class AfterStep final : public Callback {
+ public:
+  explicit AfterStep(std::function<void(FitState&)> act)
+      : act_(std::move(act)) {}
+  const char* name() const override { return "after step"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    act_(fit);
+    return Status();
+  }
+
+ private:
+  const std::function<void(FitState&)> act_;
+};
 
 // `work` of two workers at once, each with what makes it one of the job;
 // worker 0 dies in its operation `dies`.
@@ -130,7 +145,8 @@ class Counts final : public Collective {
 };
 
 // A round of few steps measures noise: times are compared once in 32 steps,
-// however short the rounds, and after each longer one.
+// however short the rounds, and after each longer one; and soon after the first
+// one, when nothing is known.
 TEST(SharesTest, TimesAreComparedOnceIn32Steps) {
   const auto gathers = [](int64_t local_steps, int replicas) {
     int counted = 0;
@@ -148,12 +164,69 @@ TEST(SharesTest, TimesAreComparedOnceIn32Steps) {
     });
     return counted;
   };
-  // Before a step or round that begins at or beyond 32, 64, ... of 200 steps.
+  // Before a step or round that begins at or beyond 4, 32, 64, ... of 200 steps.
   for (const auto& [local_steps, wanted] :
-       {std::pair{0, 6}, {1, 6}, {3, 6}, {30, 5}, {50, 3}}) {
+       {std::pair{0, 7}, {1, 7}, {3, 7}, {30, 6}, {50, 3}}) {
     SCOPED_TRACE(local_steps);
     EXPECT_EQ(gathers(local_steps, 8) - gathers(local_steps, 2), wanted);
   }
+}
+
+// What each replica takes worker w, and when it is lost and comes back.
+struct Board {
+  int millis;
+  int64_t lost_at = -1;  // in this step
+};
+
+// Replicas that worker `of` trained after step `from` of `steps`.
+double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
+                   int64_t steps, bool comes_back) {
+  ElasticJob job;
+  std::atomic<int> trained{0}, made{0};
+  const auto live = [&](size_t w, int64_t lost_at) {
+    ElasticCollective collective(&job, static_cast<int>(w), kNever);
+    const auto slow = std::make_shared<SlowLayer>(boards[w].millis);
+    const auto model = SlowModel(slow, Exact(&collective, 12));
+    int before = 0;
+    FitOptions fit = Quiet(1);
+    fit.steps_per_epoch = steps;
+    fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
+      const int64_t step = state.model->iterations();
+      if (step == lost_at) collective.DieInNextCall();
+      if (w == of && step > from) {
+        trained += slow->trained() - before;
+        ++made;
+      }
+      before = slow->trained();
+    })};
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
+    EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
+  };
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < boards.size(); ++w) job.Arrive(static_cast<int>(w));
+  for (size_t w = 0; w < boards.size(); ++w) {
+    threads.emplace_back([&, w] {
+      live(w, boards[w].lost_at);
+      if (boards[w].lost_at < 0 || !comes_back) return;
+      job.Arrive(static_cast<int>(w));
+      live(w, -1);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return static_cast<double>(trained) / made;
+}
+
+// By the times that were told before: a slow board has few from the first step.
+TEST(SharesTest, AfterALossTheOthersDealByWhatTheyKnow) {
+  const std::vector<Board> boards = {{8}, {2}, {2, /*lost_at=*/36}};
+  EXPECT_LT(TrainedFrom(boards, 0, 36, 62, /*comes_back=*/false), 4);
+}
+
+// Nothing is known of one that comes: it is measured soon.
+TEST(SharesTest, OneThatComesIsMeasuredSoon) {
+  const std::vector<Board> boards = {{2}, {2}, {8, /*lost_at=*/36}};
+  EXPECT_LT(TrainedFrom(boards, 2, 44, 62, /*comes_back=*/true), 3);
 }
 
 // Reform met in a larger view, and lost it again.
@@ -218,7 +291,7 @@ TEST(SharesTest, TheLineOfASecondFitIsOfTheSharesThereAre) {
     const auto model = SlowModel(slow, Exact(collective, 8));
     for (int f = 0; f < 2; ++f) {
       FitOptions fit = Quiet(1);
-      // They are dealt out after 32 steps, and after 64.
+      // They are dealt out after four steps.
       const int steps = f == 0 ? 33 : 20;
       fit.steps_per_epoch = steps;
       fit.verbose = Verbose::kLine;
