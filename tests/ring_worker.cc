@@ -8,13 +8,13 @@
 // Keys: timeout, start (seconds), job, tcp=1, socket=1 (no shared memory),
 // implementation=ring|tree, pause (milliseconds between two rounds), bench=1
 // (prints the seconds of each of ROUNDS in a line; then COUNT and ROUNDS are
-// read from stdin, line by line; bench=broadcast: of a broadcast), soak=1 (sums of random lengths up to COUNT,
-// several at once, each checked; prints how far it is and what it holds),
-// key=TEXT (of the job), relay=HOST:PORT, hold=FILE (at the end the ring stays
-// until FILE is there), dtype, abort (the round in which this rank gives up),
-// quit=1 (and its process ends there and then), reform=1 (after a loss it forms
-// the ring again, as often as it takes, and all go on from the greatest round
-// of any).
+// read from stdin, line by line; bench=broadcast: of a broadcast), soak=1 (sums
+// of random lengths up to COUNT, several at once, each checked; prints how far
+// it is and what it holds), key=TEXT (of the job), relay=HOST:PORT, hold=FILE
+// (at the end the ring stays until FILE is there), dtype, abort (the round in
+// which this rank gives up), quit=1 (and its process ends there and then),
+// reform=1 (after a loss it forms the ring again, as often as it takes, and all
+// go on from the greatest round of any).
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -32,9 +32,9 @@ class ReplicaShares {
 
   // `nanos` a replica takes each worker; 0 where that is not known, and then
   // nothing moves. Deals anew where a step, which takes as long as its last
-  // worker, gains more than `percent`; whether it does. Of equal deals the lower
-  // ranks have more. Nobody gets more than four times an even share: what the
-  // ranks gather has a row for each replica of the largest one.
+  // worker, gains more than `percent`; whether it does. Of equal deals the
+  // lower ranks have more. Nobody gets more than four times an even share: what
+  // the ranks gather has a row for each replica of the largest one.
   bool Deal(const std::vector<int64_t>& nanos, int percent = 5);
 
   std::string ToString() const;  // "3, 4, 1"

@@ -184,6 +184,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
 
   const RingOptions options_;
   uint32_t generation_ = 1;   // proposed to the others
+  uint64_t remaining_ = 0;    // Session::remaining of the ring before
   std::vector<int> workers_;  // by rank; of the net thread until running_
   std::atomic<bool> visited_{false};
   bool told_by_other_ = false;  // how the last node failed

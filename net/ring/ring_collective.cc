@@ -49,7 +49,8 @@ Status Ring::Begin() {
   if (!warning.empty()) Say("warning: " + warning);
   RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
   node_.reset(new RingNode(options_, std::move(hosts), std::move(own),
-                           generation_, loop_.get(), this));
+                           generation_, std::exchange(remaining_, 0),
+                           loop_.get(), this));
   loop_->Post([this] { node_->Begin(); });
   std::unique_lock<std::mutex> lock(mutex_);
   const auto met = [this] { return running_ || !failure_.ok(); };
@@ -94,6 +95,7 @@ void Ring::End() {
   told_by_other_ = false;
   if (node_ == nullptr) return;
   if (node_->newest() >= generation_) generation_ = node_->newest() + 1;
+  remaining_ = node_->remaining();
   told_by_other_ = node_->told_by_other();
   node_.reset();
 }

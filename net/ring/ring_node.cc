@@ -40,7 +40,7 @@ bool Shares(const RingOptions& options) {
 
 RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
                    std::vector<sockaddr_storage> own, uint32_t generation,
-                   Loop* loop, Owner* owner)
+                   uint64_t remaining, Loop* loop, Owner* owner)
     : options_(options),
       hosts_(std::move(hosts)),
       own_(std::move(own)),
@@ -51,7 +51,8 @@ RingNode::RingNode(const RingOptions& options, std::vector<Address> hosts,
       handles_(loop),
       lookups_(hosts_.size()),
       admits_(kAdmitsAtOnce),
-      session_(options, generation, RandomIncarnation(), this, owner, Now()) {}
+      session_(options, generation, RandomIncarnation(), this, owner, Now(),
+               remaining) {}
 
 void RingNode::Begin() {
   if (MakeTimers()) session_.Begin(Now());

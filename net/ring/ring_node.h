@@ -40,7 +40,8 @@ class RingNode final : private Transport,
 
   // `hosts` are the parsed addresses, `own` those where this rank listens.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
-           std::vector<sockaddr_storage> own, uint32_t generation, Loop* loop,
+           std::vector<sockaddr_storage> own, uint32_t generation,
+           uint64_t remaining, Loop* loop,
            Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
@@ -62,6 +63,7 @@ class RingNode final : private Transport,
   void Leave() { session_.Leave(Now()); }
   // On the loop's thread, or once that has ended.
   uint32_t newest() const { return session_.newest(); }
+  uint64_t remaining() const { return session_.remaining(); }
   const std::vector<int>& workers() const { return session_.workers(); }
   bool told_by_other() const { return session_.told_by_other(); }
 

@@ -50,7 +50,7 @@ FailureDetector::Options DetectorOptions(const RingOptions& options) {
 
 Session::Session(const RingOptions& options, uint32_t generation,
                  uint64_t incarnation, Transport* transport, Owner* owner,
-                 int64_t now)
+                 int64_t now, uint64_t remaining)
     : options_(options),
       transport_(transport),
       owner_(owner),
@@ -61,6 +61,7 @@ Session::Session(const RingOptions& options, uint32_t generation,
       every_pair_(EveryPair(size_) || options.min_workers > 0),
       links_(LinksOf(rank_, size_, every_pair_)),
       workers_(options.addresses.size()),
+      expected_(remaining),
       meeting_(rank_, size_, generation),
       roll_(options.rank, options.addresses, options.start_timeout_seconds,
             options.min_workers),

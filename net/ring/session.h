@@ -73,8 +73,10 @@ class Session final : private FramedLink::Owner,
 
   // The ring's generation becomes the greatest that any rank proposes.
   // `incarnation` is random: it tells two processes of one rank apart.
+  // `remaining`: of this worker's session before.
   Session(const RingOptions& options, uint32_t generation, uint64_t incarnation,
-          Transport* transport, Owner* owner, int64_t now);
+          Transport* transport, Owner* owner, int64_t now,
+          uint64_t remaining = 0);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -118,6 +120,9 @@ class Session final : private FramedLink::Owner,
   uint32_t newest() const {
     return agreement_ == nullptr ? generation_ : agreement_->next_count() - 1;
   }
+  // Of an elastic ring that has run and lost workers whose processes have
+  // ended: the other members. Else 0.
+  uint64_t remaining() const;
   // Who has which rank, once the ring has formed.
   const std::vector<int>& workers() const { return workers_; }
   // Whether the failure was another rank's news.
@@ -137,6 +142,7 @@ class Session final : private FramedLink::Owner,
     Candidates candidates;
     uint32_t proposal = 0;     // of the ring's generation
     bool left = false;         // it said goodbye
+    bool failed = false;       // it said so
     uint64_t taken_bytes = 0;  // of the link, at the last tick
     int stuck_ticks = 0;       // since then it takes no more
     uint64_t rival = 0;        // incarnation of one that wants its place
@@ -229,6 +235,7 @@ class Session final : private FramedLink::Owner,
   void BeginViews();
   void TickViews();
   void Stand();
+  void NoteGone(int peer);
   void SetView(const View& view);
   void Agree();
   void RunInView();
@@ -328,6 +335,8 @@ class Session final : private FramedLink::Owner,
   uint32_t view_generation_ = 0;              // that workers_ are of
   std::vector<int> workers_;                  // in the view, by rank
   std::vector<int> rank_of_;                  // by worker; -1: not in it
+  uint64_t gone_ = 0;        // members whose processes have ended
+  const uint64_t expected_;  // in the first view
   bool visited_ = false;
   int64_t visits_at_ = INT64_MIN / 2;  // when it last did, while it starts
   bool stands_ = false;                // where it has failed

@@ -55,7 +55,9 @@ void Session::Redial(int peer, const std::string& why) {
   const std::string known = peers_[peer].candidates.Failed(why, now_);
   if (!why.empty()) roll_.Trouble(peer, known);
   roll_.Lost(peer, now_);
-  if (peers_[peer].candidates.empty()) peers_[peer].dial_at = now_ + timeout();
+  if (peers_[peer].candidates.empty()) {
+    peers_[peer].dial_at = now_ + timeout() / 4;
+  }
 }
 
 void Session::LoseAndRedial(int peer, const std::string& why) {

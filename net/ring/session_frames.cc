@@ -186,6 +186,7 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   Advance();
   AbortNotice notice;
   const int peer = link->peer;
+  peers_[peer].failed = true;
   const bool visitor = state_ == State::kRunning && !member(peer);
   if (!live() || visitor ||
       !DecodeAbort(payload, bytes, size_, peer, &notice)) {
@@ -231,6 +232,7 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   }
   const bool up = link->up();
   const bool by_tcp = !link->stream().is_local();
+  if (up && cause == Cause::kExited) NoteGone(peer);
   detector_.Gone(peer);
   DropLink(&peers_[peer].link);
   if (state_ == State::kStarting && !up && by_tcp && other_version) {

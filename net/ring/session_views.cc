@@ -30,10 +30,27 @@ void Session::BeginViews() {
   options.settle_at = first_time()
                           ? start_deadline_
                           : std::min(start_deadline_, now_ + timeout() / 2);
+  options.expected = expected_;
   options.quiet = timeout() / 4;
   options.timeout = timeout();
   agreement_ = std::make_unique<ViewAgreement>(options, now_);
   SetView(View());
+}
+
+// One whose process has ended falls silent without a word.
+void Session::NoteGone(int peer) {
+  if (agreement_ == nullptr || state_ == State::kStarting || !member(peer) ||
+      peers_[peer].left || peers_[peer].failed) {
+    return;
+  }
+  gone_ |= uint64_t{1} << peer;
+}
+
+uint64_t Session::remaining() const {
+  if (gone_ == 0) return 0;
+  uint64_t members = 0;
+  for (const int w : workers_) members |= uint64_t{1} << w;
+  return members & ~gone_;
 }
 
 // Tells who comes that this worker computes, and will form the next view.

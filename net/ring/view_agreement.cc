@@ -26,7 +26,8 @@ ViewAgreement::ViewAgreement(const Options& options, int64_t now)
       heard_(Only(options.worker)),
       next_count_(options.count),
       changed_at_(now),
-      settle_at_(options.settle_at) {}
+      settle_at_(options.settle_at),
+      expected_(options.expected) {}
 
 // Who waits for whom.
 
@@ -95,6 +96,10 @@ uint64_t ViewAgreement::Circle() const {
     if (worst < 0) return circle;
     circle &= ~Only(worst);
   }
+}
+
+bool ViewAgreement::AllExpected(uint64_t members) const {
+  return expected_ != 0 && Within(expected_, members);
 }
 
 bool ViewAgreement::Settled(uint64_t members, int64_t now) const {
@@ -171,7 +176,8 @@ void ViewAgreement::Propose(int64_t now) {
   }
   Open();
   if (circle == refused_ && now - proposed_at_ < again) return;
-  if (circle != AllOf(options_.size)) {
+  if (circle != AllOf(options_.size) &&
+      !(AllExpected(circle) && Viable(circle))) {
     if (!Viable(circle) || !Settled(circle, now)) {
       due_at_ = 0;
       return;
@@ -216,6 +222,7 @@ void ViewAgreement::Lost(int worker, int64_t now) {
   // Whom it visited may have gone to form a view with it, and not be back yet.
   if (!running() && peers_[worker].runs.generation != 0) {
     settle_at_ = std::max(settle_at_, now + 2 * options_.timeout);
+    expected_ = 0;
   }
   heard_ &= ~Only(worker);
   peers_[worker] = Peer();

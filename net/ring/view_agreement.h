@@ -7,8 +7,9 @@
 //
 // Every worker says whom it hears, to all that it hears and whenever that
 // changes. Of those that wait the lowest proposes: all of the list at once
-// where all hear each other, else, when one of them has waited for `settle` and
-// nothing has changed for `quiet`, as many as hear each other. A member
+// where all hear each other, or all that are `expected`, else, when one of them
+// has waited for `settle` and nothing has changed for `quiet`, as many as hear
+// each other. A member
 // acknowledges what the lowest proposes whom it hears, if it hears all members;
 // else it says anew whom it hears. When all have acknowledged the proposer says
 // so, and is in the view, as is every member that hears of it.
@@ -53,6 +54,7 @@ class ViewAgreement {
     int min_workers = 1;
     uint32_t count = 1;     // of its first proposal, at least
     int64_t settle_at = 0;  // a time
+    uint64_t expected = 0;  // others are known to have ended; 0: not known
     int64_t quiet = 0;      // eight times as much is waited for at most
     int64_t timeout = 0;
   };
@@ -109,6 +111,7 @@ class ViewAgreement {
   int Lowest() const;
   uint64_t Circle() const;
   bool Settled(uint64_t members, int64_t now) const;
+  bool AllExpected(uint64_t members) const;
   void Open();
   void Propose(int64_t now);
   void Run();
@@ -133,6 +136,7 @@ class ViewAgreement {
   int64_t due_at_ = 0;  // it could have proposed some, but for `quiet`
   int deserter_ = -1;
   int64_t settle_at_;
+  uint64_t expected_;
   bool stands_ = false;
   Peer peers_[kMostElastic];
 };

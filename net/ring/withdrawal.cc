@@ -42,8 +42,8 @@ class Withdrawing final : public Withdrawal, private RingNode::Owner {
     if (!NumericAddress(hosts[options_.rank], &own[0]).ok()) own.clear();
     RINGLET_RETURN_IF_ERROR(Loop::Open(&loop_));
     RingNode::Owner* owner = this;
-    node_ = std::make_unique<RingNode>(options_, std::move(hosts),
-                                       std::move(own), 1, loop_.get(), owner);
+    node_ = std::make_unique<RingNode>(
+        options_, std::move(hosts), std::move(own), 1, 0, loop_.get(), owner);
     loop_->Post([this] { node_->BeginWithdrawal(why_); });
     return Status();
   }

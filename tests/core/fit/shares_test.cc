@@ -164,7 +164,8 @@ TEST(SharesTest, TimesAreComparedOnceIn32Steps) {
     });
     return counted;
   };
-  // Before a step or round that begins at or beyond 4, 32, 64, ... of 200 steps.
+  // Before a step or round that begins at or beyond 4, 32, 64, ... of 200
+  // steps.
   for (const auto& [local_steps, wanted] :
        {std::pair{0, 7}, {1, 7}, {3, 7}, {30, 6}, {50, 3}}) {
     SCOPED_TRACE(local_steps);

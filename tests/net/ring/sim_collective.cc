@@ -87,6 +87,7 @@ void SimCollective::OnNotice(const std::string& line) {
 
 void SimCollective::Closed() {
   count_ = std::max(count_, session_->newest());
+  remaining_ = session_->remaining();
   EndSession();
   closed_ = true;
   Wake();
@@ -134,7 +135,7 @@ Status SimCollective::Begin() {
   wire_order_.Clear();
   session_ = std::make_unique<Session>(
       options, count_, static_cast<uint64_t>(network()->Random(INT64_MAX)),
-      this, this, Now());
+      this, this, Now(), std::exchange(remaining_, 0));
   session_->Begin(Now());
   Await([this] { return running_ || !failure_.ok(); });
   if (dead_) return Error(Code::kInternal, "killed");

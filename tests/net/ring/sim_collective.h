@@ -108,6 +108,7 @@ class SimCollective final : public SimProcess,
   bool waits_ = false;  // the fiber, for something to happen
   bool woken_ = false;  // and will be resumed
   uint32_t count_ = 1;  // of the generations to propose
+  uint64_t remaining_ = 0;
   // Of the session.
   std::vector<int> members_;
   bool running_ = false, visited_ = false, told_ = false, closed_ = true;

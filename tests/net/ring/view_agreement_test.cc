@@ -483,6 +483,54 @@ TEST(ViewAgreementTest, WhoComputesStillIsWaitedFor) {
   EXPECT_EQ(room.Sees(0), "0");
 }
 
+// Who knows that the others have ended does not wait for them, nor for quiet.
+TEST(ViewAgreementTest, WhoIsAllThatIsExpectedWaitsForNobody) {
+  Room room(4, 1);
+  for (int w = 0; w < 3; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    options.expected = 0b0111;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");  // one is still missing
+  room.Link(0, 2);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");  // 1 and 2 do not hear each other
+  room.Link(1, 2);
+  room.Flow();
+  for (int w = 0; w < 3; ++w) EXPECT_EQ(room.Sees(w), "0 1 2");
+}
+
+// Of whom one was expected in vain: all settle as without it.
+TEST(ViewAgreementTest, WhoWasExpectedMayNotCome) {
+  Room room(4, 1);
+  for (int w = 0; w < 2; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 1);
+    options.expected = 0b0111;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_EQ(room.Sees(0), "-");
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "0 1");
+  EXPECT_EQ(room.Sees(1), "0 1");
+}
+
+// Fewer than min_workers are no view, whoever is expected.
+TEST(ViewAgreementTest, WhoIsExpectedMaySufficeForNothing) {
+  Room room(4, 3);
+  for (int w = 0; w < 2; ++w) {
+    ViewAgreement::Options options = OptionsOf(w, 4, 3);
+    options.expected = 0b0011;
+    room.Enter(w, options);
+  }
+  room.Link(0, 1);
+  room.Pass(5 * kT);
+  EXPECT_EQ(room.Sees(0), "-");
+}
+
 // Nor does it disturb those who have formed a view without it.
 TEST(ViewAgreementTest, WhoComputesStillVisitsNobody) {
   Room room(3, 1);
@@ -617,6 +665,14 @@ class Town {
     ViewAgreement::Options options = OptionsOf(w, size_, min_);
     options.count = count;
     options.settle_at = now_ + settle;
+    // It is right or wrong about who has ended.
+    if (count > 1 && Chance(2)) {
+      options.expected = uint64_t{1} << w;
+      for (int v = 0; v < size_; ++v) {
+        const bool there = workers_[v].agreement != nullptr;
+        if (there != Chance(8)) options.expected |= uint64_t{1} << v;
+      }
+    }
     worker.agreement = std::make_unique<ViewAgreement>(options, now_);
     worker.seen = 0;
     Tick(w);
