@@ -171,6 +171,8 @@ LONG_mixed = tests/mixed_ring_test.py $(BUILD)-static-$(BLIS) \
   $(foreach arch,arm64 armhf s390x,$(BUILD)-$(arch)) || [ $$? = 77 ]
 # One file of the trained model: all kernels, threads, workers; killed and not.
 LONG_result = tests/one_result.py $(BUILD) --seed $(SEED)
+# One is lost or comes back every ten seconds, for ten minutes: the goodput.
+LONG_churn = tests/elastic_churn.py $(BUILD) --seed $(SEED) --data $(FASHION_MNIST)
 # Each rule of docs/one_result.md, and of how workers leave and come, broken in a
 # copy: the tests must notice.
 LONG_rules = tests/rules.py && tests/rules.py --of elastic
@@ -182,7 +184,7 @@ LONG_soak = tests/soak.py $(BUILD) 100000 300
 # 100,000 strangers in each of four ways at the ports of a job with a key.
 LONG_strangers = tests/strangers.py $(BUILD) --count 100000
 
-long: build ## RUN=accuracy|crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|slow|soak|strangers: see Makefile
+long: build ## RUN=accuracy|churn|crash|deploy|differential|dist|elastic|fashion|functions|kills|losses|mixed|result|rules|slow|soak|strangers: see Makefile
 	@$(or $(LONG_$(RUN)),$(error RUN=$(RUN): there is no such long run))
 
 FUZZ_RUNS ?= 1000000

@@ -250,6 +250,7 @@ void Session::Join(int peer, uint32_t proposal) {
   roll_.Came(peer);
   Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {
+    if (state_ != State::kStarting) came_ |= uint64_t{1} << peer;
     agreement_->Joined(peer, proposal, now_);
     return Agree();
   }

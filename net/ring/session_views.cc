@@ -50,7 +50,7 @@ uint64_t Session::remaining() const {
   if (gone_ == 0) return 0;
   uint64_t members = 0;
   for (const int w : workers_) members |= uint64_t{1} << w;
-  return members & ~gone_;
+  return (members & ~gone_) | came_;
 }
 
 // Tells who comes that this worker computes, and will form the next view.
@@ -218,6 +218,7 @@ Status Session::CheckProposal(const FrameHeader& header) const {
 
 // Or whoever was to be one.
 void Session::LoseVisitor(int peer, const std::string& why) {
+  came_ &= ~(uint64_t{1} << peer);
   detector_.Gone(peer);
   DropLink(&peers_[peer].link);
   Redial(peer, why);
