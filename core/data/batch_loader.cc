@@ -13,6 +13,7 @@
 
 #include "../base/check.h"
 #include "../base/guarded.h"
+#include "../base/ieee_arithmetic.h"
 #include "../base/thread.h"
 #include "../compute/convert.h"
 #include "value_at.h"
@@ -177,7 +178,9 @@ void BatchLoader::Loop() {
   }
 }
 
+// The source reads as it does where the thread asks it.
 Status BatchLoader::Next(Batch* batch) {
+  const IeeeArithmetic ieee;
   if (!options_.background) {
     if (result_.ok()) result_ = Read();
   } else {

@@ -11,6 +11,7 @@
 
 #include "../base/clock.h"
 #include "../base/guarded.h"
+#include "../base/ieee_arithmetic.h"
 #include "../base/message.h"
 #include "../model/model_impl.h"
 #include "evaluation.h"
@@ -235,7 +236,9 @@ Status Fitter::Epoch(History* history) {
   return ended;
 }
 
+// Sums of metrics and learning rates follow from no mode of the caller's.
 Status Fitter::BeginEpoch() {
+  const IeeeArithmetic ieee;
   if (fit_.step == 0) {
     recovery_.TakeWholeSnapshot();
     for (MetricState& state : fit_.metrics) state = MetricState();
@@ -248,6 +251,7 @@ Status Fitter::BeginEpoch() {
 }
 
 Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
+  const IeeeArithmetic ieee;
   CloseData();
   RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
   recovery_.TakeWholeSnapshot();
@@ -297,6 +301,7 @@ Status Fitter::Validate(Logs* logs) {
 // --- a step ---------------------------------------------------------------
 
 Status Fitter::TakeStep(Progress* progress) {
+  const IeeeArithmetic ieee;
   bool moved = false;
   RINGLET_RETURN_IF_ERROR(ShareBySpeed(&moved));
   if (moved || loader_ == nullptr) RINGLET_RETURN_IF_ERROR(OpenLoader());
