@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "byte_order.h"
+#include "ieee_arithmetic.h"
 
 namespace ringlet {
 
@@ -60,6 +61,7 @@ Status SumOverRanks(Collective* collective, double* values, size_t count) {
   std::vector<double> all(count * ranks);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, values, sizeof(double), count, all.data()));
+  const IeeeArithmetic ieee;
   for (size_t i = 0; i < count; ++i) {
     values[i] = 0;
     for (size_t r = 0; r < ranks; ++r) values[i] += all[r * count + i];

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../../core/base/ieee_arithmetic.h"
 #include "ring.h"
 
 namespace ringlet {
@@ -56,8 +57,10 @@ Status Ring::StartAllGather(const void* in, size_t bytes, void* out,
   return Submit({FrameType::kAllGather, to, bytes, 0}, ticket);
 }
 
+// Adds as the loop's thread does, whatever mode the caller's thread is in.
 bool Ring::Visit(Ticket ticket) {
   if (!loop_->TryEnter()) return false;
+  const IeeeArithmetic ieee;
   TakeSubmitted();
   node_->Work(ticket);
   loop_->Leave();

@@ -25,6 +25,7 @@
 #include "../../support/free_ports.h"
 #include "core/base/byte_order.h"
 #include "core/base/crc32c.h"
+#include "core/base/ieee_arithmetic.h"
 #include "core/base/message.h"
 #include "net/launch/local_ports.h"
 #include "net/ring/failure_detector.h"
@@ -164,6 +165,25 @@ TEST_P(WorldTest, SumsByTree) {
         options->implementation = RingImplementation::kTree;
       });
 }
+
+#if defined(__SSE2__)
+// Of one rank: rounding upwards, denormals taken for zero.
+TEST_P(WorldTest, SumsInAnyModeOfTheCallersArithmetic) {
+  RunRing(GetParam(), [](Collective* ring) {
+    const IeeeArithmetic restores;
+    if (ring->rank() == 0) _mm_setcsr(_mm_getcsr() | 0xc040);
+    for (int round = 0; round < 5; ++round) {
+      for (size_t n : kLengths) ExpectSums(ring, n);
+      std::vector<double> sums(100), all(100 * ring->size());
+      for (size_t i = 0; i < 100; ++i)
+        sums[i] = 1 / (static_cast<double>(i) + 3);
+      ASSERT_OK(SumOverRanks(ring, sums.data(), sums.size()));
+      ASSERT_OK(ring->AllGather(sums.data(), 800, all.data()));
+      for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], sums[i % 100]);
+    }
+  });
+}
+#endif
 
 TEST_P(WorldTest, ManyInFlightEndInOrder) {
   RunRing(GetParam(), [](Collective* ring) {
