@@ -1,17 +1,19 @@
 #include "digest.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 
 namespace ringlet {
 namespace {
 
 constexpr uint32_t kStep = 0x9e3779b9;  // odd: a key is there once
+constexpr uint32_t kNan = 0x7fc00000;
 
 uint32_t BitsOf(const float* value) {
   uint32_t bits;
   std::memcpy(&bits, value, sizeof(bits));
-  return bits;
+  return std::isnan(*value) ? kNan : bits;
 }
 
 // Of values[begin, end), begin even.
@@ -47,6 +49,13 @@ uint64_t DigestOf(const float* values, int64_t count, ThreadPool* pool) {
     });
   }
   return Mixed(sum + static_cast<uint64_t>(count));
+}
+
+void CopyWithOneNan(const float* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = BitsOf(from + i);
+    std::memcpy(to + i, &bits, sizeof(bits));
+  }
 }
 
 }  // namespace ringlet

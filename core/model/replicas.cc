@@ -18,16 +18,13 @@ namespace ringlet {
 namespace {
 
 // CRC32C of numbers as little-endian bytes, so that ranks of both byte orders
-// compare alike.
+// compare alike, with one NaN for all.
 uint32_t Digest(const float* values, int64_t count, uint32_t crc) {
-  constexpr int64_t kPiece = 1024;
-  if (!kBigEndian) {
-    return Crc32c(values, static_cast<size_t>(count) * sizeof(float), crc);
-  }
+  constexpr int64_t kPiece = 768;
   float piece[kPiece];
   for (int64_t i = 0; i < count; i += kPiece) {
     const int64_t n = std::min(kPiece, count - i);
-    std::copy_n(values + i, n, piece);
+    CopyWithOneNan(values + i, n, piece);
     SwapToLittle(piece, sizeof(float), static_cast<size_t>(n));
     crc = Crc32c(piece, static_cast<size_t>(n) * sizeof(float), crc);
   }

@@ -18,16 +18,6 @@ namespace {
 
 constexpr uint64_t kCheckStream = 0x636865636b;  // of random numbers
 
-// Machines differ in the bits of a NaN.
-template <typename Number>
-void MakeOneNan(Number* values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (std::isnan(values[i])) {
-      values[i] = std::numeric_limits<Number>::quiet_NaN();
-    }
-  }
-}
-
 // Made-up weights while it lives, where some are infinite or no number: a pass
 // with those has no number on any machine, and the one that has spoiled them
 // would not be told from the others. Where there is no memory for a copy they
@@ -69,8 +59,9 @@ uint64_t DigestOfStates(const MetricState* states, size_t count) {
     double sums[2];
     static_assert(sizeof(sums) == sizeof(*states));
     std::memcpy(sums, states + i, sizeof(sums));
-    MakeOneNan(sums, 2);
-    for (const double sum : sums) {
+    for (double sum : sums) {
+      // Machines differ in the bits of a NaN.
+      if (std::isnan(sum)) sum = std::numeric_limits<double>::quiet_NaN();
       uint64_t bits;
       std::memcpy(&bits, &sum, sizeof(bits));
       for (int byte = 0; byte < 8; ++byte, bits >>= 8) {
@@ -153,9 +144,8 @@ PassDigests Stepper::ComputeCheck(int64_t examples) {
     digests.metrics = static_cast<uint64_t>(status.code());
     return digests;
   }
-  float* const gradients = memory_.kept().gradients;
+  const float* const gradients = memory_.kept().gradients;
   const int64_t count = graph_.num_trained() + graph_.num_changes();
-  MakeOneNan(gradients, count);
   digests.metrics = DigestOfStates(report.mine(), config_.first_states.back());
   digests.gradients = DigestOf(gradients, count, config_.pool.get());
   return digests;

@@ -63,6 +63,25 @@ TEST(DigestTest, EveryBitShows) {
   }
 }
 
+TEST(DigestTest, TheBitsOfANanDoNot) {
+  for (const int64_t count : {1, 2, 7, 500}) {
+    std::vector<float> values = Values(count);
+    const uint64_t usual = Digest(values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float number = values[i];
+      std::vector<uint64_t> digests;
+      for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f800001u}) {
+        std::memcpy(&values[i], &bits, sizeof(bits));
+        digests.push_back(Digest(values));
+      }
+      EXPECT_NE(digests[0], usual);
+      EXPECT_EQ(digests[1], digests[0]);
+      EXPECT_EQ(digests[2], digests[0]);
+      values[i] = number;
+    }
+  }
+}
+
 TEST(DigestTest, PlacesShow) {
   const std::vector<float> values = Values(300);
   const uint64_t usual = Digest(values);
