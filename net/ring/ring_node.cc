@@ -30,6 +30,10 @@ uint64_t RandomIncarnation() {
   return incarnation;
 }
 
+std::vector<int> LinkedRanks(const RingOptions& options) {
+  return LinksOf(options.rank, options.size(), options.min_workers > 0);
+}
+
 bool Shares(const RingOptions& options) {
   const char* const said = std::getenv("RINGLET_SHM");
   return options.shared_memory &&
@@ -114,10 +118,7 @@ void RingNode::ListenLocal(const sockaddr_storage& own) {
 // once. Where they cannot, dials would fail until the start's timeout.
 Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
-  const int links =
-      waits +
-      static_cast<int>(
-          LinksOf(options_.rank, size, options_.min_workers > 0).size());
+  const int links = waits + static_cast<int>(LinkedRanks(options_).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;
@@ -212,7 +213,7 @@ Status RingNode::WaitAtRelay() {
   RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &relay));
   RelayWaits::Owner* const self = this;
   waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
-  for (const int r : LinksOf(options_.rank, options_.size())) {
+  for (const int r : LinkedRanks(options_)) {
     for (int i = 0; r > options_.rank && i < options_.keys->count; ++i) {
       waits_->Add(HelloOf(RelayHello::kListens, options_.rank, r,
                           options_.keys->keys[i]));

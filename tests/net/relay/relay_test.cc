@@ -245,6 +245,25 @@ TEST(RelayRingTest, AWorkerThatEndsIsLostAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Of an elastic job any two are linked, also of a list of more than 16.
+TEST(RelayRingTest, AnyTwoOfALongListMeet) {
+  Served served;
+  std::vector<std::thread> threads;
+  for (const int r : {0, 3}) {
+    threads.emplace_back([&, r] {
+      RingOptions options = RingOf(17, r, served.port);
+      options.min_workers = 2;
+      options.start_timeout_seconds = 3;
+      std::unique_ptr<RingCollective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(ring->size(), 2);
+      ExpectSum(ring.get());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(RelayRingTest, WhatCannotWorkIsRefused) {
   std::unique_ptr<RingCollective> ring;
   RingOptions options = RingOf(2, 0, 7000);
