@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -467,6 +469,69 @@ TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
                                     nullptr);
   ASSERT_TRUE(simulated.status.ok()) << simulated.status.message();
   EXPECT_EQ(simulated.weights, last[0].weights);
+}
+
+// Takes a worker to other jobs, between two rounds.
+class Goes final : public Callback {
+ public:
+  explicit Goes(std::function<void(int64_t)> goes) : goes_(std::move(goes)) {}
+  const char* name() const override { return "goes"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    goes_(fit.model->iterations());
+    return Status();
+  }
+
+ private:
+  const std::function<void(int64_t)> goes_;
+};
+
+// One that was cut off, and has enough workers to go on alone, makes rounds
+// that the others do not: no machine is at fault. Who is behind takes the
+// other's state.
+TEST(FederatedTest, PartsOfAJobHaveHistoriesOfTheirOwn) {
+  ElasticJob together, apart;
+  std::atomic<bool> waits{false};
+  Job job;
+  job.replicas = 3;
+  job.local.steps = 2;
+  job.local.quorum = 1;
+  std::vector<Trained> all(3);
+  const auto live = [&](int worker) {
+    ElasticCollective collective(&together, worker, INT32_MAX);
+    CompileOptions options(&collective);
+    options.replicas = job.replicas;
+    options.local = job.local;
+    const auto model = ModelOf(job, options);
+    FitOptions fit = Quiet(2);
+    int gone = 0;  // any round may be begun a second time
+    fit.callbacks = {std::make_shared<Goes>([&](int64_t step) {
+      if (worker == 0 && step == 220 && gone++ == 0) {
+        waits = true;
+        while (!together.visited()) std::this_thread::yield();
+      } else if (worker == 2 && step == 60 && gone == 0) {
+        ++gone;
+        collective.MoveTo(&apart);
+      } else if (worker == 2 && step == 240 && gone == 1) {
+        ++gone;
+        while (!waits) std::this_thread::yield();
+        collective.MoveTo(&together);
+      }
+    })};
+    fit.prefetch = false;
+    Trained& trained = all[static_cast<size_t>(worker)];
+    trained.status = model->Fit(Points(900).Shuffle(5).Batch(6), fit).status();
+    trained.weights = WeightsOf(model.get());
+  };
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 3; ++worker) together.Arrive(worker);
+  for (int worker = 0; worker < 3; ++worker) {
+    threads.emplace_back([&, worker] { live(worker); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Trained& each : all) {
+    EXPECT_TRUE(each.status.ok()) << each.status.message();
+    EXPECT_EQ(each.weights, all[0].weights);
+  }
 }
 
 // Counts what is read.
