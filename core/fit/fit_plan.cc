@@ -6,6 +6,7 @@
 
 #include "../base/byte_order.h"
 #include "../base/crc32c.h"
+#include "../base/fnv1a.h"
 #include "../base/number_text.h"
 #include "../model/participation.h"
 #include "evaluation.h"
@@ -70,6 +71,21 @@ std::string TextOf(const ClassWeights& class_weight) {
   return text;
 }
 
+// A class's number is its name's place among those of the worker's own file.
+void AddClassNames(const Dataset& dataset, const std::string& of,
+                   Fingerprint* f) {
+  constexpr size_t kMostShown = 1000;  // bytes
+  std::string text;
+  Fnv1a all;
+  for (const std::string& name : dataset.source()->ClassNames()) {
+    text += (text.empty() ? "" : ", ") + name;
+    all.Add(name);
+  }
+  f->Add("the names of the classes" + of,
+         text.empty() ? "none" : text.substr(0, kMostShown));
+  f->AddChecksum("names of the classes" + of, all.value());
+}
+
 // `of` tells the validation's fields from the training's.
 void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   const auto add = [&](const char* name, const auto& value) {
@@ -91,6 +107,7 @@ void AddDataset(const Dataset& dataset, const char* of, Fingerprint* f) {
   add("the sharding policy", static_cast<int64_t>(dataset.policy()));
   add("the scale's factor", dataset.scale().factor);
   add("the scale's offset", dataset.scale().offset);
+  AddClassNames(dataset, of, f);
   if (!own.empty()) return;  // nor has anybody else their weights
   f->AddChecksum(std::string("the sizes of the files") + of,
                  static_cast<uint64_t>(dataset.files_checksum()));

@@ -713,6 +713,59 @@ TEST(FederatedTest, AttendancesThatDifferAreNamed) {
   }
 }
 
+// Labels that are names in its file, each file with classes of its own.
+class Named final : public Source {
+ public:
+  Named(std::shared_ptr<Source> of, std::vector<std::string> names)
+      : of_(std::move(of)), names_(std::move(names)) {}
+  std::string name() const override { return of_->name(); }
+  int64_t size() const override { return of_->size(); }
+  ExampleSpec x() const override { return of_->x(); }
+  ExampleSpec y() const override { return of_->y(); }
+  std::vector<std::string> ClassNames() const override { return names_; }
+  Status Read(const int64_t* indices, int count, void* x, void* y) override {
+    return of_->Read(indices, count, x, y);
+  }
+
+ private:
+  const std::shared_ptr<Source> of_;
+  const std::vector<std::string> names_;
+};
+
+TEST(FederatedTest, ClassesOfOtherNamesAreRefused) {
+  const auto said = [](const std::vector<std::string>& of_1) {
+    std::vector<std::string> all(2);
+    RunRanks(2, [&](Collective* collective) {
+      Job job;
+      job.replicas = 2;
+      job.epochs = 1;
+      job.local.steps = 2;
+      const std::vector<std::string> of_0 = {"bag", "coat", "shoe"};
+      const Dataset data(std::make_shared<Named>(
+          Points(40).source(), collective->rank() == 0 ? of_0 : of_1));
+      all[static_cast<size_t>(collective->rank())] =
+          TrainOn(job,
+                  data.AutoShard(AutoShardPolicy::kOff)
+                      .OwnExamples({40, 40})
+                      .Batch(8),
+                  collective)
+              .status.message();
+    });
+    EXPECT_EQ(all[0], all[1]);
+    return all[0];
+  };
+  EXPECT_EQ(said({"bag", "coat", "shoe"}), "");
+  EXPECT_NE(said({"bag", "shirt", "shoe"})
+                .find("the names of the classes is bag, shirt, shoe on rank "
+                      "1, but bag, coat, shoe on rank 0"),
+            std::string::npos)
+      << said({"bag", "shirt", "shoe"});
+  EXPECT_NE(said({}).find("is none on rank 1"), std::string::npos);
+  EXPECT_NE(said(std::vector<std::string>(2000, "long name"))
+                .find("the names of the classes"),
+            std::string::npos);
+}
+
 TEST(FederatedTest, WhatCannotWorkIsRefused) {
   const auto refused = [](const LocalUpdates& local) {
     Job job;
