@@ -134,11 +134,12 @@ class Stepper final : private GradientSink, private WorkerSums {
   uint64_t BeginStep();
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
+  // `waits`: for whoever is late.
   Status TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
-                      int64_t deadline);
+                      bool waits);
   Status ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
-                      int64_t deadline);
-  int64_t RoundDeadline() const;
+                      bool waits);
+  int64_t RoundDeadline(int64_t begin) const;
   bool HasQuorum() const;
   void FinishRound();
   Status LocalStep(const Batch& batch);

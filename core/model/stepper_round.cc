@@ -9,11 +9,6 @@
 #include "stepper.h"
 
 namespace ringlet {
-namespace {
-
-constexpr int64_t kWaits = 0;  // in place of a deadline
-
-}  // namespace
 
 Status Stepper::TrainRound(const Batch& batch, int64_t steps,
                            BatchLoader* loader, Batch* last, bool* taken) {
@@ -26,14 +21,14 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   *last = batch;
   *taken = false;
   round_.Begin();
-  Status status = TrainRoundOf(last, steps, loader, RoundDeadline());
+  Status status = TrainRoundOf(last, steps, loader, /*waits=*/false);
   DropColdTimes();
   if (status.ok()) status = report_.Receive(exchange_.get());
   if (status.ok() && !report_.has_note() && !HasQuorum()) {
     Drop();
     loader->RoundAgain();
     status = loader->Next(last);
-    if (status.ok()) status = TrainRoundOf(last, steps, loader, kWaits);
+    if (status.ok()) status = TrainRoundOf(last, steps, loader, /*waits=*/true);
     if (status.ok()) status = report_.Receive(exchange_.get());
   }
   if (status.ok() && !report_.has_note()) {
@@ -118,11 +113,11 @@ void Stepper::FinishRound() {
   round_.Finish(memory_.kept().gradients);
 }
 
-int64_t Stepper::RoundDeadline() const {
+// Of a replica whose steps begin then.
+int64_t Stepper::RoundDeadline(int64_t begin) const {
   const double seconds = config_.options.local.round_deadline_seconds;
   if (seconds <= 0) return INT64_MAX;
-  return Clock::System()->MonotonicNanos() +
-         static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
+  return begin + static_cast<int64_t>(std::min(seconds, 1e9) * 1e9);
 }
 
 bool Stepper::HasQuorum() const {
@@ -145,7 +140,7 @@ Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
   round_.Begin();
   Clock* const clock = Clock::System();
   const int64_t begin = clock->MonotonicNanos();
-  Status status = TrainRoundOf(&last, steps, loader, kWaits);
+  Status status = TrainRoundOf(&last, steps, loader, /*waits=*/true);
   times->steps = clock->MonotonicNanos() - begin;
   DropColdTimes();
   // Once it is there all ranks have come to the exchange.
@@ -160,9 +155,9 @@ Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
 }
 
 // What this rank's replicas change goes to the exchange, of those that take
-// part. `deadline` kWaits: whoever is late is waited for.
+// part.
 Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
-                             int64_t deadline) {
+                             bool waits) {
   const ReplicaRange own = config_.own;
   RINGLET_RETURN_IF_ERROR(participation_.Draw(updater_.round_begin(), steps));
   shares_.assign(static_cast<size_t>(own.count), 0);
@@ -173,7 +168,7 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
   }
   exchange_->Expect(participation_.count());
   for (replica_ = 0; replica_ < own.count; ++replica_) {
-    RINGLET_RETURN_IF_ERROR(ReplicaRound(batch, steps, loader, deadline));
+    RINGLET_RETURN_IF_ERROR(ReplicaRound(batch, steps, loader, waits));
     if (!participation_.drawn(own.first + replica_)) continue;
     if (++done == mine) {
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
@@ -192,16 +187,17 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
 // The steps of one replica, and what they come to; of one that does not take
 // part, or is late, nothing but where its data stand.
 Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
-                             int64_t deadline) {
+                             bool waits) {
   Clock* const clock = Clock::System();
   const int64_t begin = clock->MonotonicNanos();
+  const int64_t deadline = waits ? INT64_MAX : RoundDeadline(begin);
   const int replica = config_.own.first + replica_;
   // Of the first replica the first batch is there.
   int64_t read = replica_ == 0 ? 1 : 0, of_all = 0, examples = 0;
   if (read > 0) of_all = batch->global_count;
   round_.BeginReplica(round_state_.StartOf(replica));
-  bool counts = participation_.drawn(replica) &&
-                (deadline == kWaits || !participation_.late(replica));
+  bool counts =
+      participation_.drawn(replica) && (waits || !participation_.late(replica));
   for (int64_t s = 0; s < steps && counts; ++s) {
     BeginStep();
     if (s == read) {
@@ -214,7 +210,7 @@ Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
     passes_ = exchange_.get();
     RINGLET_RETURN_IF_ERROR(trained);
     examples += batch->count;
-    counts = deadline == kWaits || clock->MonotonicNanos() <= deadline;
+    counts = clock->MonotonicNanos() <= deadline;
   }
   RINGLET_RETURN_IF_ERROR(loader->Skip(steps - read, batch, &of_all));
   of_all_ = of_all;

@@ -405,6 +405,35 @@ TEST(FederatedTest, WhatWasLateIsComputedAgainFromItsNotes) {
   EXPECT_TRUE(TrainOn(job, plain, nullptr) == late[0]);
 }
 
+// What the chief says meanwhile.
+std::string SaidBy(Job job, const Dataset& data) {
+  CompileOptions options;
+  options.replicas = job.replicas;
+  options.local = job.local;
+  const auto model = ModelOf(job, options);
+  FitOptions fit;
+  fit.verbose = Verbose::kLine;
+  fit.prefetch = false;
+  FILE* const nowhere = fopen("/dev/null", "w");
+  fit.out = nowhere;
+  testing::internal::CaptureStderr();
+  const Status status = model->Fit(data, fit).status();
+  EXPECT_TRUE(status.ok()) << status.message();
+  fclose(nowhere);
+  return testing::internal::GetCapturedStderr();
+}
+
+// Replicas of one process compute one after another, and each has its time.
+TEST(FederatedTest, TheDeadlineIsOfAReplica) {
+  Job job;
+  job.replicas = 8;
+  job.local.steps = 2;
+  job.local.quorum = 1;
+  job.local.round_deadline_seconds = 0.8;
+  const Dataset slow(std::make_shared<SlowFrom>(Points(160).source(), 0));
+  EXPECT_EQ(SaidBy(job, slow.Batch(80)), "");
+}
+
 // Workers with data of their own, of which two are lost and one comes back.
 TEST(FederatedTest, OwnDataOfWorkersThatLeaveAndCome) {
   const std::vector<int64_t> sizes = {60, 25, 100, 40};
