@@ -44,14 +44,20 @@ void FitMessages::RoundSteps(const FitState& fit, int64_t step,
          fit.local_steps, fit.local_steps);
 }
 
-void FitMessages::LeftOut(const FitState& fit, int drawn, int late) const {
-  if (!shows(fit) || late == 0 ||
-      model_.local_updates().round_deadline_seconds <= 0) {
-    return;
+void FitMessages::LeftOut(const FitState& fit, int drawn, int late,
+                          int missed) const {
+  const LocalUpdates& local = model_.local_updates();
+  if (!shows(fit) || local.round_deadline_seconds <= 0) return;
+  if (missed > 0) {
+    Notice("note: epoch %" PRId64 ", step %" PRId64
+           ": %d of the round's %d replicas were late, which left fewer than "
+           "%d (quorum): the round was computed again, and waited for all",
+           fit.epoch + 1, fit.step + 1, missed, drawn, local.quorum);
+  } else if (late > 0) {
+    Notice("note: epoch %" PRId64 ", step %" PRId64
+           ": %d of the round's %d replicas were late, and are not in its mean",
+           fit.epoch + 1, fit.step + 1, late, drawn);
   }
-  Notice("note: epoch %" PRId64 ", step %" PRId64
-         ": %d of the round's %d replicas were late, and are not in its mean",
-         fit.epoch + 1, fit.step + 1, late, drawn);
 }
 
 void FitMessages::WhereItGoesOn(const FitState& fit) const {

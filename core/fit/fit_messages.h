@@ -40,8 +40,9 @@ class FitMessages {
   void Shares(const FitState& fit, const ReplicaShares& shares) const;
   // As many as are worth the exchange: what these two take, in nanoseconds.
   void RoundSteps(const FitState& fit, int64_t step, int64_t exchange) const;
-  // Of a round of so many replicas some were late.
-  void LeftOut(const FitState& fit, int drawn, int late) const;
+  // Of a round of so many replicas some were late, or `missed` were, and it was
+  // computed again.
+  void LeftOut(const FitState& fit, int drawn, int late, int missed) const;
 
   // Once a fit: values that networks do not learn from, most often because of a
   // scale that was meant as a divisor.

@@ -60,7 +60,7 @@ void Fitter::NoteContributors() {
     if (examples[r] > 0) fit_.contributors.push_back(static_cast<int>(r));
   }
   messages_.LeftOut(fit_, stepper.participation().count(),
-                    stepper.report().late());
+                    stepper.report().late(), stepper.missed());
 }
 
 int64_t Fitter::RoundSteps() const {

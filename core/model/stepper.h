@@ -85,6 +85,8 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status EndRounds();
   RoundState* round_state() { return &round_state_; }
   const Participation& participation() const { return participation_; }
+  // Replicas that were late in the last round, which was computed again.
+  int missed() const { return missed_; }
   // What a round costs, in nanoseconds: all its steps, on this rank, and the
   // exchange.
   struct RoundTimes {
@@ -198,6 +200,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   std::vector<double> shares_;   // of a round's examples, by own replica
   Participation participation_;  // in the round under way
   int64_t of_all_ = 0;           // its examples, if all took part
+  int missed_ = 0;               // replicas, before it was computed again
   std::unique_ptr<GradientExchange> exchange_;  // null before a Compile
   RoundExchange* rounds_ = nullptr;  // the same, with local updates; else null
   // Of steps that a replica makes on its own.

@@ -20,11 +20,13 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
   Drop();
   *last = batch;
   *taken = false;
+  missed_ = 0;
   round_.Begin();
   Status status = TrainRoundOf(last, steps, loader, /*waits=*/false);
   DropColdTimes();
   if (status.ok()) status = report_.Receive(exchange_.get());
   if (status.ok() && !report_.has_note() && !HasQuorum()) {
+    missed_ = report_.late();
     Drop();
     loader->RoundAgain();
     status = loader->Next(last);

@@ -423,6 +423,23 @@ std::string SaidBy(Job job, const Dataset& data) {
   return testing::internal::GetCapturedStderr();
 }
 
+TEST(FederatedTest, OfARoundThatIsComputedAgainANoteTells) {
+  Job job;
+  job.replicas = 4;
+  job.local.steps = 2;
+  job.local.quorum = 4;
+  job.local.round_deadline_seconds = 1e-9;
+  const Dataset data = Points(80).Batch(40);
+  const std::string said = SaidBy(job, data);
+  EXPECT_NE(said.find("note: epoch 1, step 1: 4 of the round's 4 replicas were "
+                      "late, which left fewer than 4 (quorum): the round was "
+                      "computed again, and waited for all"),
+            std::string::npos)
+      << said;
+  job.local.round_deadline_seconds = 1e6;
+  EXPECT_EQ(SaidBy(job, data), "");
+}
+
 // Replicas of one process compute one after another, and each has its time.
 TEST(FederatedTest, TheDeadlineIsOfAReplica) {
   Job job;
