@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include <algorithm>
@@ -340,21 +341,32 @@ void RelayServer::Sweep(int64_t now) {
   }
 }
 
+// All of this host's, of IPv6 and, by the same socket, IPv4.
+void AllAddresses(int port, sockaddr_storage* out) {
+  *out = {};
+  const int probe = socket(AF_INET6, SOCK_STREAM, 0);
+  if (probe < 0) {  // the system knows IPv4 alone
+    uv_ip4_addr("0.0.0.0", port, reinterpret_cast<sockaddr_in*>(out));
+    return;
+  }
+  close(probe);
+  uv_ip6_addr("::", port, reinterpret_cast<sockaddr_in6*>(out));
+}
+
 // "7000": on all addresses.
 Status FindAddress(const std::string& text, sockaddr_storage* out) {
   Address address;
   const bool all = text.find(':') == std::string::npos;
   RINGLET_RETURN_IF_ERROR(
       ParseAddress(all ? "127.0.0.1:" + text : text, &address));
-  if (!NumericAddress(address, out).ok()) {
-    return InvalidArgument(
-        "%s: give one of this host's addresses in numbers, or a port alone",
-        text.c_str());
-  }
   if (all) {
-    reinterpret_cast<sockaddr_in*>(out)->sin_addr.s_addr = htonl(INADDR_ANY);
+    AllAddresses(address.port, out);
+    return Status();
   }
-  return Status();
+  if (NumericAddress(address, out).ok()) return Status();
+  return InvalidArgument(
+      "%s: give one of this host's addresses in numbers, or a port alone",
+      text.c_str());
 }
 
 Status CheckLimit(const RelayOptions& options) {

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -165,6 +166,32 @@ TEST(RelayTest, AFloodHoldsNobodyUp) {
   }
   over = true;
   for (std::thread& thread : flood) thread.join();
+}
+
+// A port alone is on all of the host's addresses: of a name that has both kinds
+// a worker may have a way to the IPv6 one alone.
+TEST(RelayTest, APortAloneIsOfBothKindsOfAddresses) {
+  RelayOptions options;
+  options.address = std::to_string(FreePorts(1)[0]);
+  std::unique_ptr<Relay> relay;
+  const Status status = Relay::Start(options, &relay);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const auto reaches = [&](const char* host) {
+    addrinfo hints = {};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* to = nullptr;
+    EXPECT_EQ(getaddrinfo(host, options.address.c_str(), &hints, &to), 0);
+    const int fd = socket(to->ai_family, SOCK_STREAM, 0);
+    errno = 0;
+    (void)connect(fd, to->ai_addr, to->ai_addrlen);
+    const int error = errno;
+    close(fd);
+    freeaddrinfo(to);
+    return error;
+  };
+  EXPECT_EQ(reaches("127.0.0.1"), 0);
+  // (A machine may have none.)
+  EXPECT_NE(reaches("::1"), ECONNREFUSED);
 }
 
 // --- workers ----------------------------------------------------------------
