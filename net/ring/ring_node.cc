@@ -227,17 +227,18 @@ Status RingNode::WaitAtRelay() {
 RelayHello RingNode::HelloOf(RelayHello::Role role, int listens, int dials,
                              const JobKey& key) const {
   constexpr char kPlace[] = "ringlet relay 1";
-  uint8_t place[sizeof(kPlace) + 14];
-  std::memcpy(place, kPlace, sizeof(kPlace));
-  uint8_t* at = place + sizeof(kPlace);
+  std::vector<uint8_t> place(sizeof(kPlace) + 14);
+  std::memcpy(place.data(), kPlace, sizeof(kPlace));
+  uint8_t* const at = place.data() + sizeof(kPlace);
   StoreLittle(cluster_hash_, at);
   StoreLittle(static_cast<uint16_t>(options_.size()), at + 8);
   StoreLittle(static_cast<uint16_t>(listens), at + 10);
   StoreLittle(static_cast<uint16_t>(dials), at + 12);
+  place.insert(place.end(), options_.job.begin(), options_.job.end());
   RelayHello hello;
   hello.role = role;
   static_assert(kRelayChannelBytes == kKeyTagBytes);
-  KeyTag(key, place, sizeof(place), hello.channel);
+  KeyTag(key, place.data(), place.size(), hello.channel);
   return hello;
 }
 

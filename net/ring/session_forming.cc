@@ -144,6 +144,9 @@ void Session::ExpireHandshakes() {
     DropLink(&p.link);
     Redial(r, phase == LinkPhase::kAwaitWelcome
                   ? "something listens there and does not answer"
+              : !options_.relay.empty()
+                  ? "it is not at the relay, or has another key, list of "
+                    "workers or name of the job"
               : options_.keys != nullptr
                   ? "no answer from its host, or none to this worker's key"
                   : "no answer from its host");

@@ -112,7 +112,8 @@ class MultiWorkerMirroredStrategy {
   //   return ExitCode(why);  // the strategy lives until after it
   //
   // Of the options the job's name counts; "" where the program could not read
-  // it: then the list of workers alone says who the others are.
+  // it: then the list of workers alone says who the others are. (At a relay the
+  // name leads to them.)
   //
   // The same happens where FromCluster fails. One that has met the others tells
   // them by collective()->Abort(why), as Compile and Fit do.

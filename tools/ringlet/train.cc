@@ -324,8 +324,9 @@ Status Train(const std::string& path, const TrainFlags& flags,
   if (prepared.ok()) prepared = Prepare(path, flags, cluster, &run);
   StrategyOptions& options = run.config.strategy.options;
   // What the others call the job is not known then, and to tell them without a
-  // key, where they may have one, would tell everybody.
-  if (!run.config.knows_strategy) options.job.clear();
+  // key, where they may have one, would tell everybody. (At a relay they are
+  // found by a name alone, so it is this one.)
+  if (!run.config.knows_strategy && options.relay.empty()) options.job.clear();
   options.insecure = options.insecure || flags.insecure;
   if (!prepared.ok()) {
     *strategy =

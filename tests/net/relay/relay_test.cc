@@ -225,6 +225,42 @@ TEST(RelayRingTest, JobsAndKeysDoNotMix) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Two that have the same key and list, and names of their own: one that comes
+// takes nobody's place.
+TEST(RelayRingTest, JobsOfOneKeyAndListDoNotMix) {
+  Served served;
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<RingCollective>> rings(4);
+  const auto open = [&](int job, int r) {
+    threads.emplace_back([&, job, r] {
+      RingOptions options = RingOf(2, r, served.port);
+      options.job = job == 0 ? "first" : "second";
+      const Status status = RingCollective::Open(options, &rings[2 * job + r]);
+      ASSERT_TRUE(status.ok()) << status.message();
+    });
+  };
+  testing::internal::CaptureStderr();
+  for (const int job : {0, 1}) {
+    open(job, 0);
+    usleep(300000);
+  }
+  for (const int job : {0, 1}) open(job, 1);
+  for (std::thread& thread : threads) thread.join();
+  threads.clear();
+  usleep(1500000);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("another took this worker's place"), std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("refused"), std::string::npos) << said;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      ExpectSum(rings[i].get());
+      rings[i].reset();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(RelayRingTest, AWorkerThatEndsIsLostAtOnce) {
   Served served;
   std::vector<std::thread> threads;
