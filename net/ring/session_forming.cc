@@ -4,8 +4,8 @@
 // ones and is dialled by all higher ones; Meeting says when all ranks have met.
 // A link without a handshake that was accepted is in unauthenticated_, with
 // peer -1; a dialled one is its peer's from the beginning. Each has
-// kHandshakeSeconds, and only a link that is up counts as the rank's being
-// there.
+// kHandshakeSeconds, or by a relay the timeout, and only a link that is up
+// counts as the rank's being there.
 
 #include <algorithm>
 #include <utility>
@@ -128,8 +128,11 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
   Say(roll_.Due(now_));
 }
 
+// By a relay a handshake takes ten ways to it, and may wait for the other.
 void Session::ExpireHandshakes() {
-  const int64_t limit = static_cast<int64_t>(kHandshakeSeconds * 1e9);
+  const int64_t least = static_cast<int64_t>(kHandshakeSeconds * 1e9);
+  const int64_t limit =
+      options_.relay.empty() ? least : std::max(least, timeout());
   while (!unauthenticated_.empty() &&  // the oldest first
          now_ - unauthenticated_.front()->opened_at > limit) {
     DropUnauthenticated(unauthenticated_.front().get());

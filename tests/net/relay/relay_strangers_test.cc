@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -281,6 +282,99 @@ TEST_F(RelaysNameTest, ARelayThatMovesIsFound) {
   addresses.assign(8, {"127.0.0.9"});
   addresses.push_back({"127.0.0.1"});
   ExpectRing();
+}
+
+// A way to the relay by which every byte takes its time.
+class SlowWay {
+ public:
+  SlowWay(int to, std::chrono::milliseconds takes)
+      : port(FreePorts(1)[0]), to_(to), takes_(takes) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(static_cast<uint16_t>(port));
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(listen(fd_, 64), 0);
+    threads_.emplace_back([this] { Serve(); });
+  }
+  ~SlowWay() {
+    over_ = true;
+    shutdown(fd_, SHUT_RDWR);
+    threads_[0].join();
+    for (size_t i = 1; i < threads_.size(); ++i) threads_[i].join();
+    for (const int each : fds_) close(each);
+    close(fd_);
+  }
+  const int port;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Serve() {
+    for (;;) {
+      const int from = accept(fd_, nullptr, nullptr);
+      if (from < 0) return;
+      const int to = socket(AF_INET, SOCK_STREAM, 0);
+      sockaddr_in at = {};
+      at.sin_family = AF_INET;
+      at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      at.sin_port = htons(static_cast<uint16_t>(to_));
+      EXPECT_EQ(connect(to, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+      fds_.insert(fds_.end(), {from, to});
+      threads_.emplace_back([=] { Carry(from, to); });
+      threads_.emplace_back([=] { Carry(to, from); });
+    }
+  }
+  void Carry(int from, int to) {
+    std::deque<std::pair<Clock::time_point, std::string>> under_way;
+    for (bool ended = false; !over_ && !(ended && under_way.empty());) {
+      pollfd ready = {ended ? -1 : from, POLLIN, 0};
+      char piece[4096];
+      if (poll(&ready, 1, 5) > 0) {
+        const ssize_t n = recv(from, piece, sizeof(piece), 0);
+        ended = n <= 0;
+        if (n > 0) {
+          under_way.emplace_back(Clock::now() + takes_, std::string(piece, n));
+        }
+      }
+      while (!under_way.empty() && under_way[0].first <= Clock::now()) {
+        const std::string& text = under_way[0].second;
+        (void)!send(to, text.data(), text.size(), MSG_NOSIGNAL);
+        under_way.pop_front();
+      }
+    }
+    shutdown(to, SHUT_WR);
+    if (over_) shutdown(from, SHUT_RD);
+  }
+
+  const int to_;
+  const std::chrono::milliseconds takes_;
+  const int fd_ = socket(AF_INET, SOCK_STREAM, 0);
+  std::atomic<bool> over_{false};
+  std::vector<int> fds_;
+  std::vector<std::thread> threads_;
+};
+
+// A quarter of a second to the relay, as by a satellite: ten such ways until
+// two have met.
+TEST(RelayRingTest, WorkersOfSlowWaysMeet) {
+  Served served;
+  SlowWay way(served.port, std::chrono::milliseconds(250));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      RingOptions options = RingOf(2, r, way.port);
+      options.timeout_seconds = 5;
+      options.start_timeout_seconds = 20;
+      std::unique_ptr<RingCollective> ring;
+      const Status status = RingCollective::Open(options, &ring);
+      ASSERT_TRUE(status.ok()) << status.message();
+      float sum = 1;
+      EXPECT_TRUE(ring->AllReduce(&sum, 1).ok());
+      EXPECT_EQ(sum, 2);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Of this process's connections to the port, how many look after themselves.
