@@ -327,6 +327,13 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
   EXPECT_NE(out_.find(" " + bytes + "\n"), std::string::npos) << out_;
   EXPECT_NE(out_.find("local updates"), std::string::npos) << out_;
   EXPECT_NE(out_.find("local_steps that balance the two"), std::string::npos);
+  // Of those that local_steps takes.
+  for (const char* const step : {"--step-time=1e-5", "--step-time=1e-300"}) {
+    ASSERT_EQ(
+        Run({"plan", "run.json", "--workers=2", "--link=8K", "--json", step}),
+        0);
+    EXPECT_EQ(NumberAfter(out_, "balanced_steps"), 1000000) << out_;
+  }
   ASSERT_EQ(Run({"plan", "run.json", "--workers=2", "--json"}), 0) << err_;
   EXPECT_EQ(NumberAfter(out_, "round_bytes"), 4 * kWords + kBlocks);
   // The weights, as many momenta, and what one more replica has changed.

@@ -11,13 +11,15 @@ constexpr Named<LocalUpdates::Delta> kDeltas[] = {
     {"sparse", LocalUpdates::Delta::kSparse}};
 
 void ReadLocalSteps(FieldReader* fields, int64_t* steps) {
-  const char kTakes[] = "a whole number from 1 to 1000000, or \"auto\"";
+  const std::string takes =
+      "a whole number from 1 to " + AsJson(kMostLocalSteps) + ", or \"auto\"";
   if (!fields->Has("local_steps")) return;
-  const Json json = fields->Take("local_steps", kTakes, AsJson(*steps));
+  const Json json = fields->Take("local_steps", takes, AsJson(*steps));
   if (json.text() == "auto") {
     *steps = LocalUpdates::kAutoSteps;
-  } else if (json && (!json.ToInt64(steps) || *steps < 1 || *steps > 1000000)) {
-    fields->MustBe("local_steps", kTakes);
+  } else if (json &&
+             (!json.ToInt64(steps) || *steps < 1 || *steps > kMostLocalSteps)) {
+    fields->MustBe("local_steps", takes);
   }
 }
 

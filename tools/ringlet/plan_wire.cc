@@ -10,6 +10,7 @@
 #include "core/model/delta_exchange.h"
 #include "core/model/participation.h"
 #include "core/model/sparse_delta.h"
+#include "local_config.h"
 #include "net/wire/wire_dtype.h"
 
 namespace ringlet {
@@ -85,10 +86,12 @@ double RoundSeconds(const WirePlan& plan, const Link& link) {
   return Seconds(plan.round_bytes, plan.round_hops, plan.flags, link);
 }
 
-// The steps that are computed while a round's exchange takes place.
+// The steps that are computed while a round's exchange takes place, of those
+// that local_steps takes.
 int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
-  return static_cast<int64_t>(std::ceil(
-      std::max(1.0, 1000 * RoundSeconds(plan, link) / plan.flags.step_ms)));
+  const double steps = 1000 * RoundSeconds(plan, link) / plan.flags.step_ms;
+  return static_cast<int64_t>(
+      std::ceil(std::clamp(steps, 1.0, double{kMostLocalSteps})));
 }
 
 void Row(const char* what, const char* format, double value) {
