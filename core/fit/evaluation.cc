@@ -26,6 +26,14 @@ void SetMetrics(const Model& model, const std::vector<MetricState>& states,
   }
 }
 
+void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
+                     Logs* logs) {
+  SetMetrics(model, states, logs);
+  for (int i = 0; states[0].count == 0 && i < model.num_metrics(); ++i) {
+    logs->Set(model.metric_name(i), std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
 Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what) {
   if (steps < 0) return InvalidArgument("%s must be >= 0", what);
   if (dataset.endless() && steps == 0) {

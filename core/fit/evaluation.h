@@ -21,6 +21,10 @@ namespace ringlet {
 // Sets the values of the model's metrics under their names.
 void SetMetrics(const Model& model, const std::vector<MetricState>& states,
                 Logs* logs);
+// Those of a whole epoch. Where nobody has seen an example, as in rounds that
+// nobody attends, they are no numbers: 0 would be the best loss of all.
+void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
+                     Logs* logs);
 
 // An error where `steps`, called `what`, is 0 for a dataset without end.
 Status CheckEndless(const Dataset& dataset, int64_t steps, const char* what);

@@ -141,6 +141,7 @@ void FitMessages::NoteRange(const FitState& fit, const Batch& batch) {
 }
 
 void FitMessages::NoteDivergence(const FitState& fit, const Logs& logs) {
+  if (fit.metrics[0].count == 0) return;  // nobody has seen an example
   const double* loss = logs.Find("loss");
   if (loss == nullptr || std::isfinite(*loss)) {
     diverged_ = 0;

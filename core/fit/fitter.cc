@@ -255,7 +255,7 @@ Status Fitter::EndEpoch(Progress* progress, Logs* logs) {
   CloseData();
   RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
   recovery_.TakeWholeSnapshot();
-  SetMetrics(*model_, fit_.metrics, logs);
+  SetEpochMetrics(*model_, fit_.metrics, logs);
   if (plan_.Validates(fit_.epoch)) RINGLET_RETURN_IF_ERROR(Validate(logs));
   recovery_.CopyWeights();
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochEnd, logs));

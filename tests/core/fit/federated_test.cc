@@ -121,7 +121,8 @@ Trained TrainOn(const Job& job, const Dataset& data, Collective* collective) {
   if (!history.ok()) return trained;
   trained.weights = WeightsOf(model.get());
   for (const Logs& logs : history->logs) {
-    trained.losses.push_back(*logs.Find("loss"));
+    const double loss = *logs.Find("loss");
+    trained.losses.push_back(std::isnan(loss) ? -1 : loss);  // of nobody
   }
   return trained;
 }
@@ -697,6 +698,55 @@ TEST(FederatedTest, RoundsOfNobodyAreComputedAgainFromTheirNotes) {
     EXPECT_TRUE(participation == 0 || again == trained);
     EXPECT_EQ(again.rounds, trained.rounds);
   }
+}
+
+// Attended in the first of each three steps alone.
+class Seldom final : public Attendance {
+ public:
+  Presence Of(int64_t step, int) const override {
+    return step % 3 == 0 ? Presence::kThere : Presence::kAway;
+  }
+};
+
+// An epoch of nobody has no loss, and so not the best one.
+TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
+  const Seldom seldom;
+  CompileOptions options;
+  options.replicas = 2;
+  options.local.steps = 1;
+  options.local.attendance = &seldom;
+  const auto model = ModelOf(Job(), options);
+  EarlyStoppingOptions stop;
+  stop.monitor = "loss";
+  stop.patience = 100;
+  stop.restore_best_weights = true;
+  std::map<int64_t, std::vector<float>> weights;  // by epoch
+  LambdaCallbackOptions notes;
+  notes.on_epoch_end = [&](int64_t epoch, const Logs&) {
+    weights[epoch] = WeightsOf(model.get());
+  };
+  FitOptions fit = Quiet(9);
+  fit.verbose = Verbose::kLine;
+  FILE* const nowhere = fopen("/dev/null", "w");
+  fit.out = nowhere;
+  fit.steps_per_epoch = 1;
+  fit.callbacks = {LambdaCallback(notes), EarlyStopping(stop),
+                   TerminateOnNaN()};
+  testing::internal::CaptureStderr();
+  const auto history =
+      model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  fclose(nowhere);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  const std::vector<double> losses = history->Values("loss");
+  ASSERT_EQ(losses.size(), 9u);
+  int64_t best = 0;
+  for (int64_t epoch = 0; epoch < 9; ++epoch) {
+    const double loss = losses[static_cast<size_t>(epoch)];
+    EXPECT_EQ(std::isnan(loss), epoch % 3 != 0) << epoch;
+    if (loss < losses[static_cast<size_t>(best)]) best = epoch;
+  }
+  EXPECT_EQ(WeightsOf(model.get()), weights[best]);
 }
 
 // Knows what it does not know.
