@@ -57,17 +57,17 @@ Supervisor::Actions Supervisor::OnCannotStart(int worker) {
 Supervisor::Actions Supervisor::OnExit(int worker, int code) {
   Actions actions;
   if (code == 0) {
-    Finish(worker, &actions);
+    Finish(worker, /*ended=*/true, &actions);
   } else if (!MayRestart(worker, code)) {
     Fail(worker, code, &actions);
   }
   return actions;
 }
 
-void Supervisor::Finish(int first, Actions* actions) {
+void Supervisor::Finish(int first, bool ended, Actions* actions) {
   if (phase_ != Phase::kRunning || !options_.end_together || finished_) return;
   finished_ = true;
-  bool late = false;  // some are still to end
+  bool late = !ended;  // some are still to end
   for (size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
     if (worker.done || &worker == &At(first)) continue;
@@ -82,7 +82,7 @@ void Supervisor::Finish(int first, Actions* actions) {
 void Supervisor::OnDone(int worker, Actions* actions) {
   if (worker < 0 || worker >= options_.workers || At(worker).done) return;
   At(worker).told = true;
-  Finish(worker, actions);
+  Finish(worker, /*ended=*/false, actions);
 }
 
 std::vector<int> Supervisor::Left(bool told) const {

@@ -63,8 +63,9 @@ class Supervisor {
 
   Worker& At(int worker) { return workers_[static_cast<size_t>(worker)]; }
   bool MayRestart(int worker, int code);
-  // By the first whose work is done, where they end together.
-  void Finish(int first, Actions* actions);
+  // By the first whose work is done, where they end together. `ended`: so has
+  // its process.
+  void Finish(int first, bool ended, Actions* actions);
   // Of those that are left, those that have told so, or have not.
   std::vector<int> Left(bool told) const;
   void WaitForTold(Actions* actions);

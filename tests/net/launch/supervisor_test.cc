@@ -280,6 +280,31 @@ TEST(SupervisorTest, WhoHasSaidThatItIsDoneIsLetAlone) {
   }
 }
 
+// Nobody else runs: it is alone in its job, or the others have been lost.
+TEST(SupervisorTest, WhoHasSaidThatItIsDoneAndIsLeftHasNoMoreTime) {
+  for (const int workers : {1, 2}) {
+    LaunchOptions options = Options(workers, true);
+    options.end_together = true;
+    options.done_seconds = 60;
+    Supervisor supervisor(options);
+    Supervisor::Actions actions;
+    if (workers == 2) {
+      supervisor.OnExit(1, 128 + SIGKILL);
+      EXPECT_GE(supervisor.OnEnded(1, 128 + SIGKILL).restart_after, 0);
+    }
+    supervisor.OnDone(0, &actions);
+    EXPECT_EQ(actions.cancelled.size(), static_cast<size_t>(workers - 1));
+    EXPECT_EQ(actions.deadline, options.grace_seconds);
+    EXPECT_EQ(supervisor.OnDeadline().deadline, 60);
+    EXPECT_EQ(supervisor.OnDeadline().signal, SIGTERM);
+    EXPECT_EQ(supervisor.OnDeadline().signal, SIGKILL);
+    supervisor.OnExit(0, 128 + SIGKILL);
+    supervisor.OnEnded(0, 128 + SIGKILL);
+    EXPECT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.exit_code(), 128 + SIGKILL);
+  }
+}
+
 // Who stops the job stops that one too; and it is no success where it fails.
 TEST(SupervisorTest, WhoHasSaidThatItIsDoneCounts) {
   LaunchOptions options = Options(2, true);
