@@ -289,6 +289,10 @@ class Session final : private FramedLink::Owner,
            (header.generation != 0 || operation);
   }
   bool stands() const { return state_ == State::kFailed && stands_; }
+  // It has a view, or had one, and links with those who are not in it.
+  bool serves() const {
+    return stands() || (state_ == State::kRunning && agreement_ != nullptr);
+  }
   // It is in the view, or in the one that is agreed on.
   bool member(int peer) const { return rank_of_[peer] >= 0; }
   // For messages.

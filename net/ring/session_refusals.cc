@@ -51,18 +51,19 @@ Status Session::OnReject(FramedLink* link, const FrameHeader& header,
   return Status();
 }
 
-// Two that wait for each other and differ wait in vain. Here as there the last
-// word is by TCP, which the other tries after a local socket.
+// Two that wait for each other and differ wait in vain, and so does one that
+// comes back to those who run without it. Here as there the last word is by
+// TCP, which the other tries after a local socket.
 void Session::RefuseOther(FramedLink* link, const Identity& peer,
                           const Status& why) {
   const bool of_this_job = peer.job == identity_.job;
-  const bool waits = state_ == State::kStarting && peer.rank < size_ &&
-                     Missing(peer.rank) && of_this_job &&
+  const bool waits = (state_ == State::kStarting || serves()) &&
+                     peer.rank < size_ && Missing(peer.rank) && of_this_job &&
                      !link->stream().is_local();
   if (!waits) return Reject(link, why, /*final=*/false);
   const sockaddr_storage from = link->stream().remote_address();
   Reject(link, why, /*final=*/true);
-  if (!first_time()) return;
+  if (state_ != State::kStarting || !first_time()) return;
   if (CheckMember(identity_, peer).ok()) return Fail(why);
   // Anybody may have another list: one of this job comes from where its rank
   // is.

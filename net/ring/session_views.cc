@@ -64,7 +64,6 @@ void Session::Stand() {
 
 void Session::TickViews() {
   const bool runs = state_ == State::kRunning;
-  const bool serves = runs || stands();
   // Who stood still has not read yet what came meanwhile.
   const bool held_up = detector_.HeldUp(now_).rank >= 0;
   for (const int r : links_) {
@@ -72,14 +71,14 @@ void Session::TickViews() {
     if (runs && member(r) && !p.left) continue;
     if (!held_up && p.link != nullptr && p.link->up() &&
         !detector_.Hears(r, now_)) {
-      if (serves) {
+      if (serves()) {
         LoseVisitor(r, "");
       } else {
         LoseAndRedial(r, "it was there and fell silent");
       }
     }
     const bool due = stands() || !p.candidates.empty() || now_ >= p.dial_at;
-    if (serves && r < rank_ && p.link == nullptr && due &&
+    if (serves() && r < rank_ && p.link == nullptr && due &&
         p.candidates.Due(now_)) {
       Dial(r);
     }

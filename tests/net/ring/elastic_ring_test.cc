@@ -309,6 +309,48 @@ TEST(BusyRingTest, OneThatIsBackWaitsForThoseThatCompute) {
   }
 }
 
+// The others run, or compute still where they have lost it.
+TEST(ElasticOptionsTest, OneThatComesBackWithOthersEndsWithTheField) {
+  for (const bool known : {true, false}) {
+    for (const int comes : {0, 2}) {
+      SCOPED_TRACE(comes);
+      const std::vector<std::string> addresses = Addresses(3);
+      std::atomic<int> formed{0};
+      std::atomic<bool> ends{false};
+      std::vector<std::thread> others;
+      std::unique_ptr<Collective> ring;
+      for (int w = 0; w < 3; ++w) {
+        if (w == comes) continue;
+        others.emplace_back([&, w] {
+          std::unique_ptr<Collective> own;
+          ASSERT_TRUE(RingCollective::Open(OptionsOf(addresses, w), &own).ok());
+          if (known) {
+            EXPECT_EQ(own->Barrier().code(), Code::kPeerLost);
+            EXPECT_TRUE(own->Reform().ok());
+            EXPECT_EQ(own->size(), 2);
+          }
+          ++formed;
+          while (!ends) std::this_thread::yield();
+        });
+      }
+      RingOptions options = OptionsOf(addresses, comes);
+      ASSERT_TRUE(RingCollective::Open(options, &ring).ok());
+      ring.reset();
+      while (formed < 2) std::this_thread::yield();
+      options.bytes_per_pack *= 2;
+      options.start_timeout_seconds = 4;
+      const Status opened = RingCollective::Open(options, &ring);
+      EXPECT_EQ(opened.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(opened.message()).find("bytes_per_pack"),
+                std::string::npos)
+          << opened.message();
+      ring.reset();
+      ends = true;
+      for (std::thread& other : others) other.join();
+    }
+  }
+}
+
 TEST(ElasticOptionsTest, OneAloneMayAbort) {
   RingOptions options = OptionsOf(Addresses(2), 0);
   options.start_timeout_seconds = 0.1;
