@@ -172,7 +172,7 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
   const bool known = member.ok() && peer != rank_ && peer < size_ &&
                      (!asked || peer == link->peer);
   if (asked && !known) return Corruption("a withdrawal of another worker");
-  if (known && meets() && Missing(peer)) {
+  if (known && (meets() || serves()) && Missing(peer)) {
     const Status why = Withdrawn(link, peer, withdraw.reason);
     return asked ? why : Status();
   }
@@ -184,7 +184,7 @@ Status Session::OnWithdraw(FramedLink* link, const FrameHeader& header,
 }
 
 // Answers; then this worker's wait ends too, where it is the first. An error is
-// that of a rank that is still waited for.
+// that of a rank that is still waited for, or may come to those who run.
 Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
   uint64_t told = 0;  // by Fail
   for (int r = 0; first_time() && r < std::min(size_, kMostToldRanks); ++r) {
@@ -197,7 +197,7 @@ Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
   }
   const Status why =
       reason.Annotate("rank %d (%s) cannot take part", peer, address(peer));
-  if (!first_time()) {
+  if (!first_time() || serves()) {
     roll_.Trouble(peer,
                   std::string("it cannot take part: ") + reason.message());
     Say(roll_.Refused(link->stream().remote(), why.message(), now_));

@@ -16,6 +16,7 @@
 #include "core/base/byte_order.h"
 #include "net/launch/local_ports.h"
 #include "net/ring/ring_collective.h"
+#include "net/ring/withdrawal.h"
 
 namespace ringlet {
 namespace {
@@ -348,6 +349,43 @@ TEST(ElasticOptionsTest, OneThatComesBackWithOthersEndsWithTheField) {
       ends = true;
       for (std::thread& other : others) other.join();
     }
+  }
+}
+
+// Those who run need not meet anew, and their user is told why it is not back;
+// it ends once all have heard it.
+TEST(ElasticOptionsTest, OneThatCannotComeBackSaysSo) {
+  for (const int comes : {0, 2}) {
+    SCOPED_TRACE(comes);
+    const std::vector<std::string> addresses = Addresses(3);
+    Worker workers[3];
+    for (int w = 0; w < 3; ++w) {
+      if (w == comes) continue;
+      RingOptions options = OptionsOf(addresses, w);
+      options.start_timeout_seconds = 0.1;
+      workers[w].Start(options);
+    }
+    const int others = 7 & ~(1 << comes);
+    for (const Worker& worker : workers) {
+      if (&worker == &workers[comes]) continue;
+      while (worker.sees != others) std::this_thread::yield();
+    }
+    testing::internal::CaptureStderr();
+    // As what a peer says that speaks otherwise, which ends a wait.
+    Withdrawal::Begin(OptionsOf(addresses, comes),
+                      Error(Code::kUnimplemented, "it has no such layer"))
+        .reset();
+    for (Worker& worker : workers) {
+      if (&worker == &workers[comes]) continue;
+      EXPECT_EQ(worker.sees, others);
+      worker.End();
+    }
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("cannot take part: it has no such layer"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(said.find("has a worker here already"), std::string::npos)
+        << said;
   }
 }
 
