@@ -201,7 +201,7 @@ Status Session::Withdrawn(FramedLink* link, int peer, const Status& reason) {
     roll_.Trouble(peer,
                   std::string("it cannot take part: ") + reason.message());
     Say(roll_.Refused(link->stream().remote(), why.message(), now_));
-    return why;
+    return Error(Code::kUnavailable, "%s", why.message());  // of the link
   }
   told_by_other_ = true;
   AbortNotice notice;

@@ -389,6 +389,31 @@ TEST(ElasticOptionsTest, OneThatCannotComeBackSaysSo) {
   }
 }
 
+// Nor does it end the wait of those who need it.
+TEST(ElasticOptionsTest, OneThatCannotComeBackIsWaitedFor) {
+  const std::vector<std::string> addresses = Addresses(3);
+  Worker workers[3];
+  const auto of = [&](int worker) {
+    RingOptions options = OptionsOf(addresses, worker);
+    options.min_workers = 3;
+    return options;
+  };
+  const auto meet = [&](int w) {
+    while (workers[w].sees != 7) std::this_thread::yield();
+  };
+  for (int w = 0; w < 3; ++w) workers[w].Start(of(w));
+  for (int w = 0; w < 3; ++w) meet(w);
+  workers[0].End();
+  for (const Code code : {Code::kNotFound, Code::kUnimplemented}) {
+    Withdrawal::Begin(of(0), Error(code, "it has no %s", CodeName(code)))
+        .reset();
+  }
+  for (Worker& worker : workers) worker.sees = 0;
+  workers[0].Start(of(0));
+  for (int w = 0; w < 3; ++w) meet(w);
+  for (Worker& worker : workers) worker.ends = true;
+}
+
 TEST(ElasticOptionsTest, OneAloneMayAbort) {
   RingOptions options = OptionsOf(Addresses(2), 0);
   options.start_timeout_seconds = 0.1;
