@@ -88,17 +88,19 @@ std::string RollCall::Missing(int64_t now) const {
   return text;
 }
 
-std::string RollCall::Due(int64_t now) {
+std::string RollCall::Due(int64_t now, bool gives_up) {
   if (now < next_) return "";
   // In step with the beginning, also where this comes late.
   next_ += ((now - next_) / kEvery + 1) * kEvery;
   said_ = true;
+  const std::string waits = Self() + " waits for " + Missing(now);
+  if (!gives_up) return waits + " (until those who compute come)";
   char limit[64];
   std::snprintf(limit, sizeof(limit), "it gives up after %g s)",
                 deadline_seconds_);
   const std::string enough =
       enough_ > 0 ? std::to_string(enough_) + " workers suffice, else " : "";
-  return Self() + " waits for " + Missing(now) + " (" + enough + limit;
+  return waits + " (" + enough + limit;
 }
 
 std::string RollCall::Complete(int64_t now) const {

@@ -43,8 +43,9 @@ class RollCall {
   // What is known of why it is missing.
   void Trouble(int peer, const std::string& why) { peers_[peer].why = why; }
 
-  // The line that is due; "" for none.
-  std::string Due(int64_t now);
+  // The line that is due; "" for none. Where others live and compute it does
+  // not give up.
+  std::string Due(int64_t now, bool gives_up = true);
   // All are there: a line where one was due before, else "".
   std::string Complete(int64_t now) const;
   // A connection was refused here, or by a peer: the line to say, "" where it

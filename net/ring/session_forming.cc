@@ -125,7 +125,7 @@ void Session::TickStart(const FailureDetector::Suspect& suspect) {
     if (r > rank_ || state_ != State::kStarting) break;
     if (p.link == nullptr && p.candidates.Due(now_)) Dial(r);
   }
-  Say(roll_.Due(now_));
+  Say(roll_.Due(now_, agreement_ == nullptr || !agreement_->visits()));
 }
 
 // By a relay a handshake takes ten ways to it, and may wait for the other.

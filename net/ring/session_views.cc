@@ -7,6 +7,7 @@
 // seeks the links, and judges nothing else of them.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "session.h"
@@ -102,13 +103,16 @@ bool Session::WaitIsOver() {
 }
 
 Status Session::TooFew() {
+  double waited = options_.start_timeout_seconds;
+  const double longer = static_cast<double>(now_ - start_deadline_) / 1e9;
+  if (longer >= 1) waited = std::floor(waited + longer);
   return Error(Code::kDeadlineExceeded,
                "rank %d waited %g s for the other workers: %d of %d are there, "
                "itself among them, and at least %d (min_workers) that reach "
                "each other are needed; missing are %s; if they have finished "
                "the job, this worker is not needed",
-               rank_, options_.start_timeout_seconds, agreement_->present(),
-               size_, options_.min_workers, roll_.Missing(now_).c_str());
+               rank_, waited, agreement_->present(), size_,
+               options_.min_workers, roll_.Missing(now_).c_str());
 }
 
 // Views.

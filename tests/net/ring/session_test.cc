@@ -646,6 +646,35 @@ TEST_F(ElasticSessionTest, FewerThanNeededGiveUpInTheEnd) {
   EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
 }
 
+// As many as are needed are there, so it waits longer; and says how long.
+TEST_F(ElasticSessionTest, WhoHearNobodyElseAreNotWaitedForForEver) {
+  Greet(1);
+  for (int i = 0; i < 40 && failure_.ok(); ++i) {
+    Says(1, ViewWord::kHears, 2, 0);
+    session_.Tick(now_ += kSecond / 4);
+  }
+  EXPECT_EQ(failure_.code(), Code::kDeadlineExceeded);
+  EXPECT_NE(std::string(failure_.message()).find("waited 6 s for"),
+            std::string::npos)
+      << failure_.message();
+}
+
+TEST_F(ElasticSessionTest, WhoComputesIsWaitedForWithoutALimit) {
+  for (const bool computes : {false, true}) {
+    if (computes) {
+      Greet(1);
+      Says(1, ViewWord::kRuns, 2, 2 * kView + 1);
+    }
+    now_ += 11 * kSecond / 10;
+    if (computes) Hear(1, FrameType::kHeartbeat, 0, 0, {4, 0, 0xff, 0xff});
+    session_.Tick(now_ += 10 * kSecond * computes);
+    EXPECT_EQ(notice_.find("it gives up after 2 s") != std::string::npos,
+              !computes)
+        << notice_;
+    EXPECT_TRUE(failure_.ok()) << failure_.message();
+  }
+}
+
 TEST_F(SessionTest, ARingOfAllHasNoViews) {
   Hear(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
