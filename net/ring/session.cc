@@ -124,6 +124,7 @@ void Session::Tick(int64_t now) {
   bool beat = false;
   const FailureDetector::Suspect suspect = detector_.Tick(now, &beat);
   if (beat) Beat();
+  ExcuseRivals();
   const int stuck = FindStuck();
   if (state_ == State::kStarting) {
     if (stuck >= 0) LoseAndRedial(stuck, "it was there and did not read");

@@ -219,6 +219,7 @@ class Session final : private FramedLink::Owner,
               bool quiet = false);
   void RefuseOther(FramedLink* link, const Identity& peer, const Status& why);
   void RefuseRival(FramedLink* link, const Identity& peer);
+  void ExcuseRivals();
   void RefuseVersion(FramedLink* link, const Status& why);
   void JudgeRefusal();
 

@@ -106,6 +106,12 @@ void Session::RefuseRival(FramedLink* link, const Identity& peer) {
          both_live);
 }
 
+// The first was not heard while this worker stood still, nor missed.
+void Session::ExcuseRivals() {
+  if (detector_.HeldUp(now_).rank < 0) return;
+  for (Peer& p : peers_) p.rival_since = now_;
+}
+
 // Nothing else of what it says can be read.
 void Session::RefuseVersion(FramedLink* link, const Status& why) {
   const sockaddr_storage from = link->stream().remote_address();

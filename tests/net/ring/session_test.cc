@@ -408,6 +408,13 @@ TEST_F(SessionTest, OneThatCameBackIsNotRefusedForGood) {
   EXPECT_FALSE(RefusesForGood());
 }
 
+// … and has the first's silence of that time left out of account.
+TEST_F(FormingSessionTest, OneThatCameBackIsNotRefusedForGoodLater) {
+  EXPECT_FALSE(RefusesForGood());
+  session_.Tick(now_ += 3 * kSecond);
+  EXPECT_FALSE(RefusesForGood());
+}
+
 // It was refused, took the place once the first was gone, and connects anew
 // where only its own end knows that the connection is broken.
 TEST_F(FormingSessionTest, OneThatLostItsConnectionIsNotRefusedForGood) {
