@@ -14,6 +14,9 @@
 //   loop=N            the same, in a training loop of its own, slower
 //   sparse=H          rounds of H local steps, sparse changes, overlap
 //   overlap=H         rounds of H local steps, overlap
+//   dies=R@S          elastic=1, and each seventh step saves the model: where
+//   it
+//                     is step S rank R is killed as it does
 //   drags=R           elastic, of 8 replicas, for which rank R takes four times
 //                     as long as the others
 //   wrong=R@S         elastic, of 8 replicas, of which rank R has another bit
@@ -26,6 +29,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -53,7 +57,7 @@ struct At {
 };
 
 // A disk without room for another file.
-class FullDisk final : public FileSystem {
+class FullDisk : public FileSystem {
  public:
   Status Create(const std::string& path, std::unique_ptr<File>*) override {
     return OsError(ENOSPC, "%s: creating", path.c_str());
@@ -92,6 +96,20 @@ class FullDisk final : public FileSystem {
 
  private:
   FileSystem* const disk_ = FileSystem::Posix();
+};
+
+// One in whose way a worker is killed.
+class DeadlyDisk final : public FullDisk {
+ public:
+  DeadlyDisk(const Model* model, int64_t step) : model_(*model), step_(step) {}
+  Status Create(const std::string& path, std::unique_ptr<File>* file) override {
+    if (model_.iterations() == step_) raise(SIGKILL);
+    return FileSystem::Posix()->Create(path, file);
+  }
+
+ private:
+  const Model& model_;
+  const int64_t step_;
 };
 
 // Points that cannot be read after so many steps of the model.
@@ -193,14 +211,17 @@ int main(int argc, char** argv) {
   cluster.timeout_seconds = 1;
   bool backup = false, in_loop = false;
   At slow("", ""), full("", ""), large("", ""), error("", ""), record("", ""),
-      save("", ""), rate("", ""), drags("", ""), wrong("", "");
+      save("", ""), rate("", ""), drags("", ""), wrong("", ""), dies("", "");
   for (int i = 2; i < argc; ++i) {
     if (std::strcmp(argv[i], "backup") == 0) backup = true;
     if (std::strncmp(argv[i], "timeout=", 8) == 0)
       cluster.timeout_seconds = std::atof(argv[i] + 8);
     if (At(argv[i], "loop").rank >= 0) in_loop = true;
-    if (At(argv[i], "elastic").rank >= 0 || At(argv[i], "loop").rank >= 0) {
-      cluster.min_workers = std::atoi(std::strchr(argv[i], '=') + 1);
+    if (At(argv[i], "dies").rank >= 0) dies = At(argv[i], "dies");
+    if (At(argv[i], "elastic").rank >= 0 || At(argv[i], "loop").rank >= 0 ||
+        dies.rank >= 0) {
+      cluster.min_workers =
+          dies.rank >= 0 ? 1 : std::atoi(std::strchr(argv[i], '=') + 1);
       cluster.replicas = 6;
       // A slow machine parts no job: its two parts would write the same logs.
       cluster.timeout_seconds = 4;
@@ -265,6 +286,15 @@ int main(int argc, char** argv) {
   options.callbacks = {LambdaCallback(lambda),
                        StepLogger(folder + "/steps.csv"),
                        CSVLogger(folder + "/log.csv")};
+  DeadlyDisk deadly_disk(model.get(), dies.rank == own ? dies.step : -1);
+  if (dies.rank >= 0) {
+    ModelCheckpointOptions saving;
+    saving.save_freq = 7;
+    saving.files = &deadly_disk;
+    options.callbacks.insert(
+        options.callbacks.begin(),
+        ModelCheckpoint(folder + "/{epoch}-{batch}.safetensors", saving));
+  }
   FullDisk full_disk;
   if (backup) {
     BackupAndRestoreOptions saving = SaveEvery(7);

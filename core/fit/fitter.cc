@@ -346,11 +346,7 @@ Status Fitter::Step(bool* taken) {
   if (!*taken) return Status();
   SetMetrics(*model_, fit_.metrics, &logs_);
   fit_.step += fit_.steps_taken - 1;
-  RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchEnd, logs_));
-  NoteSignal();
-  ++fit_.step;
-  fit_.position = batch.next;
-  return Status();
+  return StepMade(batch.next);
 }
 
 Status Fitter::StepEnded() {

@@ -67,6 +67,7 @@ class Fitter {
   // *taken: see Stepper::Train.
   Status Step(bool* taken);
   Status AtStep(const Status& status) const;  // says in which it happened
+  Status StepMade(const DataPosition& next);
   Status StepEnded();
   Status Train(Batch* batch, bool* taken);
   void NoteContributors();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/guarded.h"
 #include "../model/model_impl.h"
 #include "fitter.h"
 
@@ -85,6 +86,28 @@ Status Fitter::Train(Batch* batch, bool* taken) {
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
   return Status();
+}
+
+// This rank has made the step, also where a callback then loses another: the
+// other callbacks hear of its end, and the state is of behind it.
+Status Fitter::StepMade(const DataPosition& next) {
+  Status lost;
+  for (const auto& callback : options_.callbacks) {
+    Status told = Guarded<const Logs&>(callback.get(),
+                                       &Callback::OnTrainBatchEnd, fit_, logs_)
+                      .Annotate("%s", callback->name());
+    if (told.ok()) told = model_->status();
+    const bool wrong = model_->impl_->replicas.judged();  // and so goes back
+    if (wrong || told.code() != Code::kPeerLost) {
+      RINGLET_RETURN_IF_ERROR(told);
+    }
+    if (lost.ok()) lost = told;
+  }
+  NoteSignal();
+  ++fit_.step;
+  fit_.position = next;
+  if (!lost.ok()) recovery_.TakeSnapshot();
+  return lost;
 }
 
 // A rank asks for it: the fit is where it was before the step.

@@ -12,6 +12,7 @@
 
 #include "../../core/base/message.h"
 #include "../../core/base/text.h"
+#include "../../core/fit/evaluation.h"
 #include "../../core/fit/monitor.h"
 #include "../../core/model/model.h"
 #include "format_path.h"
@@ -55,6 +56,7 @@ class ModelCheckpointCallback final : public Callback {
   // What will stand in the way of a file whose name is known is told now.
   Status OnTrainBegin(FitState& fit) override {
     RINGLET_RETURN_IF_ERROR(CountAttempt(fit));
+    RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     const Status made = options_.files->MakeDirectory(folder);
@@ -68,12 +70,12 @@ class ModelCheckpointCallback final : public Callback {
     batches_since_ += fit.steps_taken;
     if (batches_since_ < options_.save_freq) return Status();
     batches_since_ = 0;
-    return Save(fit, logs, /*on_batch=*/true);
+    return Save(fit, logs, fit.step + 1);
   }
 
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
     if (options_.save_freq != 0) return Status();
-    return Save(fit, *logs, /*on_batch=*/false);
+    return Save(fit, *logs, /*batch=*/0);
   }
 
   std::string SavesModelAs() const override {
@@ -106,6 +108,15 @@ class ModelCheckpointCallback final : public Callback {
   }
 
  private:
+  // What a loss may have cut off behind the last step.
+  Status SaveAgain(FitState& fit) {
+    const bool due = fit.in_memory && options_.save_freq > 0 &&
+                     batches_since_ == 0 && fit.step > 0;
+    if (!due) return Status();
+    Logs logs;
+    ringlet::SetMetrics(*fit.model, fit.metrics, &logs);
+    return Save(fit, logs, fit.step);
+  }
   // A file whose name is always the same, in a job that may come to be in
   // parts: who takes the state from others' memory is of their run.
   Status CountAttempt(const FitState& fit) {
@@ -152,9 +163,10 @@ class ModelCheckpointCallback final : public Callback {
     std::string path;
     Logs validated = logs;
     if (!on_batch) SetMetrics(fit, "val_", &validated);
-    RINGLET_RETURN_IF_ERROR(PathOf(fit, validated, on_batch, &path));
+    const int64_t batch = on_batch ? 1 : 0;
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, validated, batch, &path));
     if (fit.validation == Validation::kAfterEveryEpoch ||
-        PathOf(fit, logs, on_batch, &path).ok()) {
+        PathOf(fit, logs, batch, &path).ok()) {
       return Status();
     }
     return InvalidArgument(
@@ -173,11 +185,12 @@ class ModelCheckpointCallback final : public Callback {
     }
   }
 
-  Status PathOf(const FitState& fit, const Logs& logs, bool on_batch,
+  // `batch`: the one that has ended, from 1 on; 0: an epoch has.
+  Status PathOf(const FitState& fit, const Logs& logs, int64_t batch,
                 std::string* path) const {
     std::vector<PathField> fields;
     fields.push_back({"epoch", true, fit.epoch + 1, 0});
-    if (on_batch) fields.push_back({"batch", true, fit.step + 1, 0});
+    if (batch > 0) fields.push_back({"batch", true, batch, 0});
     for (const auto& [key, value] : logs.entries()) {
       fields.push_back({key, false, 0, value});
     }
@@ -227,9 +240,9 @@ class ModelCheckpointCallback final : public Callback {
 
   // Every rank decides, so that another may become the chief; what the chief
   // has decided is done.
-  Status Save(FitState& fit, const Logs& logs, bool on_batch) {
+  Status Save(FitState& fit, const Logs& logs, int64_t batch) {
     std::string path;
-    RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, on_batch, &path));
+    RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, batch, &path));
     double best = kNone;
     Collective* const collective = fit.model->collective();
     unsigned char due = Due(fit, logs, path, &best) ? 1 : 0;
@@ -238,7 +251,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const RunMark mark = {attempt_, fit.epoch, fit.step + (on_batch ? 1 : 0)};
+      const RunMark mark = {attempt_, fit.epoch, batch > 0 ? batch : fit.step};
       LaterStays guard(options_.files, path, mark);
       const Status written = Write(fit.model, path, mark, &guard);
       if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));

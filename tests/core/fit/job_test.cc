@@ -375,6 +375,33 @@ TEST(ElasticJobTest, ALoopOfOnesOwnOutlivesItsWorkers) {
   }
 }
 
+// The others have made the step, and are at its end: they go on from there, and
+// the new chief saves what that one has not.
+TEST(ElasticJobTest, AChiefLostAsItSavesAtAStepCostsNoState) {
+  constexpr int kSize = 3;
+  TempFolder undisturbed, folder;
+  {
+    Job job(undisturbed, kSize, /*backup=*/false, "dies=0@1000");
+    for (int i = 0; i < kSize; ++i) ASSERT_EQ(job.End(i), 0) << job.Said(i);
+  }
+  Job job(folder, kSize, /*backup=*/false, "dies=0@63");
+  EXPECT_EQ(job.End(0), 128 + SIGKILL) << job.Said(0);
+  for (const int i : {1, 2}) EXPECT_EQ(job.End(i), 0) << job.Said(i);
+  int saved = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(undisturbed.path())) {
+    const std::string name = entry.path().filename().string();
+    const bool is_model = name.find(".safetensors") != std::string::npos;
+    if (name == "final.0.safetensors" || (!is_model && name != "steps.csv")) {
+      continue;
+    }
+    EXPECT_TRUE(ReadWhole(folder / name) == ReadWhole(undisturbed / name))
+        << name;
+    ++saved;
+  }
+  EXPECT_EQ(saved, 160 / 7 + kSize);
+}
+
 TEST(ElasticJobTest, TheLastOfAllFinishesTheJob) {
   constexpr int kSize = 3;
   TempFolder undisturbed, folder;
