@@ -52,10 +52,13 @@ Status RunState::StateLoaded() {
 
 namespace {
 
-// The weights and the slots, but not the optimizer's iterations and rate.
+// The weights and the slots, but not the optimizer's iterations and rate. What
+// it has of a weight, which may be a scalar, is named by that too.
 bool IsModels(const StateSpan& span) {
-  return StartsWith(span.name, kWeightsPrefix) ||
-         (StartsWith(span.name, kOptimizerPrefix) && span.shape.rank() > 0);
+  if (StartsWith(span.name, kWeightsPrefix)) return true;
+  if (!StartsWith(span.name, kOptimizerPrefix)) return false;
+  const size_t of_weight = span.name.find('/', sizeof(kOptimizerPrefix) - 1);
+  return span.shape.rank() > 0 || of_weight != std::string::npos;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/fit/callback.h"
+#include "core/layers/custom_layer.h"
 #include "replica_step.h"
 #include "tiny_model.h"
 
@@ -27,8 +28,32 @@ struct RoundsJob {
   std::vector<std::shared_ptr<Callback>> callbacks;
 };
 
+// y = x * factor, one number without dimensions.
+class FactorLayer final : public CustomLayer {
+ public:
+  const char* class_name() const override { return "Factor"; }
+  Status Build(const std::vector<Shape>&, LayerPlan* plan) const override {
+    plan->weights = {{"factor", Shape(), Constant(1.5f), {}}};
+    plan->backward_reads_output = false;
+    return Status();
+  }
+  Status Forward(const LayerCall& call) const override {
+    for (int64_t i = 0; i < call.batch * call.output->elements(); ++i) {
+      call.y[i] = call.x[0][i] * call.weights[0][0];
+    }
+    return Status();
+  }
+  Status Backward(const LayerCall& call) const override {
+    for (int64_t i = 0; i < call.batch * call.output->elements(); ++i) {
+      call.d_weights[0][0] += call.dy[i] * call.x[0][i];
+      call.dx[0][i] = call.dy[i] * call.weights[0][0];
+    }
+    return Status();
+  }
+};
+
 // Tensors of more than a block of sparse changes, of less than its kept
-// numbers, and of a block that is cut short; and state.
+// numbers, of a block that is cut short, and without dimensions; and state.
 inline std::unique_ptr<Sequential> ModelOf(const RoundsJob& job,
                                            const CompileOptions& options) {
   auto model = std::make_unique<Sequential>();
@@ -36,6 +61,7 @@ inline std::unique_ptr<Sequential> ModelOf(const RoundsJob& job,
   model->Add(Dense(66, kTanh));
   model->Add(BatchNormalization(0.8f));
   model->Add(Dense(70, kTanh));
+  model->Add(Custom(std::make_shared<FactorLayer>()));
   model->Add(Dense(3));
   model->Compile(job.optimizer, SparseCategoricalCrossentropy(kFromLogits),
                  {Accuracy()}, options);
