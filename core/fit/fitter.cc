@@ -160,6 +160,7 @@ Status Fitter::SetUp() {
   if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
   recovery_.Begin();
+  requests_.GoOnFrom(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());
   CompileConfig& config = model_->impl_->config;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "../model/model.h"
+
 namespace ringlet {
 namespace {
 
@@ -30,9 +32,15 @@ void AddNote(unsigned char note, FitState* fit) {
 
 }  // namespace
 
+void StopRequests::Note(unsigned char note, const FitState& fit) {
+  if ((note & ~note_ & kStop) != 0) stops_after_ = fit.model->iterations();
+  note_ = note;
+}
+
 void StopRequests::BeginEpoch(const Collective& collective,
                               const FitState& fit) {
-  if (collective.size() > 1 && fit.stop_training != 0) note_ |= kStop;
+  if (collective.size() == 1 || fit.stop_training == 0) return;
+  Note(static_cast<unsigned char>(note_ | kStop), fit);
 }
 
 void StopRequests::Defer(const Collective& collective, FitState* fit) {
@@ -43,7 +51,7 @@ void StopRequests::Defer(const Collective& collective, FitState* fit) {
     meets_anew_ = collective.visited();
     return;
   }
-  note_ = NoteOf(*fit);
+  Note(NoteOf(*fit), *fit);
   if (collective.visited()) note_ |= kMeetAnew;
   fit->interrupted = false;
   fit->signal = 0;
@@ -68,6 +76,11 @@ Status StopRequests::Agree(Collective* collective, FitState* fit) {
   RINGLET_RETURN_IF_ERROR(collective->AllGather(&note_, 1, notes_.data()));
   Merge(notes_, fit);
   return Status();
+}
+
+void StopRequests::GoOnFrom(const FitState& fit) {
+  if (fit.model->iterations() >= stops_after_) return;
+  note_ = static_cast<unsigned char>(note_ & ~kStop);
 }
 
 void StopRequests::HaveMet() {

@@ -12,6 +12,7 @@
 #ifndef RINGLET_CORE_FIT_STOP_REQUESTS_H_
 #define RINGLET_CORE_FIT_STOP_REQUESTS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "../base/collective.h"
@@ -47,11 +48,17 @@ class StopRequests {
   void Keep(const FitState& fit);
   // The state that the request belongs to is lost.
   void Clear() { note_ = 0; }
+  // The fit goes on from where its model is. A request to stop that followed a
+  // later step is made again, or is not, where that step is.
+  void GoOnFrom(const FitState& fit);
   // They have met.
   void HaveMet();
 
  private:
+  void Note(unsigned char note, const FitState& fit);
+
   unsigned char note_ = 0;
+  int64_t stops_after_ = 0;  // the model's steps as note_ came to say stop
   bool meets_anew_ = false;
   std::vector<unsigned char> notes_;
 };
