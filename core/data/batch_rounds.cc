@@ -33,8 +33,8 @@ void BatchLoader::StepAgain() {
   RINGLET_CHECK(options_.round == 1);
   at_ = round_at_ = batch_at_;
   part_ = 0;
-  if (!options_.background || !result_.ok()) return;
-  wanted_ = true;
+  result_ = Status();  // of what was read ahead, and is again in its turn
+  wanted_ = options_.background;
   changed_.notify_all();
 }
 
@@ -44,11 +44,14 @@ void BatchLoader::RoundAgain() {
   at_ = batch_round_at_;
   rest_ = batch_rest_;
   BeginRound();
-  wanted_ = options_.background && result_.ok();
+  result_ = Status();  // as in StepAgain
+  wanted_ = options_.background;
   changed_.notify_all();
 }
 
 Status BatchLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
+  // What is read ahead is nobody's error yet.
+  if (steps == 0) return Status();
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return !wanted_; });
   RINGLET_RETURN_IF_ERROR(result_);
@@ -61,7 +64,6 @@ Status BatchLoader::Skip(int64_t steps, Batch* batch, int64_t* examples) {
     }
     *examples += plan_.global_count;
   }
-  if (steps == 0) return Status();
   batch_round_at_ = read_round_at_;
   batch_rest_ = read_rest_;
   *batch = Batch();

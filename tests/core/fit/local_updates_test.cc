@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -216,6 +217,68 @@ TEST(LocalUpdatesTest, WhatIsNotFiniteReachesAll) {
     EXPECT_EQ(std::isfinite(ranks[0][i]), std::isfinite(ranks[1][i]));
   }
   EXPECT_GT(unfinite, 0);
+}
+
+// Points, of which those from a number on cannot be read.
+class EndsBadly final : public Source {
+ public:
+  EndsBadly(std::shared_ptr<Source> points, int64_t good)
+      : points_(std::move(points)), good_(good) {}
+  int64_t size() const override { return points_->size(); }
+  ExampleSpec x() const override { return points_->x(); }
+  ExampleSpec y() const override { return points_->y(); }
+  Status Read(const int64_t* index, int n, void* x, void* y) override {
+    if (n > 0 && *std::max_element(index, index + n) >= good_) {
+      return Corruption("a bad example");
+    }
+    return points_->Read(index, n, x, y);
+  }
+  std::string name() const override { return "ends_badly"; }
+
+ private:
+  const std::shared_ptr<Source> points_;
+  const int64_t good_;
+};
+
+// What is read ahead, and never trained on, is nobody's error.
+TEST(LocalUpdatesTest, WhatFollowsTheLastRoundNeedNotBeThere) {
+  for (const int64_t steps : {0, 2, 4}) {
+    for (const bool prefetch : {false, true}) {
+      SCOPED_TRACE(std::to_string(steps) + (prefetch ? " ahead" : ""));
+      CompileOptions options;
+      options.local.steps = steps;
+      options.replicas = 2;
+      const auto model = ModelOf(SGD(0.01f), options);
+      const Dataset data(
+          std::make_shared<EndsBadly>(Points(60).source(), /*good=*/32));
+      FitOptions fit = Quiet(1);
+      fit.steps_per_epoch = 4;
+      fit.prefetch = prefetch;
+      const Status status = model->Fit(data.Batch(8), fit).status();
+      EXPECT_TRUE(status.ok()) << status.message();
+      fit.steps_per_epoch = 5;
+      EXPECT_EQ(model->Fit(data.Batch(8), fit).status().code(),
+                Code::kCorruption);
+    }
+  }
+}
+
+// Nor is it where a batch before it is read once more.
+TEST(LocalUpdatesTest, WhatWasReadAheadIsForgottenWhereItIsReadAgain) {
+  const auto model = ModelOf(SGD(0.01f), {});
+  const Dataset data(std::make_shared<EndsBadly>(Points(60).source(), 32));
+  for (void (BatchLoader::*again)() :
+       {&BatchLoader::StepAgain, &BatchLoader::RoundAgain}) {
+    std::unique_ptr<BatchLoader> loader;
+    ASSERT_TRUE(model->OpenLoader(data.Batch(32), {}, &loader).ok());
+    Batch batch;
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(loader->Next(&batch).ok());
+      (loader.get()->*again)();
+    }
+    ASSERT_TRUE(loader->Next(&batch).ok());
+    EXPECT_EQ(loader->Next(&batch).code(), Code::kCorruption);
+  }
 }
 
 class SeesSteps final : public Callback {
