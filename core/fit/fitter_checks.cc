@@ -26,9 +26,11 @@ Status Fitter::CheckAtBegin() {
   return Status();
 }
 
+// One that is alone has nobody to compare with, and goes back no further for
+// one that comes.
 void Fitter::Proven() {
   Model::Impl& m = *model_->impl_;
-  if (alone() || !model_->collective()->elastic()) return;
+  if (!model_->collective()->elastic()) return;
   if (m.config.options.local.scatters()) {
     if (!m.stepper.round_state()->whole()) return;
   } else if (m.check_examples == 0 || options_.check_replicas_every <= 0) {
@@ -41,8 +43,7 @@ void Fitter::Proven() {
 // time to.
 Status Fitter::TakePoint() {
   Model::Impl& m = *model_->impl_;
-  if (alone() || !model_->collective()->elastic() ||
-      !m.config.options.local.scatters()) {
+  if (!model_->collective()->elastic() || !m.config.options.local.scatters()) {
     return Status();
   }
   if (m.stepper.round_state()->GatherIsDue()) {

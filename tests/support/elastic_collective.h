@@ -98,6 +98,7 @@ class ElasticCollective final : public Collective {
     return Call([&] { return in_->Broadcast(data, bytes, root); });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
+    if (bytes == last_bytes_) DieInNextCall();
     return Call([&] {
       const Status status = in_->AllGather(in, bytes, out);
       if (bytes != lost_bytes_ || !status.ok()) return status;
@@ -137,6 +138,8 @@ class ElasticCollective final : public Collective {
   // The next gather of so many bytes of a rank ends on all others, and here
   // where one of them does anything else than a barrier.
   void LoseGather(size_t bytes) { lost_bytes_ = bytes; }
+  // The next such gather is the call that it dies in.
+  void DieInGather(size_t bytes) { last_bytes_ = bytes; }
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
@@ -157,7 +160,7 @@ class ElasticCollective final : public Collective {
   const int worker_;
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
-  size_t lost_bytes_ = 0;
+  size_t lost_bytes_ = 0, last_bytes_ = 0;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;
   std::unique_ptr<ThreadCollective> in_;

@@ -504,6 +504,50 @@ TEST(CrossCheckTest, OneThatDoesNotHearThatAllStopStops) {
   }
 }
 
+// Where nobody was there to compare with since a comparison long ago, and one
+// that comes is lost before it has compared.
+TEST(CrossCheckTest, OneThatWasAloneGoesBackNoFurtherThanAHundredSteps) {
+  for (const Rounds& rounds : {Rounds(0), Rounds(5, /*is_sparse=*/true)}) {
+    SCOPED_TRACE(rounds.steps);
+    Way way = kNoSaves;
+    way.rounds = rounds;
+    constexpr int64_t kComes = 320;
+    ElasticJob job;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    std::atomic<bool> called{false};
+    std::thread other([&] {
+      for (const bool again : {false, true}) {
+        while (again && !called) std::this_thread::yield();
+        job.Arrive(0);
+        ElasticCollective collective(&job, 0, 1 << 30);
+        if (again) collective.DieInGather(kOfACheck);
+        Train(&collective, way, std::make_shared<OneBitLayer>(0),
+              [&](FitState& fit) {
+                if (fit.model->iterations() > 4) collective.DieInNextCall();
+              });
+        EXPECT_TRUE(collective.dead());
+      }
+    });
+    int64_t least = kComes;  // that it was at once it had been further
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const Trained run =
+          Train(&collective, way, std::make_shared<OneBitLayer>(0),
+                [&](FitState& fit) {
+                  const int64_t step = fit.model->iterations();
+                  if (called) least = std::min(least, step);
+                  if (step != kComes || called) return;
+                  called = true;
+                  while (!job.visited()) std::this_thread::yield();
+                });
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, Undisturbed(rounds).digest);
+    }
+    other.join();
+    EXPECT_GE(least, kComes - 120);
+  }
+}
+
 // A check that a program of its own asks for, anywhere in a step.
 TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
   ElasticJob job;
