@@ -28,7 +28,9 @@ class Recovery {
 
   // --- a fit begins, after every callback's OnSetup
   // All ranks take the state of the one that had gone furthest among those that
-  // were in this fit when a worker was lost. Sets fit->in_memory or fit->lost.
+  // were in this fit when a worker was lost. One that has not the whole of any,
+  // for a callback was cut off behind a step, or another's state on its way,
+  // has that of the last Proven. Sets fit->in_memory or fit->lost.
   Status TakeUpState();
   // The first snapshot: from here on a lost worker does not cost the others
   // what they have done.

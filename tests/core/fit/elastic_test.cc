@@ -322,6 +322,49 @@ TEST(ElasticTest, AWishToStopOutlivesALostWorker) {
   }
 }
 
+// Callbacks meet behind a step, as to save. One worker is lost there, and none
+// has passed that step with all that belongs to it.
+class MeetsBehind final : public Callback {
+ public:
+  explicit MeetsBehind(std::function<void(FitState&)> what)
+      : what_(std::move(what)) {}
+  const char* name() const override { return "meets_behind"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    Collective* const collective = fit.model->collective();
+    RINGLET_RETURN_IF_ERROR(collective->Barrier());
+    what_(fit);
+    return collective->Barrier();
+  }
+
+ private:
+  const std::function<void(FitState&)> what_;
+};
+
+TEST(ElasticTest, ALossInACallbackBehindAStepIsOutlived) {
+  for (const int64_t local_steps : {0, 2}) {
+    SCOPED_TRACE(local_steps);
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) job.Arrive(w);
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        FitOptions options = Quiet(3);
+        options.callbacks = {std::make_shared<MeetsBehind>([&](FitState& fit) {
+          if (w == 0 && fit.model->iterations() == 8) {
+            collective.DieInNextCall();
+          }
+        })};
+        const Trained run = Train(Options(&collective, local_steps), options);
+        if (w == 0) return;
+        EXPECT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 // Who shows the progress is the chief of the moment; the others have a line
 // where they begin and where they end.
 TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
@@ -513,9 +556,13 @@ class Keeps final : public Callback {
 };
 
 // One worker is behind, and is lost the state that the other gives it half way:
-// what is left is a backup, if there is one, and never a mix.
+// what is left is what they have compared, or a backup, if there is one, and
+// never a mix.
 TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
-  for (const bool restores : {true, false}) {
+  struct Case {
+    bool restores, compares;
+  };
+  for (const Case c : {Case{true, false}, {false, false}, {false, true}}) {
     for (int dies = 6; dies <= 9; ++dies) {
       SCOPED_TRACE("call " + std::to_string(dies));
       ElasticJob job;
@@ -524,7 +571,7 @@ TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
       for (int w = 0; w < 3; ++w) {
         threads.emplace_back([&, w] {
           ElasticCollective collective(&job, w, 1 << 30);
-          const auto keeps = std::make_shared<Keeps>(restores);
+          const auto keeps = std::make_shared<Keeps>(c.restores);
           FitOptions options = Quiet(3);
           const auto lose = [&](FitState& fit) {
             if (w == 2) collective.DieInNextCall();
@@ -532,10 +579,11 @@ TEST(ElasticTest, AModelThatNobodyHasWholeIsTakenFromTheBackup) {
             if (w == 0) collective.DieAfterReform(dies);
           };
           options.callbacks = {keeps, std::make_shared<AtStep>(7, lose, false)};
+          options.cross_check = c.compares;
           const Trained run = Train(Exact(&collective), options);
           if (w != 1) return;
-          EXPECT_EQ(keeps->restored(), restores);
-          if (restores) {
+          EXPECT_EQ(keeps->restored(), c.restores);
+          if (c.restores || c.compares) {
             EXPECT_TRUE(run.status.ok()) << run.status.message();
             EXPECT_EQ(run.digest, Undisturbed().digest);
           } else {

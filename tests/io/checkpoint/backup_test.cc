@@ -600,7 +600,7 @@ struct ElasticFit {
 ElasticFit FitElastic(Collective* collective, const std::string& folder,
                       const std::shared_ptr<Watches>& watches,
                       const std::shared_ptr<Watches>& more = nullptr,
-                      float rate = 0.01f) {
+                      float rate = 0.01f, int64_t save_freq = 1) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 5;
@@ -608,7 +608,7 @@ ElasticFit FitElastic(Collective* collective, const std::string& folder,
   FitOptions fit = Quiet(kEpochs);
   if (!folder.empty()) {
     BackupAndRestoreOptions backup;
-    backup.save_freq = 1;
+    backup.save_freq = save_freq;
     fit.callbacks.push_back(BackupAndRestore(folder, backup));
   }
   for (const auto& each : {watches, more}) {
@@ -930,6 +930,41 @@ TEST(BackupTest, AnotherRunsBackupStays) {
   }
   first.join();
   EXPECT_TRUE(HasBackup(f1.path()));
+}
+
+// A coming chief is lost while it gives another its backup, which is further
+// than that one is, who has none yet: it goes on from its memory.
+TEST(BackupTest, AComingChiefLostWhileItRestoresEndsNobodyElse) {
+  constexpr int64_t kNever = 100;
+  TempFolder saved(TempFolder::InMemory());
+  TrainAlone(saved.path(), 12);
+  for (int dies = 1; dies < 90 && !HasFailure(); ++dies) {
+    SCOPED_TRACE(dies);
+    TempFolder folder(TempFolder::InMemory()), other(TempFolder::InMemory());
+    fs::copy(saved.path(), folder.path(), fs::copy_options::recursive);
+    ElasticJob job;
+    job.Arrive(1);
+    std::atomic<bool> called{false};
+    std::thread comes([&] {
+      while (!called) std::this_thread::yield();
+      job.Arrive(0);
+      ElasticCollective collective(&job, 0, dies);
+      FitElastic(&collective, folder.path(), nullptr,
+                 std::make_shared<Watches>(-1, nullptr), 0.01f, kNever);
+    });
+    {
+      ElasticCollective collective(&job, 1, 1 << 30);
+      const auto watches = std::make_shared<Watches>(4, [&](FitState&) {
+        called = true;
+        while (!job.visited()) std::this_thread::yield();
+      });
+      const ElasticFit run = FitElastic(&collective, other.path(), watches,
+                                        nullptr, 0.01f, kNever);
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    }
+    comes.join();
+  }
 }
 
 // Two are lost while a coming chief loads its backup, which is further.
