@@ -69,12 +69,7 @@ class BackupAndRestoreCallback final : public Callback {
     fit.takes_signals |= options_.save_before_preemption;
     Status opened;
     if (fit.chief) opened = Open(&checkpoints_);
-    if (opened.code() == Code::kAlreadyExists && fit.goes_on &&
-        fit.model->collective()->elastic()) {
-      // By a chief that stands still, or by that of the other part of the job.
-      Warn(opened, "no backups are written until that one lets go of it");
-      opened = Status();
-    }
+    if (!opened.ok() && GoesOnWithout(fit, opened)) opened = Status();
     if (checkpoints_ != nullptr) StartSaver();
     return Share(fit, opened);
   }
@@ -163,6 +158,20 @@ class BackupAndRestoreCallback final : public Callback {
   static Status Share(const FitState& fit, const Status& mine) {
     if (fit.comes && !mine.ok()) return mine;
     return ShareStatus(fit.model->collective(), mine);
+  }
+
+  // Where others have the state of an elastic job: the folder is held by a
+  // chief that stands still, or by that of the other part of the job; or the
+  // disk of one that takes the role over cannot be used.
+  static bool GoesOnWithout(const FitState& fit, const Status& opened) {
+    const bool held = opened.code() == Code::kAlreadyExists;
+    if (!fit.model->collective()->elastic() ||
+        !(fit.goes_on || (fit.comes && held))) {
+      return false;
+    }
+    Warn(opened, held ? "no backups are written until that one lets go of it"
+                      : "no backups are written until that can be used");
+    return true;
   }
 
   Status Open(std::unique_ptr<CheckpointDirectory>* out) const {

@@ -807,6 +807,37 @@ TEST(BackupTest, AFolderThatIsHeldIsWaitedForByNobody) {
   }
 }
 
+// So too where it is a worker that comes back that becomes the chief.
+TEST(BackupTest, AComingChiefWhoseFolderIsHeldTakesPart) {
+  TempFolder folder(TempFolder::InMemory()), others(TempFolder::InMemory());
+  std::unique_ptr<CheckpointDirectory> held;
+  ASSERT_TRUE(CheckpointDirectory::Open(folder.path(), {}, &held).ok());
+  ElasticJob job;
+  job.Arrive(1);
+  std::atomic<bool> called{false};
+  std::thread comes([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto watches = std::make_shared<Watches>(-1, nullptr);
+    const ElasticFit run = FitElastic(&collective, folder.path(), watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+    EXPECT_EQ(watches->steps(), kSteps - 4);
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto watches = std::make_shared<Watches>(3, [&](FitState&) {
+      called = true;
+      while (!job.visited()) std::this_thread::yield();
+    });
+    const ElasticFit run = FitElastic(&collective, others.path(), watches);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+  }
+  comes.join();
+}
+
 // The chief is lost while it gives the others the state of its backup: they
 // never train on with a mix.
 TEST(BackupTest, AChiefLostWhileItRestoresLeavesNoMix) {
@@ -899,6 +930,23 @@ TEST(BackupTest, NorOneThatDoesNotEvenFit) {
     EXPECT_FALSE(model->Fit(Points(203).Shuffle(3).Batch(40), fit).ok());
   }
   ExpectMemoryIsTaken(f0.path(), f1.path());
+}
+
+// Its disk has no room for it, or what is there cannot be read: the others have
+// the state.
+TEST(BackupTest, AFolderThatCannotBeUsedEndsNoRunThatGoesOn) {
+  for (const bool damaged : {false, true}) {
+    SCOPED_TRACE(damaged);
+    TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory());
+    WriteWhole(f1 / (damaged ? "backup-3.safetensors" : "file"), "no backup");
+    testing::internal::CaptureStderr();
+    ExpectMemoryIsTaken(f0.path(), damaged ? f1.path() : f1 / "file");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("no backups are written until that can be used: " +
+                        f1.path()),
+              std::string::npos)
+        << said;
+  }
 }
 
 TEST(BackupTest, AnotherRunsBackupStays) {
