@@ -94,7 +94,11 @@ class TensorBoardCallback final : public Callback {
 
   Status OnTrainBegin(FitState& fit) override {
     if (!fit.chief) return Status();
-    return train_.Open("/train", options_);
+    const Status opened = train_.Open("/train", options_);
+    if (opened.ok() || !fit.goes_on) return opened;
+    // Of one that becomes the chief of a run: its disk does not end that.
+    OpenTrain();
+    return Status();
   }
 
   Status OnEpochBegin(FitState& fit) override {

@@ -299,6 +299,23 @@ TEST_F(TensorBoardTest, FolderThatCannotBeWrittenEndsTheFitBeforeItsFirstStep) {
   EXPECT_EQ(model->iterations(), 0);
 }
 
+// Of another worker's, which has become the chief.
+TEST_F(TensorBoardTest, NorDoesItEndARunThatGoesOn) {
+  WriteWhole(options_.log_dir, "a file");
+  auto model = TinyModel();
+  FitState fit;
+  fit.model = model.get();
+  fit.goes_on = true;
+  auto callback = TensorBoard(options_);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(callback->OnSetup(fit).ok());
+  EXPECT_TRUE(callback->OnTrainBegin(fit).ok());
+  callback->OnFitReturn(fit, Status());
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
+  EXPECT_NE(told.find(options_.log_dir), std::string::npos) << told;
+}
+
 TEST_F(TensorBoardTest, FailureInMidRunIsToldAndTheFitGoesOn) {
   ASSERT_TRUE(std::filesystem::create_directory(options_.log_dir));
   WriteWhole(folder_ / "logs/validation", "in the way");
