@@ -5,6 +5,7 @@
 
 #include "saving_callbacks.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -122,9 +123,13 @@ class ModelCheckpointCallback final : public Callback {
   Status CountAttempt(const FitState& fit) {
     Collective* const collective = fit.model->collective();
     if (!collective->elastic() || fit.in_memory) return Status();
-    if (fit.chief) attempt_ = MarkAt(options_.files, filepath_).attempt + 1;
-    return BroadcastNumbers(collective, &attempt_, sizeof(attempt_), 1,
-                            /*root=*/0);
+    // On whatever disk: any of them may become the chief.
+    const int64_t there = MarkAt(options_.files, filepath_).attempt;
+    std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+    RINGLET_RETURN_IF_ERROR(
+        GatherNumbers(collective, &there, sizeof(there), 1, all.data()));
+    attempt_ = *std::max_element(all.begin(), all.end()) + 1;
+    return Status();
   }
   bool marks() const {
     return attempt_ > 0 && filepath_.find('{') == std::string::npos;

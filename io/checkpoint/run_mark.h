@@ -3,9 +3,9 @@
 // Internal to io/. Where the network parts an elastic job whose workers share a
 // disk, each part has a chief that saves, to the same names. All parts compute
 // one history, so what another part has saved at a later step is what this one
-// would save there, and stays. A run that begins over an older file counts one
-// more than that, and replaces it. The keys are part of the format
-// (docs/checkpoint_format.md).
+// would save there, and stays. A run that begins over older files, on whatever
+// worker's disk, counts one more than these, and replaces them. The keys are
+// part of the format (docs/checkpoint_format.md).
 
 #ifndef RINGLET_IO_CHECKPOINT_RUN_MARK_H_
 #define RINGLET_IO_CHECKPOINT_RUN_MARK_H_

@@ -89,10 +89,10 @@ struct Case {
   }
 };
 
-// Trains with a ModelCheckpoint to `path`.
+// Trains with a ModelCheckpoint to `path`. `dies`: this worker does.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              const Case& c, Watch::AtStep at_step,
-                             int64_t examples = 203) {
+                             int64_t examples = 203, bool dies = false) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 2;
@@ -109,7 +109,7 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                    ModelCheckpoint(path, saving), watch};
   const Status status =
       model->Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
-  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(status.ok(), !dies) << status.message();
   return watch;
 }
 
@@ -180,6 +180,32 @@ TEST(PartedCheckpointTest, TheBetterModelStays) {
 
 TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
+}
+
+// Of two workers with disks of their own the first is lost before it has saved
+// anything. What an older run has left on the second's is not this one's.
+TEST(PartedCheckpointTest, AnOlderFileOfOneThatBecomesTheChiefIsReplaced) {
+  TempFolder folders[2];
+  const std::string paths[] = {folders[0] / "m.safetensors",
+                               folders[1] / "m.safetensors"};
+  for (const int64_t examples : {203, 101}) {
+    SCOPED_TRACE(examples);
+    ElasticJob job;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    std::thread lost([&] {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      const auto dies = [&](int64_t) { collective.DieInNextCall(); };
+      Train(&collective, paths[0], {}, dies, examples, /*dies=*/true);
+    });
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto run = Train(&collective, paths[1], {}, nullptr, examples);
+    lost.join();
+    ASSERT_EQ(run->weights.size(), 4u);
+    for (size_t epoch = 0; epoch < 4; ++epoch) {
+      EXPECT_TRUE(run->saved[epoch] == run->weights[epoch]) << epoch;
+    }
+    EXPECT_TRUE(ReadWhole(paths[0]).empty());
+  }
 }
 
 // No key is in the file of a job that nobody leaves, and none is looked for.
