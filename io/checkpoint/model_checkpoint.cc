@@ -60,10 +60,11 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(SaveAgain(fit));
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
-    const Status made = options_.files->MakeDirectory(folder);
-    if (!made.ok()) return Failed(made, filepath_);
-    return filepath_.find('{') == std::string::npos ? CheckNoFolder(filepath_)
-                                                    : Status();
+    Status made = options_.files->MakeDirectory(folder);
+    if (made.ok() && filepath_.find('{') == std::string::npos) {
+      made = CheckNoFolder(filepath_);
+    }
+    return made.ok() ? made : Failed(fit, made, filepath_);
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
@@ -259,7 +260,9 @@ class ModelCheckpointCallback final : public Callback {
       const RunMark mark = {attempt_, fit.epoch, batch > 0 ? batch : fit.step};
       LaterStays guard(options_.files, path, mark);
       const Status written = Write(fit.model, path, mark, &guard);
-      if (!written.ok()) RINGLET_RETURN_IF_ERROR(Failed(written, path));
+      if (!written.ok()) {
+        RINGLET_RETURN_IF_ERROR(Failed(fit, written, path));
+      }
       saved = written.ok() ? 1 : 0;
       if (guard.kept()) {
         Notice(
@@ -312,10 +315,14 @@ class ModelCheckpointCallback final : public Callback {
         path.c_str());
   }
 
-  // What space or a repair may cure is no reason to stop.
-  Status Failed(const Status& status, const std::string& path) const {
-    RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
-    if (status.code() == Code::kInvalidArgument) return status;
+  // What space or a repair may cure is no reason to stop, nor is the disk of a
+  // worker that becomes the chief of an elastic job.
+  Status Failed(const FitState& fit, const Status& status,
+                const std::string& path) const {
+    if (!fit.goes_on || !fit.model->collective()->elastic()) {
+      RINGLET_RETURN_IF_ERROR(CheckNoFolder(path));
+      if (status.code() == Code::kInvalidArgument) return status;
+    }
     Notice("warning: the model was not saved; training goes on: %s",
            status.message());
     return Status();

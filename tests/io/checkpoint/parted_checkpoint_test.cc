@@ -208,6 +208,31 @@ TEST(PartedCheckpointTest, AnOlderFileOfOneThatBecomesTheChiefIsReplaced) {
   }
 }
 
+// Its disk has a file where the folder is to be: the others' training goes on.
+TEST(PartedCheckpointTest, APathThatCannotBeUsedEndsNoRunThatGoesOn) {
+  TempFolder folders[2];
+  const std::string paths[] = {folders[0] / "run/m.safetensors",
+                               folders[1] / "run/m.safetensors"};
+  WriteWhole(folders[1] / "run", "a file");
+  ElasticJob job;
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  testing::internal::CaptureStderr();
+  std::thread lost([&] {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto dies = [&](int64_t) { collective.DieInNextCall(); };
+    Train(&collective, paths[0], {}, dies, 203, /*dies=*/true);
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    EXPECT_EQ(Train(&collective, paths[1], {}, nullptr)->weights.size(), 4u);
+  }
+  lost.join();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("training goes on: " + folders[1].path()),
+            std::string::npos)
+      << said;
+}
+
 // No key is in the file of a job that nobody leaves, and none is looked for.
 TEST(PartedCheckpointTest, OtherJobsReplaceEveryFile) {
   TempFolder folder;
