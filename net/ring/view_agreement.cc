@@ -222,7 +222,7 @@ void ViewAgreement::Lost(int worker, int64_t now) {
   // Whom it visited may have gone to form a view with it, and not be back yet.
   if (!running() && peers_[worker].runs.generation != 0) {
     settle_at_ = std::max(settle_at_, now + 2 * options_.timeout);
-    expected_ = 0;
+    if (expected_ != 0) expected_ |= Only(worker);
   }
   heard_ &= ~Only(worker);
   peers_[worker] = Peer();

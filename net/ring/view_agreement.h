@@ -9,10 +9,10 @@
 // changes. Of those that wait the lowest proposes: all of the list at once
 // where all hear each other, or all that are `expected`, else, when one of them
 // has waited for `settle` and nothing has changed for `quiet`, as many as hear
-// each other. A member
-// acknowledges what the lowest proposes whom it hears, if it hears all members;
-// else it says anew whom it hears. When all have acknowledged the proposer says
-// so, and is in the view, as is every member that hears of it.
+// each other. A member acknowledges what the lowest proposes whom it hears, if
+// it hears all members; else it says anew whom it hears. When all have
+// acknowledged the proposer says so, and is in the view, as is every member
+// that hears of it.
 //
 // A generation is of one proposal: a worker that takes part in another view, or
 // none, tells those who count it among theirs, and theirs ends. So there are no

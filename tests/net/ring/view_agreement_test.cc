@@ -518,6 +518,33 @@ TEST(ViewAgreementTest, WhoWasExpectedMayNotCome) {
   EXPECT_EQ(room.Sees(1), "0 1");
 }
 
+// It waits for one that computed still, and goes on at once when that comes.
+TEST(ViewAgreementTest, WhoIsExpectedMayComputeStill) {
+  Room room(3, 1);
+  room.Link(1, 2);
+  room.Pass(kT);
+  ASSERT_EQ(room.Sees(1), "1 2");
+  room.Die(2, true);
+  room.at(1).Stand(room.now_);
+  const auto enter = [&](int w) {
+    ViewAgreement::Options options = OptionsOf(w, 3, 1);
+    options.settle_at = room.now_ + kT / 2;
+    options.expected = 0b011;
+    room.Enter(w, options);
+  };
+  enter(0);
+  room.Link(0, 1);
+  room.Flow();
+  EXPECT_TRUE(room.at(0).visits());
+  room.Die(1, true);
+  room.Pass(kT);
+  EXPECT_EQ(room.Sees(0), "-");
+  enter(1);
+  room.Link(0, 1);
+  room.Flow();
+  for (int w = 0; w < 2; ++w) EXPECT_EQ(room.Sees(w), "0 1");
+}
+
 // Fewer than min_workers are no view, whoever is expected.
 TEST(ViewAgreementTest, WhoIsExpectedMaySufficeForNothing) {
   Room room(4, 3);
