@@ -335,7 +335,9 @@ bool Network::Cut(int a, int b, bool half_open) {
     if (half_open) {
       c->from[Random(2)].cut = true;
     } else {
-      for (int side : {0, 1}) SendEnd(c, side, Cause::kCut);
+      // By who is between, as if the other process had ended, or by none.
+      const Cause cause = Chance(2) ? Cause::kExited : Cause::kCut;
+      for (int side : {0, 1}) SendEnd(c, side, cause);
     }
     return true;
   }
