@@ -314,6 +314,7 @@ void Session::Fail(const Status& status, int origin) {
   state_ = State::kFailed;
   stands_ = ran && agreement_ != nullptr && origin != rank_ &&
             status.code() == Code::kPeerLost;
+  missed_ = status.rank() == rank_;
   schedule_.Clear();
   const std::vector<uint8_t> payload = EncodeAbort(status, origin);
   FrameHeader header;

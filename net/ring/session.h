@@ -121,7 +121,7 @@ class Session final : private FramedLink::Owner,
     return agreement_ == nullptr ? generation_ : agreement_->next_count() - 1;
   }
   // Of an elastic ring that has run and lost workers whose processes have
-  // ended: the other members, and who waits to take part. Else 0.
+  // ended: the other members, and who waits to take part. Else 0: not known.
   uint64_t remaining() const;
   // Who has which rank, once the ring has formed.
   const std::vector<int>& workers() const { return workers_; }
@@ -340,8 +340,10 @@ class Session final : private FramedLink::Owner,
   uint32_t view_generation_ = 0;              // that workers_ are of
   std::vector<int> workers_;                  // in the view, by rank
   std::vector<int> rank_of_;                  // by worker; -1: not in it
-  uint64_t gone_ = 0;        // members whose processes have ended
-  uint64_t came_ = 0;        // who waits to take part
+  bool some_ended_ = false;                   // of the members' processes
+  uint64_t gone_ = 0;                         // and have not come back
+  uint64_t came_ = 0;                         // who waits to take part
+  bool missed_ = false;      // the others go on without this worker
   const uint64_t expected_;  // in the first view
   bool visited_ = false;
   int64_t visits_at_ = INT64_MIN / 2;  // when it last did, while it starts

@@ -256,6 +256,8 @@ void Session::Join(int peer, uint32_t proposal) {
   roll_.Came(peer);
   Note(TrailKind::kJoined, peer);
   if (agreement_ != nullptr) {
+    p.failed = false;
+    gone_ &= ~(uint64_t{1} << peer);
     if (state_ != State::kStarting) came_ |= uint64_t{1} << peer;
     agreement_->Joined(peer, proposal, now_);
     return Agree();

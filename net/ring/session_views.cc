@@ -38,17 +38,20 @@ void Session::BeginViews() {
   SetView(View());
 }
 
-// One whose process has ended falls silent without a word.
+// One whose process has ended falls silent without a word. So does one that
+// lives, where it has heard this worker's goodbye, or is not in this view yet.
 void Session::NoteGone(int peer) {
-  if (agreement_ == nullptr || state_ == State::kStarting || !member(peer) ||
+  const bool ran = state_ == State::kRunning || state_ == State::kFailed;
+  if (agreement_ == nullptr || !ran || completed_ == 0 || !member(peer) ||
       peers_[peer].left || peers_[peer].failed) {
     return;
   }
+  some_ended_ = true;
   gone_ |= uint64_t{1} << peer;
 }
 
 uint64_t Session::remaining() const {
-  if (gone_ == 0) return 0;
+  if (!some_ended_ || missed_) return 0;
   uint64_t members = 0;
   for (const int w : workers_) members |= uint64_t{1} << w;
   return (members & ~gone_) | came_;

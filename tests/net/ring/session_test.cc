@@ -474,6 +474,16 @@ class ElasticSessionTest : public testing::Test, public World {
     const Call barrier;
     session_.Start(&barrier, 1, now_);
   }
+  // Its barrier with worker 2 is complete.
+  void Pass() {
+    StartBarrier();
+    Hear(2, FrameType::kBarrier, 1, kView);
+    EXPECT_EQ(completed_, 1u);
+  }
+  void Ends(int from) {
+    streams_[from].owner->OnEnded(Cause::kExited, Error(Code::kIo, "ended"),
+                                  now_);
+  }
   // Runs with worker 2 only: 1 has not come in time.
   void RunWithTwo() {
     Greet(2);
@@ -632,6 +642,46 @@ TEST_F(ElasticSessionTest, AGenerationFarAheadIsNotBelieved) {
   EXPECT_TRUE(streams_[1].closed);
   EXPECT_LE(session_.newest(), 5u);
   EXPECT_TRUE(failure_.ok()) << failure_.message();
+}
+
+// The other members live, as far as is known.
+TEST_F(ElasticSessionTest, WhoEndsWithoutAWordHasEnded) {
+  RunWithTwo();
+  Pass();
+  EXPECT_EQ(session_.remaining(), 0u);
+  Ends(2);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(session_.remaining(), 1u);
+  streams_[2].closed = false;
+  Greet(2);  // it is back, while this worker stands
+  EXPECT_EQ(session_.remaining(), 5u);
+}
+
+TEST_F(ElasticSessionTest, WhoHasHeardAGoodbyeHasNotEnded) {
+  RunWithTwo();
+  Pass();
+  session_.Leave(now_);
+  Ends(2);
+  EXPECT_TRUE(left_);
+  EXPECT_EQ(session_.remaining(), 0u);
+}
+
+TEST_F(ElasticSessionTest, WhoMayNotBeInTheViewYetHasNotEnded) {
+  RunWithTwo();
+  StartBarrier();
+  Ends(2);
+  EXPECT_EQ(failure_.code(), Code::kPeerLost);
+  EXPECT_EQ(session_.remaining(), 0u);
+}
+
+// They have gone on without it, and ended their connections.
+TEST_F(ElasticSessionTest, WhoStoodStillKnowsOfNobodyThatHasEnded) {
+  RunWithTwo();
+  Pass();
+  now_ += 3 * kSecond / 2;
+  Ends(2);
+  EXPECT_EQ(failure_.rank(), 0) << failure_.message();
+  EXPECT_EQ(session_.remaining(), 0u);
 }
 
 // It has not read yet what came meanwhile.
