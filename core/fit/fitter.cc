@@ -240,14 +240,14 @@ Status Fitter::Epoch(History* history) {
 // Sums of metrics and learning rates follow from no mode of the caller's.
 Status Fitter::BeginEpoch() {
   const IeeeArithmetic ieee;
+  // Its snapshot is of before what callbacks do here, which a loss repeats.
+  if (HasStep()) RINGLET_RETURN_IF_ERROR(ChooseRoundSteps());
   if (fit_.step == 0) {
     recovery_.TakeWholeSnapshot();
     for (MetricState& state : fit_.metrics) state = MetricState();
     RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnEpochBegin));
   }
-  if (!HasStep()) return Status();
-  RINGLET_RETURN_IF_ERROR(ChooseRoundSteps());
-  requests_.BeginEpoch(*model_->collective(), fit_);
+  if (HasStep()) requests_.BeginEpoch(*model_->collective(), fit_);
   return Status();
 }
 

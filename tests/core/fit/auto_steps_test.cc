@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,12 +57,17 @@ class SlowLink final : public Collective {
 class Sees final : public Callback {
  public:
   const char* name() const override { return "sees"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (begins) begins(fit);
+    return Status();
+  }
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     steps = fit.local_steps;
     if (fit.step >= stop_at) fit.interrupted = true;
     return Status();
   }
   int64_t steps = 0, stop_at = INT64_MAX;
+  std::function<void(FitState&)> begins;
 };
 
 struct Trained {
@@ -149,6 +155,45 @@ TEST(AutoStepsTest, OneThatComesTakesTheNumber) {
   }
   EXPECT_EQ(Train(last[0].steps, nullptr).weights, last[0].weights);
   EXPECT_EQ(last[1].weights, last[0].weights);
+}
+
+// What a callback does where an epoch begins is done once, whoever is lost in
+// its first round.
+TEST(AutoStepsTest, ALossInTheFirstRoundHalvesNoRateTwice) {
+  std::vector<float> weights[3];
+  int64_t steps = kAuto;
+  const auto train = [&](int worker, Collective* collective, bool dies) {
+    CompileOptions options(collective);
+    options.replicas = 4;
+    options.local.steps = collective == nullptr ? steps : kAuto;
+    const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.1f, options);
+    const auto sees = std::make_shared<Sees>();
+    sees->begins = [=](FitState& fit) {
+      if (!dies || fit.step > 0) return;
+      static_cast<ElasticCollective*>(collective)->DieInNextCall();
+    };
+    FitOptions fit = Quiet(1);
+    fit.callbacks = {
+        LearningRateScheduler([](int64_t, float rate) { return rate / 2; }),
+        sees};
+    const auto history = model->Fit(Points(1600).Shuffle(5).Batch(16), fit);
+    EXPECT_EQ(history.ok(), !dies) << history.status().message();
+    weights[worker] = WeightsOf(model.get());
+    if (worker == 1) steps = sees->steps;
+  };
+  ElasticJob elastic;
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < 3; ++worker) elastic.Arrive(worker);
+  for (int worker = 0; worker < 3; ++worker) {
+    threads.emplace_back([&, worker] {
+      ElasticCollective collective(&elastic, worker, INT32_MAX);
+      train(worker, &collective, worker == 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  train(0, nullptr, false);
+  EXPECT_EQ(weights[1], weights[0]);
+  EXPECT_EQ(weights[2], weights[0]);
 }
 
 }  // namespace
