@@ -106,7 +106,9 @@ Status Fitter::StepMade(const DataPosition& next) {
   NoteSignal();
   ++fit_.step;
   fit_.position = next;
-  if (!lost.ok()) recovery_.TakeSnapshot();
+  if (lost.ok()) return lost;
+  recovery_.TakeSnapshot();
+  requests_.Defer(*model_->collective(), &fit_);
   return lost;
 }
 

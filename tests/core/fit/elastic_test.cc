@@ -362,6 +362,60 @@ TEST(ElasticTest, ALossInACallbackBehindAStepIsOutlived) {
       });
     }
     for (std::thread& thread : threads) thread.join();
+
+// Meets the others at the end of each step, as ModelCheckpoint does.
+class MeetsAtEnds final : public Callback {
+ public:
+  const char* name() const override { return "meets_at_ends"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    return fit.model->collective()->Barrier();
+  }
+};
+
+// How many steps have ended, of the run.
+class CountsEnds final : public Callback {
+ public:
+  const char* name() const override { return "counts_ends"; }
+  Status OnSetup(FitState&) override {
+    ends = 0;
+    return Status();
+  }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    ends += fit.steps_taken;
+    return Status();
+  }
+  void AppendState(std::vector<StateSpan>* spans) override {
+    spans->push_back({"callback/counts_ends/ends", DType::kInt64, {}, &ends});
+  }
+  int64_t ends = 0;
+};
+
+// Of three workers one dies in any call: those of callbacks too, which find the
+// others behind a step that all have made. It ends once, and the run goes on.
+TEST(ElasticTest, ALossInACallbackAtAStepsEndCostsNothing) {
+  for (const int64_t local_steps : {0, 2}) {
+    for (int dies = 1; dies < 200 && !HasFailure(); ++dies) {
+      SCOPED_TRACE("rounds of " + std::to_string(local_steps) + ", call " +
+                   std::to_string(dies));
+      ElasticJob job;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < 3; ++w) job.Arrive(w);
+      for (int w = 0; w < 3; ++w) {
+        threads.emplace_back([&, w] {
+          ElasticCollective collective(&job, w, w == 1 ? dies : 1 << 30);
+          const auto counts = std::make_shared<CountsEnds>();
+          FitOptions fit = Quiet(3);
+          fit.cross_check = false;
+          fit.callbacks = {std::make_shared<MeetsAtEnds>(), counts};
+          const Trained run = Train(Options(&collective, local_steps), fit);
+          if (collective.dead()) return;
+          ASSERT_TRUE(run.status.ok()) << run.status.message();
+          EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
+          EXPECT_EQ(counts->ends, 3 * 6);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
   }
 }
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
+#include "../../support/elastic_collective.h"
 #include "../../support/python.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
-#include "../../support/thread_collective.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/format_path.h"
 #include "io/checkpoint/model_file.h"
@@ -529,6 +529,37 @@ TEST(ModelCheckpointTest, OfSeveralWorkersTheChiefAloneSaves) {
   });
   EXPECT_EQ(files[0].Paths(), (Names{"d/1.safetensors", "d/2.safetensors"}));
   EXPECT_EQ(files[1].Paths(), Names());
+}
+
+// The other dies in any call of the run, as in one of the save: that is made at
+// the end of the next step then.
+TEST(ModelCheckpointTest, ALossCostsNoSave) {
+  for (int dies = 1; dies < 80; ++dies) {
+    SCOPED_TRACE(dies);
+    ElasticJob job;
+    SimulatedFileSystem files[2];
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, w == 1 ? dies : 1 << 30);
+        CompileOptions elastic(&collective);
+        elastic.reduction = Reduction::kExact;
+        elastic.replicas = 2;
+        auto model = TinyModel(SGD(0.1f), 0, elastic);
+        ModelCheckpointOptions options;
+        options.save_freq = 4;
+        options.files = &files[w];
+        FitOptions fit = Quiet(1);
+        fit.cross_check = false;
+        fit.callbacks = {ModelCheckpoint("{batch}.safetensors", options)};
+        const Status status = model->Fit(Points(48).Batch(8), fit).status();
+        if (w == 0) EXPECT_TRUE(status.ok()) << status.message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_FALSE(files[0].Paths().empty());
+  }
 }
 
 }  // namespace
