@@ -362,6 +362,8 @@ TEST(ElasticTest, ALossInACallbackBehindAStepIsOutlived) {
       });
     }
     for (std::thread& thread : threads) thread.join();
+  }
+}
 
 // Meets the others at the end of each step, as ModelCheckpoint does.
 class MeetsAtEnds final : public Callback {
