@@ -295,13 +295,13 @@ class SlowWay {
     at.sin_port = htons(static_cast<uint16_t>(port));
     EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
     EXPECT_EQ(listen(fd_, 64), 0);
-    threads_.emplace_back([this] { Serve(); });
+    serves_ = std::thread([this] { Serve(); });
   }
   ~SlowWay() {
     over_ = true;
     shutdown(fd_, SHUT_RDWR);
-    threads_[0].join();
-    for (size_t i = 1; i < threads_.size(); ++i) threads_[i].join();
+    serves_.join();
+    for (std::thread& thread : threads_) thread.join();
     for (const int each : fds_) close(each);
     close(fd_);
   }
@@ -351,8 +351,9 @@ class SlowWay {
   const std::chrono::milliseconds takes_;
   const int fd_ = socket(AF_INET, SOCK_STREAM, 0);
   std::atomic<bool> over_{false};
-  std::vector<int> fds_;
-  std::vector<std::thread> threads_;
+  std::thread serves_;
+  std::vector<int> fds_;              // its own, until it has ended …
+  std::vector<std::thread> threads_;  // … and these
 };
 
 // A quarter of a second to the relay, as by a satellite: ten such ways until
