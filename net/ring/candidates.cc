@@ -25,7 +25,8 @@ bool Candidates::Next(Endpoint* out) {
   return true;
 }
 
-std::string Candidates::Failed(const std::string& why, int64_t now) {
+std::string Candidates::Failed(const std::string& why, int64_t now,
+                               int64_t longest) {
   if (!why.empty()) {
     if (!failed_.empty()) failed_ += ", ";
     const bool several =
@@ -40,8 +41,8 @@ std::string Candidates::Failed(const std::string& why, int64_t now) {
   next_attempt_ = now;
   if (next_ == endpoints_.size()) {
     Forget();
-    backoff_ =
-        std::min(kLongestBackoff, backoff_ == 0 ? kFirstBackoff : 2 * backoff_);
+    backoff_ = std::min({longest, kLongestBackoff,
+                         backoff_ == 0 ? kFirstBackoff : 2 * backoff_});
     next_attempt_ = now + backoff_;
   }
   return known;

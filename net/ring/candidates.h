@@ -30,9 +30,11 @@ class Candidates {
   void Found(std::vector<Endpoint> endpoints);
   // The next to try; false where all have been.
   bool Next(Endpoint* out);
-  // The last one, or the lookup, has failed; `why` may be "". Returns what is
-  // known of all that were tried in this turn.
-  std::string Failed(const std::string& why, int64_t now);
+  // The last one, or the lookup, has failed; `why` may be "". `longest`: of the
+  // pause, if less than a second. Returns what is known of all that were tried
+  // in this turn.
+  std::string Failed(const std::string& why, int64_t now,
+                     int64_t longest = INT64_MAX);
   // When the next attempt is due.
   bool Due(int64_t now) const { return now >= next_attempt_; }
   // It was reached: should it be lost again, all begins anew.

@@ -52,12 +52,13 @@ void Session::Dial(int peer) {
 }
 
 void Session::Redial(int peer, const std::string& why) {
-  const std::string known = peers_[peer].candidates.Failed(why, now_);
+  // One that is back waits for half a timeout, and then goes on alone.
+  const int64_t pause = timeout() / 4;
+  const std::string known = peers_[peer].candidates.Failed(
+      why, now_, agreement_ == nullptr ? INT64_MAX : pause);
   if (!why.empty()) roll_.Trouble(peer, known);
   roll_.Lost(peer, now_);
-  if (peers_[peer].candidates.empty()) {
-    peers_[peer].dial_at = now_ + timeout() / 4;
-  }
+  if (peers_[peer].candidates.empty()) peers_[peer].dial_at = now_ + pause;
 }
 
 void Session::LoseAndRedial(int peer, const std::string& why) {

@@ -732,6 +732,41 @@ TEST_F(ElasticSessionTest, WhoComputesIsWaitedForWithoutALimit) {
   }
 }
 
+// Rank 1 of two, in a view of itself.
+class AloneSessionTest : public testing::Test, public World {
+ protected:
+  AloneSessionTest() : session_(Options(), 1, 42, this, this, now_) {
+    session_.Begin(now_);
+  }
+  static RingOptions Options() {
+    RingOptions options;
+    options.addresses = {"a:1", "b:1"};
+    options.rank = 1;
+    options.timeout_seconds = 1;
+    options.start_timeout_seconds = 2;
+    options.min_workers = 1;
+    return options;
+  }
+  Status Resolve(int peer, bool* done, std::vector<Endpoint>* out) override {
+    longest_ = std::max(longest_, now_ - sought_);
+    sought_ = now_;
+    return World::Resolve(peer, done, out);
+  }
+
+  int64_t sought_ = now_, longest_ = 0;
+  Session session_;
+};
+
+// It waits for half a timeout, and would go on alone.
+TEST_F(AloneSessionTest, WhoMayBeBackIsSoughtBeforeItHasWaited) {
+  for (int i = 0; i < 100; ++i) session_.Tick(now_ += kSecond / 8);
+  ASSERT_TRUE(running_);
+  longest_ = 0;
+  for (int i = 0; i < 100; ++i) session_.Tick(now_ += kSecond / 8);
+  EXPECT_GT(longest_, 0);
+  EXPECT_LT(longest_, kSecond / 2);
+}
+
 TEST_F(SessionTest, ARingOfAllHasNoViews) {
   Hear(FrameType::kView, 0, 1, {1, 0, 3, 0, 0, 0, 0, 0});
   EXPECT_EQ(failure_.code(), Code::kPeerLost);
