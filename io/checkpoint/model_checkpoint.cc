@@ -266,8 +266,8 @@ class ModelCheckpointCallback final : public Callback {
       saved = written.ok() ? 1 : 0;
       if (guard.kept()) {
         Notice(
-            "note: %s stays: another part of this job has saved it at a "
-            "later step",
+            "note: %s stays: this job, or another part of it, has saved it "
+            "at a later step",
             path.c_str());
       } else if (written.ok() && options_.verbose > 0) {
         Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
