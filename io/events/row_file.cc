@@ -26,9 +26,10 @@ Status Share(Collective* collective, int64_t* number) {
 
 }  // namespace
 
-void RowFile::Reset() {
+void RowFile::Reset(bool goes_on) {
   Close();
   offset_ = -1;
+  if (!goes_on) base_ = -1;
   first_.bytes = last_.bytes = 0;
   last_rows_.clear();
   last_given_ = false;
@@ -51,6 +52,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   if (!in_memory) first_.bytes = last_.bytes = 0;
   if (!in_memory || !last_given_) last_rows_ = last_.str();
   last_given_ = false;
+  if (in_memory && offset_ < 0) offset_ = base_;
   const bool resumed = offset_ >= 0;
   Status own;
   const bool counted = !in_memory || !collective->elastic();
@@ -71,7 +73,7 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   }
   offset_ = offset;
   open_ = true;
-  if (!resumed) anew_ = offset == 0, owned_ = false;
+  if (!resumed) anew_ = offset == 0, owned_ = false, base_ = offset;
   counts_own_ = collective->rank() == 0 && file_ != nullptr;
   owned_ = owned_ || counts_own_;
   return Status();
@@ -86,7 +88,8 @@ Status RowFile::OpenOwn(bool append, bool counted) {
   if (resumed) {
     const bool begins = offset_ == 0 && !append;
     const bool exact =
-        counted || begins || (counts_own_ && LastRowEndsAt(offset_));
+        counted || begins ||
+        (counts_own_ && (offset_ == base_ || LastRowEndsAt(offset_)));
     const Status status = exact ? FindRestored() : FindLastRow();
     if (!status.ok()) Close();
     return status;

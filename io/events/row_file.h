@@ -30,8 +30,9 @@ class RowFile {
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
 
-  // Before a fit: closed, and nothing restored.
-  void Reset();
+  // Before a fit: closed, and nothing restored. `goes_on`: it is the same fit,
+  // after a loss, and may go on from before its first row.
+  void Reset(bool goes_on = false);
 
   // On every rank of a job, where rank 0 alone has the file: the others count
   // the bytes that it writes, so that all have one state. Behind the rows of
@@ -119,6 +120,7 @@ class RowFile {
   // Of this process, whatever the ranks: its run began with no row, and it has
   // opened its own file in it.
   bool anew_ = false, owned_ = false;
+  int64_t base_ = -1;        // the offset that the run began with; -1: none
   bool keeps_more_ = false;  // rows behind the offset may be those to come
   bool has_more_ = false;    // there are such
   bool counts_own_ = false;  // the offset was counted in its own file
@@ -130,8 +132,8 @@ class RowLogger : public Callback {
       : name_(name), file_(name, filename) {}
   const char* name() const override { return name_; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
-  Status OnSetup(FitState&) override {
-    file_.Reset();
+  Status OnSetup(FitState& fit) override {
+    file_.Reset(fit.goes_on);
     return Status();
   }
   Status OnTrainEnd(FitState&, const Logs&) override {

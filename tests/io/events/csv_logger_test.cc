@@ -523,6 +523,29 @@ TEST(RowFileTest, WhoIsBehindTakesNoRowsAway) {
   }
 }
 
+// So too where it goes back to before its first row.
+TEST(RowFileTest, WhoGoesBackToTheBeginTakesNoRowsAway) {
+  for (const bool append : {false, true}) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, "of a run before\n");
+    const std::string before = append ? "of a run before\n" : "";
+    ElasticSolo solo;
+    RowFile file("some_logger", path);
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    for (const char* row : {"head\n", "0,1.5\n"}) file.Write(row);
+    file.Reset(/*goes_on=*/true);
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    EXPECT_EQ(ReadWhole(path), before + "head\n0,1.5\n");
+    for (const char* row : {"head\n", "0,1.5\n", "1,1.25\n"}) file.Write(row);
+    const std::string all = before + "head\n0,1.5\n1,1.25\n";
+    EXPECT_EQ(ReadWhole(path), all);
+    file.Reset();  // of another fit
+    ASSERT_TRUE(file.Open(solo.get(), append).ok());
+    EXPECT_EQ(ReadWhole(path), append ? all : "");
+  }
+}
+
 // Workers with disks of their own, or with one, of whom another is the chief
 // again and again, and who start anew: no row is lost, none is in a file twice,
 // and each file has a header and is in order.
