@@ -173,12 +173,13 @@ Status Fitter::SetUp() {
 
 Status Fitter::TrainAll(History* history) {
   RINGLET_RETURN_IF_ERROR(Begin());
-  // What will be trained again is not history.
+  while (HasEpoch()) RINGLET_RETURN_IF_ERROR(Epoch(history));
+  // What was to be trained again, and was not, is no history. One that goes
+  // back may pass over some by a backup.
   while (!history->epoch.empty() && history->epoch.back() >= fit_.epoch) {
     history->epoch.pop_back();
     history->logs.pop_back();
   }
-  while (HasEpoch()) RINGLET_RETURN_IF_ERROR(Epoch(history));
   return End();
 }
 
@@ -232,8 +233,7 @@ Status Fitter::Epoch(History* history) {
   Logs logs;
   const Status ended = EndEpoch(&progress, &logs);
   if (fit_.epoch == epoch) return ended;
-  history->epoch.push_back(epoch);
-  history->logs.push_back(logs);
+  NoteEpoch(epoch, logs, history);
   return ended;
 }
 

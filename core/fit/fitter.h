@@ -64,6 +64,8 @@ class Fitter {
   Status TrainAll(History* history);
   Status SetUp();
   Status Epoch(History* history);
+  // In the place of what it was, where it was trained again.
+  static void NoteEpoch(int64_t epoch, const Logs& logs, History* history);
   // *taken: see Stepper::Train.
   Status Step(bool* taken);
   Status AtStep(const Status& status) const;  // says in which it happened

@@ -1,6 +1,9 @@
 // When the ranks compare what they have, and where the fit goes on from after
 // one of them has something else; see fitter.cc.
 
+#include <algorithm>
+#include <vector>
+
 #include "../model/model_impl.h"
 #include "fitter.h"
 
@@ -77,6 +80,18 @@ void Fitter::KeepState() {
     recovery_.GoBackInDoubt();
   } else {
     recovery_.Preserve();
+  }
+}
+
+void Fitter::NoteEpoch(int64_t epoch, const Logs& logs, History* history) {
+  std::vector<int64_t>& all = history->epoch;
+  const auto at = std::lower_bound(all.begin(), all.end(), epoch);
+  const auto log = history->logs.begin() + (at - all.begin());
+  if (at != all.end() && *at == epoch) {
+    *log = logs;
+  } else {
+    all.insert(at, epoch);
+    history->logs.insert(log, logs);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "io/checkpoint/saving_callbacks.h"
+#include "io/events/loggers.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -1013,6 +1014,59 @@ TEST(BackupTest, AComingChiefLostWhileItRestoresEndsNobodyElse) {
     }
     comes.join();
   }
+}
+
+// A chief is lost while they compare, and the other goes back to the begin;
+// when it comes back its backup has them pass over what was trained before
+// that: it is in the history and in the log on the disk that they share.
+TEST(BackupTest, WhatABackupPassesOverIsHistory) {
+  constexpr size_t kOfACheck = 4 * sizeof(int64_t);
+  TempFolder folder(TempFolder::InMemory());
+  const auto train = [&](Collective* collective, const std::string& log,
+                         const std::string& backups,
+                         std::function<void(int64_t)> begins) {
+    CompileOptions options(collective);
+    options.reduction = Reduction::kExact;
+    options.replicas = 5;
+    auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+    LambdaCallbackOptions lambda;
+    lambda.on_train_batch_begin = [&](int64_t) { begins(model->iterations()); };
+    FitOptions fit = Quiet(kEpochs);
+    fit.callbacks = {BackupAndRestore(folder / backups, SaveEvery(1)),
+                     StepLogger(folder / log), LambdaCallback(lambda)};
+    const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+    return history.ok() ? history->epoch : std::vector<int64_t>();
+  };
+  const auto epochs = train(nullptr, "right.csv", "right", [](int64_t) {});
+  ElasticJob job;
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  std::atomic<bool> dead{false}, begun{false};
+  std::thread first([&] {
+    {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      train(&collective, "log.csv", "0", [&](int64_t step) {
+        if (step == 9) collective.DieInGather(kOfACheck);
+      });
+      EXPECT_TRUE(collective.dead());
+    }
+    dead = true;
+    while (!begun) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    train(&collective, "log.csv", "0", [](int64_t) {});
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const auto mine = train(&collective, "log.csv", "1", [&](int64_t step) {
+      if (!dead || begun) return;
+      EXPECT_EQ(step, 0);
+      begun = true;
+      while (!job.visited()) std::this_thread::yield();
+    });
+    EXPECT_EQ(mine, epochs);
+  }
+  first.join();
+  EXPECT_EQ(ReadWhole(folder / "log.csv"), ReadWhole(folder / "right.csv"));
 }
 
 // Two are lost while a coming chief loads its backup, which is further.
