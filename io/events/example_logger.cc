@@ -18,7 +18,9 @@ class ExampleLoggerCallback final : public RowLogger {
 
   Status OnTrainBatchBegin(FitState& fit) override {
     if (file_.is_open()) return Status();
-    if (fit.in_memory && last_.steps > 0) file_.SetLast(RowsOf(fit, last_));
+    if (fit.in_memory && last_.steps > 0 && file_.has_last()) {
+      file_.SetLast(RowsOf(fit, last_));
+    }
     Collective* const collective = fit.model->collective();
     RINGLET_RETURN_IF_ERROR(
         file_.Open(collective, /*append=*/false, fit.in_memory));

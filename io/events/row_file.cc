@@ -29,7 +29,8 @@ Status Share(Collective* collective, int64_t* number) {
 void RowFile::Reset(bool goes_on) {
   Close();
   offset_ = -1;
-  if (!goes_on) base_ = -1;
+  if (!goes_on) base_ = -1, base_row_.clear();
+  last_at_ = -1;
   first_.bytes = last_.bytes = 0;
   last_rows_.clear();
   last_given_ = false;
@@ -49,9 +50,12 @@ void RowFile::Row::Set(const char* from, size_t size) {
 }
 
 Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
-  if (!in_memory) first_.bytes = last_.bytes = 0;
-  if (!in_memory || !last_given_) last_rows_ = last_.str();
+  if (!in_memory) first_.bytes = 0;
+  const bool knows = in_memory && has_last();
+  if (!knows) last_.bytes = 0, last_given_ = false;
+  if (!last_given_) last_rows_ = last_.str();
   last_given_ = false;
+  const bool begins = offset_ < 0 || !in_memory;  // on all ranks or on none
   if (in_memory && offset_ < 0) offset_ = base_;
   const bool resumed = offset_ >= 0;
   Status own;
@@ -73,9 +77,26 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   }
   offset_ = offset;
   open_ = true;
-  if (!resumed) anew_ = offset == 0, owned_ = false, base_ = offset;
+  if (knows) last_at_ = offset_;
+  if (!resumed) anew_ = offset == 0, owned_ = false;
+  if (begins) RINGLET_RETURN_IF_ERROR(ShareBase(collective));
   counts_own_ = collective->rank() == 0 && file_ != nullptr;
   owned_ = owned_ || counts_own_;
+  return Status();
+}
+
+// Where the rows of this run begin, of which a state may be taken up that has
+// none yet: on all ranks.
+Status RowFile::ShareBase(Collective* collective) {
+  Row row;
+  base_ = offset_;
+  if (file_ != nullptr) {
+    const std::string before = RowBefore(offset_);
+    row.Set(before.data(), before.size());
+  }
+  RINGLET_RETURN_IF_ERROR(Share(collective, &row.bytes));
+  RINGLET_RETURN_IF_ERROR(collective->Broadcast(row.text, sizeof(row.text), 0));
+  base_row_ = row.str();
   return Status();
 }
 
@@ -86,6 +107,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
       files_->OpenLog(filename_, resumed || append, &file_));
   warned_ = dropped_ = has_more_ = false;
   if (resumed) {
+    if (last_rows_.empty() && offset_ == base_) TakeBaseRow();
     const bool begins = offset_ == 0 && !append;
     const bool exact =
         counted || begins ||
@@ -267,6 +289,7 @@ void RowFile::Write(const std::string& rows) {
   last_.Set(rows.data(), rows.size());
   last_rows_ = rows;
   offset_ += static_cast<int64_t>(rows.size());
+  last_at_ = offset_;
   if (file_ == nullptr || written_already) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
@@ -317,6 +340,7 @@ void RowFile::AppendLiveState(std::vector<StateSpan>* spans) {
   };
   append(prefix + "/first_row", &first_);
   append(prefix + "/last_row", &last_);
+  spans->push_back({prefix + "/last_row_at", DType::kInt64, {}, &last_at_});
 }
 
 Status RowFile::StateLoaded() const {

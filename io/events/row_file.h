@@ -53,6 +53,9 @@ class RowFile {
   // Before an Open that goes on from a worker's memory: what the last Write was
   // given, which that holds only where it is short. On every rank.
   void SetLast(const std::string& rows);
+  // What is known of the last row is of the offset that was restored, which may
+  // be of a backup instead.
+  bool has_last() const { return last_at_ == offset_; }
 
   // The first line of rank 0's file, without its end; "" where there is none,
   // as in a pipe. On every rank.
@@ -79,6 +82,9 @@ class RowFile {
   int64_t offset() const { return offset_; }
 
  private:
+  Status ShareBase(Collective* collective);
+  void TakeBaseRow();
+  std::string RowBefore(int64_t offset) const;
   Status OpenOwn(bool append, bool counted);
   Status SetAside();
   Status FindRestored();
@@ -114,13 +120,17 @@ class RowFile {
     std::string str() const { return {text, static_cast<size_t>(bytes)}; }
   };
   Row first_, last_;
+  int64_t last_at_ = -1;     // the offset behind it
   std::string last_rows_;    // as last_, of whatever length
   bool last_given_ = false;  // by SetLast
   bool warned_ = false, dropped_ = false;
   // Of this process, whatever the ranks: its run began with no row, and it has
   // opened its own file in it.
   bool anew_ = false, owned_ = false;
-  int64_t base_ = -1;        // the offset that the run began with; -1: none
+  // The offset that it began with, or went on with from a backup, and the row
+  // before it; -1: none.
+  int64_t base_ = -1;
+  std::string base_row_;
   bool keeps_more_ = false;  // rows behind the offset may be those to come
   bool has_more_ = false;    // there are such
   bool counts_own_ = false;  // the offset was counted in its own file

@@ -90,6 +90,30 @@ bool RowFile::StandsAt(int64_t offset, const std::string& rows) const {
   return there == rows;
 }
 
+// The row that ends there; "" where it is longer than a state has.
+std::string RowFile::RowBefore(int64_t offset) const {
+  const auto most = static_cast<int64_t>(kLongestRow) + 1;
+  const int64_t from = std::max<int64_t>(0, offset - most);
+  std::string piece(static_cast<size_t>(offset - from), '\0');
+  for (size_t done = 0, n = 0; done < piece.size(); done += n) {
+    const Status read = ReadAt(&piece[done], piece.size() - done,
+                               from + static_cast<int64_t>(done), &n);
+    if (!read.ok() || n == 0) return "";
+  }
+  if (piece.size() < 2) return "";
+  const size_t end = piece.rfind('\n', piece.size() - 2);
+  if (end != std::string::npos) return piece.substr(end + 1);
+  return from == 0 ? piece : "";
+}
+
+// Where the file has it: one of another disk may not.
+void RowFile::TakeBaseRow() {
+  int64_t size = 0;
+  if (!file_->Size(&size).ok()) return;  // a pipe
+  last_rows_ = base_row_;
+  if (EndOfLastRow(EndOfRows(size)) < 0) last_rows_.clear();
+}
+
 // So many bytes of the last rows stand where the file's rows end: the chief
 // before was lost while it wrote them.
 size_t RowFile::LastRowsBegun(int64_t end) const {

@@ -546,6 +546,52 @@ TEST(RowFileTest, WhoGoesBackToTheBeginTakesNoRowsAway) {
   }
 }
 
+// … or to the backup that it began with, of which there is no last row, or that
+// of another time; on one disk another may be the chief then.
+TEST(RowFileTest, WhoGoesBackToABackupWritesNoRowTwice) {
+  const std::string all = "head\n0,1.5\n1,1.25\n2,1\n3,0.75\n";
+  constexpr int64_t kSaved = 18;  // bytes
+  for (const bool stale : {false, true}) {
+    SCOPED_TRACE(stale);
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    WriteWhole(path, all);
+    ElasticJob job;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, 1 << 30);
+        RowFile file("some_logger", path);
+        std::vector<StateSpan> spans, live;
+        file.AppendState(&spans);
+        file.AppendLiveState(&live);
+        const auto restore = [&] {
+          file.Reset(/*goes_on=*/true);
+          *static_cast<int64_t*>(spans[0].data) = kSaved;
+          if (!stale) return;
+          std::memcpy(live[2].data, "0,1.5\n", 6);
+          *static_cast<int64_t*>(live[3].data) = 6;
+          *static_cast<int64_t*>(live[4].data) = 11;
+        };
+        restore();
+        ASSERT_TRUE(file.Open(&collective, false, /*in_memory=*/false).ok());
+        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+        file.Close();
+        if (w == 0) return;
+        ASSERT_EQ(collective.Barrier().code(), Code::kPeerLost);
+        ASSERT_TRUE(collective.Reform().ok());
+        restore();
+        ASSERT_TRUE(file.Open(&collective, false).ok());
+        for (const char* row : {"2,1\n", "3,0.75\n"}) file.Write(row);
+        EXPECT_EQ(file.offset(), static_cast<int64_t>(all.size()));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(ReadWhole(path), all);
+  }
+}
+
 // Workers with disks of their own, or with one, of whom another is the chief
 // again and again, and who start anew: no row is lost, none is in a file twice,
 // and each file has a header and is in order.
