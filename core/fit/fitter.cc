@@ -166,7 +166,9 @@ Status Fitter::SetUp() {
   CompileConfig& config = model_->impl_->config;
   config.arrivals.Settle();
   met_at_ = model_->iterations();
-  if (config.dealt_by_speed) messages_.Shares(fit_, config.shares);
+  if (config.dealt_by_speed && fit_.epoch < fit_.epochs) {
+    messages_.Shares(fit_, config.shares);
+  }
   fit_.comes = false;
   return Status();
 }

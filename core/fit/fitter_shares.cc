@@ -24,17 +24,20 @@ Status Fitter::OpenLoader() {
 
 Status Fitter::ShareBySpeed(bool* moved) {
   constexpr int64_t kEvery = 32;  // steps, or the round that passes as many
-  // After one came of whom nothing is known. What few steps take says little,
-  // so more must be gained.
+  // After one came of whom nothing is known; the first step or round since
+  // then is not measured (Stepper::DropColdTimes). What few steps take says
+  // little, so more must be gained.
   constexpr int64_t kSoon = 4;
   constexpr int kPercent = 5, kPercentSoon = 25;
   CompileConfig& config = model_->impl_->config;
   Collective* const collective = config.collective;
   const int64_t steps = model_->iterations();
-  const bool soon = config.measures_soon && steps >= met_at_ + kSoon;
-  if (!collective->elastic() || alone() || config.shares.own() ||
-      config.replicas <= collective->size() ||
-      (!soon && steps / kEvery == (steps - fit_.steps_taken) / kEvery)) {
+  const int64_t before = steps - fit_.steps_taken;
+  const bool soon = config.measures_soon;
+  const bool due = soon ? steps >= met_at_ + kSoon && before > met_at_
+                        : steps / kEvery != before / kEvery;
+  if (!due || !collective->elastic() || alone() || config.shares.own() ||
+      config.replicas <= collective->size()) {
     return Status();
   }
   config.measures_soon = false;
