@@ -316,7 +316,7 @@ void Session::Fail(const Status& status, int origin) {
             status.code() == Code::kPeerLost;
   missed_ = status.rank() == rank_;
   schedule_.Clear();
-  const std::vector<uint8_t> payload = EncodeAbort(status, origin);
+  const std::vector<uint8_t> payload = EncodeAbort(NoticeOf(status, origin));
   FrameHeader header;
   header.type = FrameType::kAbort;
   header.payload_bytes = static_cast<uint32_t>(payload.size());

@@ -227,6 +227,7 @@ class Session final : private FramedLink::Owner,
   Status FailWhereCallsDiffer(const Status& status);
   void OnGoodbye(FramedLink* link, uint64_t completed);
   void OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes);
+  AbortNotice NoticeOf(const Status& status, int origin) const;
   void FailAsTold(int peer, const AbortNotice& notice);
   void MemberDown(int peer, bool was_up, Cause cause, const Status& why);
   void SendTo(FramedLink* link, FrameHeader header, const uint8_t* payload,
@@ -296,6 +297,8 @@ class Session final : private FramedLink::Owner,
   }
   // It is in the view, or in the one that is agreed on.
   bool member(int peer) const { return rank_of_[peer] >= 0; }
+  // In an elastic ring: its process has ended.
+  bool gone(int peer) const { return some_ended_ && (gone_ >> peer & 1) != 0; }
   // For messages.
   int RankOf(int worker) const {
     return rank_of_[worker] < 0 ? worker : rank_of_[worker];

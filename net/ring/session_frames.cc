@@ -204,9 +204,17 @@ void Session::OnAbort(FramedLink* link, const uint8_t* payload, size_t bytes) {
   FailAsTold(peer, notice);
 }
 
+AbortNotice Session::NoticeOf(const Status& status, int origin) const {
+  const int lost = origin < 0 ? status.rank() : -1;
+  const bool ended = lost >= 0 && gone(lost);
+  return {status.code(), status.rank(), origin, status.message(), ended};
+}
+
 // In a large ring the news may come by many hands: the first is told.
 void Session::FailAsTold(int peer, const AbortNotice& notice) {
   NoteTold(peer, notice);
+  // Its own link to that one ends here before it can tell.
+  if (notice.ended && notice.rank != rank_) NoteGone(notice.rank);
   told_by_other_ = true;
   constexpr char kTold[] = " (told by rank ";
   std::string said = notice.text;

@@ -19,10 +19,10 @@ struct AbortNotice {
   int rank = -1;    // of kPeerLost the one that was lost; -1: the sender
   int origin = -1;  // the one that gave up of its own accord; -1: nobody
   std::string text;
+  bool ended = false;  // the process of the one that was lost
 };
 
 // `text` is cut at kTextBytes.
-std::vector<uint8_t> EncodeAbort(const Status& why, int origin);
 std::vector<uint8_t> EncodeAbort(const AbortNotice& notice);
 // Ranks that the ring does not have become `sender`. False where it is too
 // short.

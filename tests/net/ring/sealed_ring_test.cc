@@ -319,7 +319,8 @@ std::vector<std::string> Forgeries(const std::vector<std::string>& addresses) {
   sealed.resize(60, '\7');
   return {
       hello,
-      hello + frame(FrameType::kAbort, EncodeAbort(Corruption("forged"), 2)),
+      hello + frame(FrameType::kAbort,
+                    EncodeAbort({Code::kCorruption, -1, 2, "forged"})),
       hello + frame(FrameType::kGoodbye, {}),
       hello + frame(FrameType::kAllReduce, std::vector<uint8_t>(4096, 1)),
       frame(FrameType::kWithdraw, EncodeWithdraw(withdraw)),

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-// Takes what is written, unless it is full, and keeps the last of it.
+// Takes what is written, unless it is full, and keeps the last of it, and the
+// last abort.
 class Stream final : public ByteStream {
  public:
   void Start(Owner* to) override { owner = to; }
@@ -30,6 +31,11 @@ class Stream final : public ByteStream {
     for (int i = 0; i < count && !full; ++i) {
       written.insert(written.end(), pieces[i].data,
                      pieces[i].data + pieces[i].bytes);
+    }
+    FrameHeader header;
+    if (!full && DecodeHeader(written.data(), &header).ok() &&
+        header.type == FrameType::kAbort) {
+      abort = written;
     }
     return static_cast<int64_t>(written.size());
   }
@@ -44,6 +50,7 @@ class Stream final : public ByteStream {
   bool full = false;
   bool closed = false;
   std::vector<uint8_t> written;
+  std::vector<uint8_t> abort;
 
  private:
   bool blocked_ = false;
@@ -500,6 +507,17 @@ class ElasticSessionTest : public testing::Test, public World {
     EXPECT_EQ(session_.generation(), kView);
   }
 
+  // And its barrier is complete.
+  void RunWithAll() {
+    for (const int from : {1, 2}) Greet(from);
+    for (const int from : {1, 2}) Says(from, ViewWord::kHears, 7, 0);
+    for (const int from : {1, 2}) Says(from, ViewWord::kAck, 7, kView);
+    ASSERT_TRUE(running_);
+    StartBarrier();
+    for (const int from : {1, 2}) Hear(from, FrameType::kBarrier, 1, kView);
+    ASSERT_EQ(completed_, 1u);
+  }
+
   static constexpr uint32_t kView = 1u << 4;
   Stream streams_[3];
   Session session_;
@@ -655,6 +673,32 @@ TEST_F(ElasticSessionTest, WhoEndsWithoutAWordHasEnded) {
   streams_[2].closed = false;
   Greet(2);  // it is back, while this worker stands
   EXPECT_EQ(session_.remaining(), 5u);
+}
+
+// The news of it may be there before the end of its own connection.
+TEST_F(ElasticSessionTest, WhoIsToldOfAnEndKnowsAsMuch) {
+  RunWithAll();
+  // Rank 2 was lost, and its process has ended.
+  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+  EXPECT_EQ(session_.remaining(), 3u);
+  ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
+  EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
+}
+
+TEST_F(ElasticSessionTest, WhoIsToldOfASilenceKnowsOfNoEnd) {
+  RunWithAll();
+  Hear(1, FrameType::kAbort, 0, kView, {7, 0, 2, 0, 0xff, 0xff});
+  EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+  EXPECT_EQ(session_.remaining(), 0u);
+}
+
+TEST_F(ElasticSessionTest, WhoSeesAnEndTellsOfIt) {
+  RunWithAll();
+  Ends(2);
+  EXPECT_EQ(session_.remaining(), 3u);
+  ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
+  EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
 }
 
 TEST_F(ElasticSessionTest, WhoHasHeardAGoodbyeHasNotEnded) {
