@@ -300,6 +300,52 @@ TEST(SharesTest, NothingIsDealtOutAfterAMeetingThatFailed) {
   });
 }
 
+class AtTheEnd final : public Callback {
+ public:
+  explicit AtTheEnd(std::function<void()> act) : act_(std::move(act)) {}
+  const char* name() const override { return "at the end"; }
+  Status OnTrainEnd(FitState&, const Logs&) override {
+    act_();
+    return Status();
+  }
+
+ private:
+  const std::function<void()> act_;
+};
+
+// There is no step that they would be of.
+TEST(SharesTest, NoLineSaysWhatWorkersComputeOnceAllIsTrained) {
+  ElasticJob job;
+  std::vector<std::thread> threads;
+  testing::internal::CaptureStderr();
+  FILE* const out = std::fopen("/dev/null", "w");
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, kNever);
+      const auto slow = std::make_shared<SlowLayer>(w == 0 ? 8 : 2);
+      const auto model = SlowModel(slow, Exact(&collective, 12));
+      FitOptions fit = Quiet(1);
+      fit.steps_per_epoch = 12;
+      fit.verbose = Verbose::kLine;
+      fit.out = out;
+      fit.callbacks = {std::make_shared<AtTheEnd>([&, w] {
+        if (w == 2) collective.DieInNextCall();
+      })};
+      const Result<History> history =
+          model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
+      EXPECT_EQ(history.ok(), w != 2) << history.status().message();
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  std::fclose(out);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("from epoch 1, step 5 on the workers compute"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("from epoch 2"), std::string::npos) << said;
+}
+
 TEST(SharesTest, TheLineOfASecondFitIsOfTheSharesThereAre) {
   TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
     const auto slow = std::make_shared<SlowLayer>(w == 1 ? 8 : 2);
