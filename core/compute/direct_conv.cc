@@ -8,15 +8,12 @@
 
 #include "direct_conv.h"
 
-#include "lanes.h"
+#include "conv_tiles.h"
 #include "paired_conv.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 // Sums of blocks, which are read from the second block on.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#if defined(__aarch64__)
-#include <arm_neon.h>
 #endif
 
 namespace ringlet {
@@ -24,77 +21,15 @@ namespace {
 
 #if defined(RINGLET_AVX512)
 #define RINGLET_DIRECT_CONV kDirectConvAvx512
-constexpr int kTile = 8;       // by two vectors, all of it in registers
-constexpr int kTallTile = 16;  // by one
 #elif defined(RINGLET_AVX2)
 #define RINGLET_DIRECT_CONV kDirectConvAvx2
-constexpr int kTile = 6;
-constexpr int kTallTile = 14;
 #else
 #define RINGLET_DIRECT_CONV kDirectConv
-#if defined(__aarch64__)
-constexpr int kTile = 8;
-constexpr int kTallTile = 16;
-#else
-constexpr int kTile = 4;
-constexpr int kTallTile = 6;
 #endif
-#endif
-// sum + x v, rounded once where the processor has such an instruction.
-inline Lanes AddTimes(Lanes sum, Lanes x, Lanes v) {
-#if defined(RINGLET_AVX512)
-  return _mm512_fmadd_ps(x, v, sum);
-#elif defined(RINGLET_AVX2)
-  return _mm256_fmadd_ps(x, v, sum);
-#elif defined(__aarch64__)
-  return vfmaq_f32(sum, x, v);
-#elif defined(__FP_FAST_FMAF)
-  for (int64_t i = 0; i < kLanes; ++i) {
-    sum[i] = __builtin_fmaf(x[i], v[i], sum[i]);
-  }
-  return sum;
-#else
-  return sum + x * v;
-#endif
-}
-
-inline Lanes AddTimes(Lanes sum, float x, Lanes v) {
-  return AddTimes(sum, x - Lanes{}, v);
-}
 
 inline Lanes Relu(Lanes z) {
   return reinterpret_cast<Lanes>(reinterpret_cast<Mask>(z) & ~(z <= 0.0f));
 }
-
-// kTall rows by kWide vectors.
-template <int kTall, int kWide>
-struct Sums {
-  Lanes at[kTall][kWide];
-
-  Sums() {
-#pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < kWide; ++j) at[i][j] = Lanes{};
-    }
-  }
-  void PutTo(Lanes* total) const {
-#pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < kWide; ++j) total[i * kWide + j] = at[i][j];
-    }
-  }
-  void AddTo(const Lanes* total) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < kWide; ++j) {
-        at[i][j] = total[i * kWide + j] + at[i][j];
-      }
-    }
-  }
-};
 
 // Adds the bias, and writes the tile: of the last vector what there is of it.
 template <int kTall, int kWide>
@@ -263,27 +198,44 @@ __attribute__((noinline)) void AddRows(const Lanes* sums, int64_t rows,
   }
 }
 
-// Gradients of up to kTall taps, from `k` on, of a block of positions.
-template <int kTall, int kWide, bool kEach>
-__attribute__((noinline)) void GradientTile(const ConvGradient& c, int64_t k,
-                                            int64_t f, int64_t begin,
-                                            int64_t end, bool adds) {
+// Where the taps of a tile are read: anywhere, side by side, or each filter's
+// in a channel of its own.
+enum class Taps { kAnywhere, kSideBySide, kOfEach };
+
+// Positions whose sums are added to those of the blocks before, if any.
+struct Block {
+  int64_t begin, end;
+  bool adds;
+};
+
+// Gradients of up to kTall taps, from `k` on, of a block of positions; and with
+// kSums those of c.sums.
+template <int kTall, int kWide, Taps kTaps, bool kSums = false>
+__attribute__((noinline)) void GradientTile(const ConvGradient& c,
+                                            const Block& block, int64_t k,
+                                            int64_t f) {
+  constexpr int kPlaces = kTaps == Taps::kSideBySide ? 1 : kTall;
   const int64_t step = c.in.x_step, positions = c.in.positions;
   const int64_t taps = Smaller(kTall, c.in.taps - k);
-  int64_t offset[kTall];
-  for (int64_t i = 0; i < kTall; ++i) {
+  int64_t offset[kPlaces];
+  for (int64_t i = 0; i < kPlaces; ++i) {
     offset[i] = c.in.offsets[k + (i < taps ? i : 0)];
   }
   const Part last(c.filters - f - (kWide - 1) * kLanes);
   Sums<kTall, kWide> s;
-  const float* d = c.dy + begin * c.dy_step + f;
-  int64_t r = begin / positions, p = begin % positions;
-  for (int64_t left = end - begin; left > 0; ++r, p = 0) {
+  Lanes of_dy[kWide];
+#pragma GCC unroll 2
+  for (int j = 0; j < kWide && kSums; ++j) {
+    of_dy[j] = Part(c.filters - f - j * kLanes).Load(c.sums + f + j * kLanes);
+  }
+  const float* d = c.dy + block.begin * c.dy_step + f;
+  int64_t r = block.begin / positions, p = block.begin % positions;
+  for (int64_t left = block.end - block.begin; left > 0; ++r, p = 0) {
     const float* const row =
-        c.in.x + r * c.in.x_row + p * step + (kEach ? f : 0);
-    const float* x[kTall];
+        c.in.x + r * c.in.x_row + p * step + (kTaps == Taps::kOfEach ? f : 0);
+    const float* x[kPlaces];
 #pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) x[i] = row + offset[i];
+    for (int i = 0; i < kPlaces; ++i) x[i] = row + offset[i];
     const int64_t n = Smaller(left, positions - p);
     left -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
@@ -291,64 +243,118 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c, int64_t k,
 #pragma GCC unroll 2
       for (int j = 0; j < kWide - 1; ++j) v[j] = Load(d + j * kLanes);
       v[kWide - 1] = last.Load(d + (kWide - 1) * kLanes);
+#pragma GCC unroll 2
+      for (int j = 0; j < kWide && kSums; ++j) of_dy[j] += v[j];
 #pragma GCC unroll 16
       for (int i = 0; i < kTall; ++i) {
+        const float* const q = x[i % kPlaces] + at + i / kPlaces;
 #pragma GCC unroll 2
         for (int j = 0; j < kWide; ++j) {
-          s.at[i][j] = kEach ? AddTimes(s.at[i][j], Load(x[i] + at), v[j])
-                             : AddTimes(s.at[i][j], x[i][at], v[j]);
+          s.at[i][j] = kTaps == Taps::kOfEach
+                           ? AddTimes(s.at[i][j], Load(q), v[j])
+                           : AddTimes(s.at[i][j], *q, v[j]);
         }
       }
     }
   }
   Lanes sums[kTall * kWide];
   s.PutTo(sums);
-  AddRows(sums, taps, kWide, c.filters - f, adds, c.dw + k * c.dw_stride + f,
-          c.dw_stride);
+  AddRows(sums, taps, kWide, c.filters - f, block.adds,
+          c.dw + k * c.dw_stride + f, c.dw_stride);
+  if (kSums) AddRows(of_dy, 1, kWide, c.filters - f, false, c.sums + f, 0);
+}
+
+// Of the first of `run` taps side by side, in as few tiles as there must be,
+// of even heights; how many they are.
+template <int kMost, int kWide>
+int64_t GradientOfRun(const ConvGradient& c, const Block& block, int64_t k,
+                      int64_t f, int64_t run) {
+  const int64_t tiles = (run + kMost - 1) / kMost;
+  if constexpr (kMost - 2 >= kShortestRun) {
+    if ((run + tiles - 1) / tiles <= kMost - 2 || run < kMost) {
+      return GradientOfRun<kMost - 2, kWide>(c, block, k, f, run);
+    }
+  }
+  GradientTile<kMost, kWide, Taps::kSideBySide>(c, block, k, f);
+  return kMost;
+}
+
+// Taps from k on that lie side by side.
+inline int64_t RunFrom(const ConvWindows& in, int64_t k) {
+  int64_t n = 1;
+  while (k + n < in.taps && in.offsets[k + n] == in.offsets[k] + n) ++n;
+  return n;
+}
+
+// Of some of the `left` taps from k on, wherever they lie, in as few tiles as
+// there must be; how many they are.
+template <int kWide>
+int64_t GradientOfAny(const ConvGradient& c, const Block& block, int64_t k,
+                      int64_t f, int64_t left) {
+  constexpr int kMost = kTaps[kWide - 1];
+  const int64_t tiles = (left + kMost - 1) / kMost;
+  const int64_t each = (left + tiles - 1) / tiles;
+  const auto of = [&](auto tile, int64_t taps) {
+    tile(c, block, k, f);
+    return taps;
+  };
+  if (each == kMost) {
+    return of(GradientTile<kMost, kWide, Taps::kAnywhere>, kMost);
+  }
+  if (each > kMost / 2) {
+    return of(GradientTile<kMost - 1, kWide, Taps::kAnywhere>, kMost - 1);
+  }
+  if (each > 1) {
+    return of(GradientTile<kMost / 2, kWide, Taps::kAnywhere>, kMost / 2);
+  }
+  return of(GradientTile<1, kWide, Taps::kAnywhere>, 1);
 }
 
 template <int kWide>
-void GradientPanel(const ConvGradient& c, int64_t f, int64_t begin, int64_t end,
-                   bool adds) {
-  constexpr int kTall = kWide == 1 && kPartsCost ? 9 : kTile;
-  for (int64_t k = 0; k < c.in.taps;) {
-    const int64_t left = c.in.taps - k;
-    if (left > kTall / 2) {
-      GradientTile<kTall, kWide, false>(c, k, f, begin, end, adds);
-      k += kTall;
-    } else if (left > 1) {
-      GradientTile<kTall / 2, kWide, false>(c, k, f, begin, end, adds);
-      k += kTall / 2;
-    } else {
-      GradientTile<1, kWide, false>(c, k++, f, begin, end, adds);
+void GradientPanel(const ConvGradient& c, const Block& block, int64_t f) {
+  constexpr int kMost = kTaps[kWide - 1], kLongest = kTapsOfRun[kWide - 1];
+  int64_t k = 0;
+  if (c.sums != nullptr) {
+    GradientTile<kMost, kWide, Taps::kAnywhere, true>(c, block, k, f);
+    k += kMost;
+  }
+  while (k < c.in.taps) {
+    const int64_t run = kLongest > 0 ? RunFrom(c.in, k) : 0;
+    if constexpr (kLongest > 0) {
+      if (run >= kShortestRun) {
+        k += GradientOfRun<kLongest, kWide>(c, block, k, f, run);
+        continue;
+      }
     }
+    k += GradientOfAny<kWide>(c, block, k, f, c.in.taps - k);
   }
 }
 
-// body(begin, end, adds) for each block of positions.
+// body(block) for each block of positions.
 template <typename Body>
 inline void ForEachBlock(const ConvGradient& c, const Body& body) {
   const int64_t positions = c.in.rows * c.in.positions;
   for (int64_t begin = 0; begin < positions; begin += kConvBlock) {
-    body(begin, Smaller(positions, begin + kConvBlock), c.adds || begin > 0);
+    body(Block{begin, Smaller(positions, begin + kConvBlock),
+               c.adds || begin > 0});
   }
 }
 
 void Gradient(const ConvGradient& c) {
-  ForEachBlock(c, [&](int64_t begin, int64_t end, bool adds) {
+  ForEachBlock(c, [&](const Block& block) {
     int64_t f = 0;
     for (; f + kLanes < c.filters; f += 2 * kLanes) {
-      GradientPanel<2>(c, f, begin, end, adds);
+      GradientPanel<2>(c, block, f);
     }
-    if (f < c.filters) GradientPanel<1>(c, f, begin, end, adds);
+    if (f < c.filters) GradientPanel<1>(c, block, f);
   });
 }
 
 void DepthwiseGradient(const ConvGradient& c) {
-  ForEachBlock(c, [&](int64_t begin, int64_t end, bool adds) {
+  ForEachBlock(c, [&](const Block& block) {
     for (int64_t f = 0; f < c.filters; f += kLanes) {
       for (int64_t k = 0; k < c.in.taps; k += 9) {  // the usual 3 x 3
-        GradientTile<9, 1, true>(c, k, f, begin, end, adds);
+        GradientTile<9, 1, Taps::kOfEach>(c, block, k, f);
       }
     }
   });

@@ -53,7 +53,8 @@ struct ConvForward {
 };
 
 // dw(k, f) = the sum over r, p of x(r, p, k) dy(r, p, f), or that much more
-// where it `adds`.
+// where it `adds`. To sums(f), unless they are null, is added the sum over r, p
+// of dy(r, p, f), one after another.
 struct ConvGradient {
   ConvWindows in;
   const float* dy;  // a row for each position
@@ -62,6 +63,7 @@ struct ConvGradient {
   float* dw;
   int64_t dw_stride;
   bool adds;
+  float* sums;
 };
 
 // One build of the kernels, for one width of vectors.
@@ -70,7 +72,8 @@ struct DirectConv {
   void (*forward)(const ConvForward& product);
   void (*gradient)(const ConvGradient& product);
   // The same where each filter is of a channel of its own, which is `f` floats
-  // behind the first one's: readable as w is. All taps are one chain.
+  // behind the first one's: readable as w is. All taps are one chain, and
+  // `sums` null.
   void (*depthwise)(const ConvForward& product);
   void (*depthwise_gradient)(const ConvGradient& product);
 };

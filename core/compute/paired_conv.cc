@@ -160,15 +160,20 @@ __attribute__((noinline)) void AddPairs(const ConvGradient& c,
   }
 }
 
+// With the first taps also c.sums.
 template <int kTall>
 __attribute__((noinline)) void GradientTile(const ConvGradient& c,
                                             const TapPairs& pairs,
                                             int64_t begin, int64_t end,
                                             bool adds) {
   const int64_t step = c.in.x_step, positions = c.in.positions;
-  const __m256i of_dy =
+  const __m256i lanes =
       _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(c.filters)),
                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  const __mmask16 here = First(c.filters);
+  const bool adds_up = c.sums != nullptr && pairs.tap[0] == 0;
+  Lanes of_dy = _mm512_setzero_ps();
+  if (adds_up) of_dy = Twice(_mm512_maskz_loadu_ps(here, c.sums));
   Lanes s[kTall], sums[kTall];
   int64_t offset[kTall];
 #pragma GCC unroll 16
@@ -187,7 +192,8 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
     left -= n;
     for (int64_t at = 0; at < n * step; at += step, d += c.dy_step) {
       const Lanes v =
-          Twice(_mm512_castps256_ps512(_mm256_maskload_ps(d, of_dy)));
+          Twice(_mm512_castps256_ps512(_mm256_maskload_ps(d, lanes)));
+      if (adds_up) of_dy = _mm512_add_ps(of_dy, v);
 #pragma GCC unroll 16
       for (int i = 0; i < kTall; ++i) {
         s[i] = _mm512_fmadd_ps(Broadcast(x[i] + at), v, s[i]);
@@ -197,7 +203,9 @@ __attribute__((noinline)) void GradientTile(const ConvGradient& c,
 #pragma GCC unroll 16
   for (int i = 0; i < kTall; ++i) sums[i] = s[i];
   AddPairs(c, pairs, sums, adds);
+  if (adds_up) _mm512_mask_storeu_ps(c.sums, here, Apart(of_dy));
 }
+
 // Taps from k on in pairs; the number of the first that is in none of them.
 int64_t PairUp(const ConvWindows& in, int64_t k, TapPairs* pairs) {
   pairs->count = 0;
@@ -223,6 +231,7 @@ void Gradient(const ConvGradient& c) {
       one.in.offsets += k;
       one.in.taps = 1;
       one.dw += k * c.dw_stride;
+      if (k > 0) one.sums = nullptr;
       kDirectConvAvx2.gradient(one);
       ++k;
       continue;

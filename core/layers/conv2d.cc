@@ -353,6 +353,7 @@ class ConvOp final : public Op {
       c.dw = call.d_weights[0] + taps.begin * filters_ + g * Filters();
       c.dw_stride = filters_;
       c.adds = unit.number > 0;
+      c.sums = nullptr;
       pairs != nullptr ? pairs->gradient(c) : of_filters_.gradient(c);
     }
   }

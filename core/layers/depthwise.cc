@@ -77,6 +77,7 @@ void Depthwise::AddWeightGradient(const float* x, const float* dy,
   c.filters = c.dy_step = c.dw_stride = filters();
   c.dw = dw;
   c.adds = true;
+  c.sums = nullptr;
   kernels_->depthwise_gradient(c);
 }
 

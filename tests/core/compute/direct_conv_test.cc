@@ -111,13 +111,15 @@ struct Case {
   }
 };
 
-// Taps here and there in an image, some twice, and then runs of five.
+// Taps here and there in an image, some twice, and then runs of five; of some
+// counts one run.
 std::vector<int64_t> Offsets(int64_t taps) {
   std::vector<int64_t> offsets;
   for (int64_t k = 0; k < taps; ++k) {
     const int64_t in_runs = k - taps / 3;
-    offsets.push_back(in_runs < 0 ? k * 7 % 29
-                                  : in_runs % 5 + in_runs / 5 * 6 % 24);
+    offsets.push_back(taps % 4 == 3 ? k % 29
+                      : in_runs < 0 ? k * 7 % 29
+                                    : in_runs % 5 + in_runs / 5 * 6 % 24);
   }
   return offsets;
 }
@@ -220,6 +222,7 @@ void ExpectGradient(const Build& build, const Case& c, bool adds) {
   const int64_t stride = c.filters + 1;
   Floats dw = RandomFloats(static_cast<size_t>(c.taps * stride), 3);
   const Floats before = dw;
+  Floats sums(static_cast<size_t>(c.filters) + 1, 0.5f);
   build.conv->gradient({{image.data(), c.row(), c.step, c.rows, c.positions,
                          offsets.data(), c.taps, 0},
                         dy.data(),
@@ -227,7 +230,16 @@ void ExpectGradient(const Build& build, const Case& c, bool adds) {
                         c.filters,
                         dw.data(),
                         stride,
-                        adds});
+                        adds,
+                        adds ? sums.data() : nullptr});
+  // One after another, of whatever block.
+  for (int64_t f = 0; f <= c.filters; ++f) {
+    float sum = 0.5f;
+    for (int64_t p = 0; p < c.rows * c.positions && adds; ++p) {
+      if (f < c.filters) sum += dy[p * c.filters + f];
+    }
+    ASSERT_EQ(sums[f], sum);
+  }
   for (int64_t k = 0; k < c.taps; ++k) {
     for (int64_t f = 0; f < c.filters; ++f) {
       float sum = adds ? before[k * stride + f] : 0;
@@ -279,8 +291,8 @@ TEST(DirectConvTest, DepthwiseIsTheSameOfEachFilterAlone) {
                                 offsets.data(), taps, 0};
         build.conv->depthwise({in, w.data(), padded, filters, nullptr, false,
                                y.data(), positions * filters, filters});
-        build.conv->depthwise_gradient(
-            {in, dy.data(), padded, filters, dw.data(), filters, true});
+        build.conv->depthwise_gradient({in, dy.data(), padded, filters,
+                                        dw.data(), filters, true, nullptr});
         const auto x = [&](int64_t p, int64_t k, int64_t f) {
           return image[static_cast<size_t>(
               p / positions * row + p % positions * step + offsets[k] + f)];
