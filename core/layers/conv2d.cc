@@ -300,12 +300,6 @@ class ConvOp final : public Op {
     return pool_ == nullptr && call.pool->threads() > 1 &&
            activation_ != kLinear && !call.without_activation;
   }
-  void AddBias(const OpCall& call, const Unit& unit, const float* dy) const {
-    if (BiasFloats(1) == 0) return;
-    float* const sums = BiasSums(call) + unit.number * filters_;
-    std::fill_n(sums, filters_, 0.0f);
-    AddColumnSums(dy, unit.positions, filters_, sums);
-  }
 
   void BackwardPart(const OpCall& call, int t) const {
     const int threads = call.pool->threads();
@@ -328,7 +322,6 @@ class ConvOp final : public Op {
       } else if (is_mine && !activated) {
         GradientOfSum(call, unit);
       }
-      if (is_mine) AddBias(call, unit, dy);
       if (!frozen() && !taps.empty()) {
         KernelGradient(call, unit, taps, dy, copy);
       }
@@ -338,10 +331,15 @@ class ConvOp final : public Op {
     }
   }
 
+  // Of some taps, and of the bias with the first.
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
                       const float* dy, float* copy) const {
     const float* const x = gradient_.source.Of(call.x[0] + unit.x, copy);
     const PairedConv* const pairs = BestPairedConv(Filters());
+    float* const sums = bias_ && taps.begin == 0
+                            ? BiasSums(call) + unit.number * filters_
+                            : nullptr;
+    if (sums != nullptr) std::fill_n(sums, filters_, 0.0f);
     for (int64_t g = 0; g < groups_; ++g) {
       ConvGradient c;
       c.in = Windows(gradient_, gradient_.passes[0], x + g * Channels(), unit);
@@ -353,7 +351,7 @@ class ConvOp final : public Op {
       c.dw = call.d_weights[0] + taps.begin * filters_ + g * Filters();
       c.dw_stride = filters_;
       c.adds = unit.number > 0;
-      c.sums = nullptr;
+      c.sums = sums != nullptr ? sums + g * Filters() : nullptr;
       pairs != nullptr ? pairs->gradient(c) : of_filters_.gradient(c);
     }
   }
