@@ -36,11 +36,12 @@ extern const GemmLoops kGemmLoopsAvx2;    // with AVX2 and FMA
 extern const GemmLoops kGemmLoopsAvx512;  // with AVX-512 F
 #endif
 
-struct DirectConv;  // direct_conv.h
-struct PairedConv;  // paired_conv.h
-struct RowLoops;    // row_loops.h
-struct PoolLoops;   // pool_loops.h
-struct ExactLoops;  // exact_loops.h
+struct DirectConv;    // direct_conv.h
+struct ConvForward;   // direct_conv.h
+struct ConvGradient;  // direct_conv.h
+struct RowLoops;      // row_loops.h
+struct PoolLoops;     // pool_loops.h
+struct ExactLoops;    // exact_loops.h
 
 struct GemmKernelSet {
   const char* name;
@@ -56,7 +57,9 @@ struct GemmKernelSet {
   const GemmLoops* few_loops;  // of at most 8 columns
   const DirectConv* conv;
   const DirectConv* few_conv;  // of so few filters that its vectors hold them
-  const PairedConv* pairs;     // null where vectors are too short
+  // planes_conv.h, paired_conv.h; null where vectors are too short
+  void (*planes)(const ConvForward& product);
+  void (*pairs)(const ConvGradient& product);
   const RowLoops* rows;
   const PoolLoops* pools;
   const PoolLoops* few_pools;  // of at most 8 channels

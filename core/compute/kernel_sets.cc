@@ -11,6 +11,7 @@
 #include "gemm.h"
 #include "gemm_kernels.h"
 #include "paired_conv.h"
+#include "planes_conv.h"
 #include "pool_loops.h"
 #include "row_loops.h"
 
@@ -75,31 +76,32 @@ constexpr bool kFuses = false;
 const GemmKernelSet kSets[] = {
 #if defined(__x86_64__)
     {"skx", HasAvx512, true, 12, 32, 240, 512, kSkxTile, &kGemmLoopsAvx512,
-     &kGemmLoopsAvx2, &kDirectConvAvx512, &kDirectConvAvx2, &kPairedConvAvx512,
-     &kRowLoopsAvx512, &kPoolLoopsAvx512, &kPoolLoopsAvx2, &kExactLoopsAvx2},
+     &kGemmLoopsAvx2, &kDirectConvAvx512, &kDirectConvAvx2, PlanesForwardAvx512,
+     PairedGradientAvx512, &kRowLoopsAvx512, &kPoolLoopsAvx512, &kPoolLoopsAvx2,
+     &kExactLoopsAvx2},
     {"haswell", HasAvx2, true, 6, 16, 120, 256, kHaswellTile, &kGemmLoopsAvx2,
-     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr,
+     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr, nullptr,
      &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
     {"generic", HasAvx2, true, 4, 16, 120, 256, nullptr, &kGemmLoopsAvx2,
-     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr,
+     &kGemmLoopsAvx2, &kDirectConvAvx2, &kDirectConvAvx2, nullptr, nullptr,
      &kRowLoopsAvx2, &kPoolLoopsAvx2, &kPoolLoopsAvx2, &kExactLoopsAvx2},
     {"generic", HasNoAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
-     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops,
-     &kPoolLoops, &kExactLoops},
+     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
+     &kPoolLoops, &kPoolLoops, &kExactLoops},
     // The numbers of a CPU that cannot fuse, on one that can.
     {"sse2", HasAvx2, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops, &kGemmLoops,
-     &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops, &kPoolLoops,
-     &kExactLoops},
+     &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
+     &kPoolLoops, &kExactLoops},
 #else
 #if defined(RINGLET_BLIS) && defined(__aarch64__)
     {"cortexa57", Always, true, 12, 8, 120, 256,
      Tile<bli_sgemm_armv8a_asm_8x12, 12, 8, true>, &kGemmLoops, &kGemmLoops,
-     &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops, &kPoolLoops,
-     &kExactLoops},
+     &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops, &kPoolLoops,
+     &kPoolLoops, &kExactLoops},
 #endif
     {"generic", Always, kFuses, 4, 8, 60, 128, nullptr, &kGemmLoops,
-     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, &kRowLoops, &kPoolLoops,
-     &kPoolLoops, &kExactLoops},
+     &kGemmLoops, &kDirectConv, &kDirectConv, nullptr, nullptr, &kRowLoops,
+     &kPoolLoops, &kPoolLoops, &kExactLoops},
 #endif
 };
 
@@ -146,7 +148,11 @@ const PoolLoops& BestPoolLoops(int64_t channels) {
 
 const ExactLoops& BestExactLoops() { return *KernelSet().exact; }
 
-const PairedConv* BestPairedConv(int64_t filters) {
+PlanesForward BestPlanesForward(int64_t filters) {
+  return filters <= kMostPlanesFilters ? KernelSet().planes : nullptr;
+}
+
+PairedGradient BestPairedGradient(int64_t filters) {
   return filters <= kMostPairedFilters ? KernelSet().pairs : nullptr;
 }
 

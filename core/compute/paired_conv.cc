@@ -1,6 +1,6 @@
 // Built for AVX-512: so it may call nothing that another file could have
-// inlined and share. Lane 2 f is filter f at the first position or tap of a
-// pair, lane 2 f + 1 at the second: so one load broadcasts a pair.
+// inlined and share. Lane 2 f is filter f at the first tap of a pair, lane
+// 2 f + 1 at the second: so one load broadcasts a pair.
 
 #include "paired_conv.h"
 
@@ -45,91 +45,9 @@ inline Lanes Apart(Lanes v) {
   return _mm512_permutexvar_ps(each, v);
 }
 
-inline Lanes Relu(Lanes z) {
-  const __mmask16 not_above =
-      _mm512_cmp_ps_mask(z, _mm512_setzero_ps(), _CMP_LE_OQ);
-  return _mm512_mask_mov_ps(z, not_above, _mm512_setzero_ps());
-}
-
 // The same lanes of the upper half.
 inline __mmask16 High(__mmask16 here) {
   return static_cast<__mmask16>(here << 8);
-}
-
-__attribute__((noinline)) void Finish(const ConvForward& c, const Lanes* sums,
-                                      int pairs, float* y) {
-  const __mmask16 here = First(c.filters);
-  const Lanes plus = c.bias != nullptr
-                         ? Twice(_mm512_maskz_loadu_ps(here, c.bias))
-                         : _mm512_setzero_ps();
-  for (int i = 0; i < pairs; ++i, y += 2 * c.y_step) {
-    Lanes z = sums[i];
-    if (c.bias != nullptr) z = _mm512_add_ps(z, plus);
-    if (c.relu) z = Relu(z);
-    z = Apart(z);
-    _mm512_mask_storeu_ps(y, here, z);
-    _mm512_mask_storeu_ps(y + c.y_step - 8, High(here), z);
-  }
-}
-
-// kTall pairs of positions from x and y on.
-template <int kTall>
-void ForwardTile(const ConvForward& c, const float* x, float* y) {
-  const int64_t step = 2 * c.in.x_step;
-  const int64_t* offset = c.in.offsets;
-  const float* w = c.w;
-  Lanes total[kTall];
-  int64_t block = c.in.first_block();
-  for (int64_t left = c.in.taps;; left -= block, block = kConvBlock) {
-    Lanes s[kTall];
-#pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) s[i] = _mm512_setzero_ps();
-    for (int64_t n = Smaller(left, block); n > 0; --n) {
-      const float* const p = x + *offset++;
-      const Lanes v = Twice(_mm512_castps256_ps512(_mm256_loadu_ps(w)));
-      w += c.w_stride;
-#pragma GCC unroll 16
-      for (int i = 0; i < kTall; ++i) {
-        const float* const at = p + i / 4 * 4 * step + i % 4 * step;
-        s[i] = _mm512_fmadd_ps(Broadcast(at), v, s[i]);
-      }
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kTall; ++i) {
-      total[i] = left < c.in.taps ? _mm512_add_ps(total[i], s[i]) : s[i];
-    }
-    if (left <= block) return Finish(c, total, kTall, y);
-  }
-}
-
-// The positions of all rows in tiles; the last of a row begins further back.
-__attribute__((noinline)) void ForEachTile(const ConvForward& c, int64_t tall,
-                                           void (*tile)(const ConvForward& c,
-                                                        const float* x,
-                                                        float* y)) {
-  for (int64_t r = 0; r < c.in.rows; ++r) {
-    const float* const x = c.in.x + r * c.in.x_row;
-    float* const y = c.y + r * c.y_row;
-    for (int64_t p = 0; p < c.in.positions; p += tall) {
-      p = Smaller(p, c.in.positions - tall);
-      tile(c, x + p * c.in.x_step, y + p * c.y_step);
-    }
-  }
-}
-
-// Tiles of as many pairs as share a row among the fewest tiles, of those
-// heights that there are: up to eight, and even ones.
-template <int kMost>
-void ForwardOf(const ConvForward& c) {
-  constexpr int kLess = kMost > 8 ? kMost - 2 : kMost - 1;
-  const int64_t pairs = (c.in.positions + 1) / 2;
-  const int64_t tiles = (pairs + kMost - 1) / kMost;
-  if constexpr (kMost > 1) {
-    if ((pairs + tiles - 1) / tiles <= kLess || 2 * kMost > c.in.positions) {
-      return ForwardOf<kLess>(c);
-    }
-  }
-  ForEachTile(c, 2 * kMost, ForwardTile<kMost>);
 }
 
 // Up to kTall pairs of taps that lie side by side in x, each from tap[i] on,
@@ -221,7 +139,9 @@ int64_t PairUp(const ConvWindows& in, int64_t k, TapPairs* pairs) {
   return k;
 }
 
-void Gradient(const ConvGradient& c) {
+}  // namespace
+
+void PairedGradientAvx512(const ConvGradient& c) {
   const int64_t positions = c.in.rows * c.in.positions;
   for (int64_t k = 0; k < c.in.taps;) {
     TapPairs pairs;
@@ -246,29 +166,5 @@ void Gradient(const ConvGradient& c) {
     }
   }
 }
-
-void Pair(const float* from, int64_t n, int64_t distance, float* to) {
-  const __m512i low =
-      _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
-                                         13, 29, 14, 30, 15, 31);
-  int64_t i = 0;
-  for (; i + 16 + distance <= n; i += 16) {
-    const Lanes a = _mm512_loadu_ps(from + i);
-    const Lanes b = _mm512_loadu_ps(from + i + distance);
-    _mm512_storeu_ps(to + 2 * i, _mm512_permutex2var_ps(a, low, b));
-    _mm512_storeu_ps(to + 2 * i + 16, _mm512_permutex2var_ps(a, high, b));
-  }
-  for (; i < n; ++i) {
-    const float first = from[i];
-    const float second = i + distance < n ? from[i + distance] : 0.0f;
-    to[2 * i] = first;
-    to[2 * i + 1] = second;
-  }
-}
-
-}  // namespace
-
-extern const PairedConv kPairedConvAvx512 = {ForwardOf<14>, Gradient, Pair};
 
 }  // namespace ringlet

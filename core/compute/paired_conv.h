@@ -1,5 +1,5 @@
-// Direct convolution of at most eight filters, where vectors have sixteen
-// lanes: of two positions, or of two taps, side by side.
+// Gradients of the kernel of at most eight filters, where vectors have sixteen
+// lanes: of two taps side by side.
 //
 // Internal to core/. Every element is what direct_conv.h makes of it, to the
 // bit.
@@ -15,23 +15,15 @@ namespace ringlet {
 
 constexpr int64_t kMostPairedFilters = 8;
 
-struct PairedConv {
-  // As DirectConv's. Of two positions or more; behind each float of x that a
-  // window reads there is that of the next position.
-  void (*forward)(const ConvForward& product);
-  // As DirectConv's, of any x.
-  void (*gradient)(const ConvGradient& product);
-  // to[2 i] = from[i], to[2 i + 1] = from[i + distance] or 0 from n on; `from`
-  // may be to + n.
-  void (*pair)(const float* from, int64_t n, int64_t distance, float* to);
-};
+// As DirectConv::gradient.
+using PairedGradient = void (*)(const ConvGradient& product);
 
 #if defined(__x86_64__)
-extern const PairedConv kPairedConvAvx512;
+void PairedGradientAvx512(const ConvGradient& product);
 #endif
 
 // Null where the chosen kernels have no such vectors, or filters are too many.
-const PairedConv* BestPairedConv(int64_t filters);
+PairedGradient BestPairedGradient(int64_t filters);
 
 }  // namespace ringlet
 

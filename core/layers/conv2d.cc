@@ -1,17 +1,20 @@
 // Conv2D and Conv1D, of sums straight from the image (conv_pass.h).
 //
 // What must be known to change this file: each thread has a copy of one image
-// with its border, and of one of dY with that of the gradient; images that need
-// none are read where they are. The kernel is copied once a call where its rows
-// are no whole vectors, and turned round for the gradient of the input. Threads
-// share outputs by images, and gradients of the kernel by taps, which are
-// summed image after image: so no bits depend on their number. Where windows
-// are pixels, the images of a batch are one. With a pool of maxima (TakePool)
-// the sums of an image, and their gradient, are of a thread, which makes the
-// gradient of all images whose taps it adds up.
+// with its border, and of one of dY with that of the gradient, in planes where
+// few filters gain by it; images that need none are read where they are. The
+// kernel is copied once a call where its rows are no whole vectors, and turned
+// round for the gradient of the input. Threads share outputs by images, and
+// gradients of the kernel by taps, which are summed image after image: so no
+// bits depend on their number. Where windows are pixels, the images of a batch
+// are one. With a pool of maxima (TakePool) the sums of an image, and their
+// gradient, are of a thread, which makes the gradient of all images whose taps
+// it adds up.
 
 #include <algorithm>
 
+#include "../compute/paired_conv.h"
+#include "../compute/planes_conv.h"
 #include "conv_pass.h"
 #include "kernels.h"
 #include "max_pool.h"
@@ -19,6 +22,8 @@
 
 namespace ringlet {
 namespace {
+
+constexpr int64_t kFewPositions = 8;
 
 class ConvOp final : public Op {
  public:
@@ -30,11 +35,11 @@ class ConvOp final : public Op {
         groups_(layer.groups),
         is_point_(IsPoint(window.height) && IsPoint(window.width)),
         forward_(PlanForward(window, window.channels, window.channels / groups_,
-                             /*copied=*/false, PairsOfForward())),
+                             /*copied=*/false, MakesForwardPlanes())),
         gradient_(
             PlanForward(window, window.channels, window.channels / groups_)),
         backward_(PlanInputGradient(window, filters_, filters_ / groups_,
-                                    /*copied=*/false, PairsOfBackward())),
+                                    /*copied=*/false, MakesBackwardPlanes())),
         of_filters_(BestDirectConv(filters_ / groups_)),
         of_channels_(BestDirectConv(window.channels / groups_)) {
     output_ =
@@ -154,45 +159,49 @@ class ConvOp final : public Op {
     return in;
   }
 
-  // Whether a sum is of two positions at a time (paired_conv.h), and of a copy
-  // where these do not lie side by side in the image.
-  bool HasPairs(int64_t filters, const WindowAxis& axis) const {
-    return groups_ == 1 && !is_point_ && filters <= kMostPairedFilters &&
-           axis.output > 1;
+  // Whether a sum is of positions side by side (planes_conv.h), which a copy
+  // must make so. To eight positions kernels of eight lanes are as fast.
+  bool CopiesPlanes(int64_t filters, const WindowAxis& axis,
+                    int64_t step) const {
+    return groups_ == 1 && !is_point_ && filters <= kMostPlanesFilters &&
+           axis.output > kFewPositions && step > 1;
   }
-  bool CopiesForwardPairs() const {
-    return HasPairs(filters_, window_.width) &&
-           window_.width.stride * window_.channels > 1;
+  bool CopiesForwardPlanes() const {
+    return CopiesPlanes(filters_, window_.width,
+                        window_.width.stride * window_.channels);
   }
-  bool CopiesBackwardPairs() const {
-    return HasPairs(window_.channels, window_.width) && filters_ > 1;
+  bool CopiesBackwardPlanes() const {
+    return CopiesPlanes(window_.channels, window_.width, filters_);
   }
-  const PairedConv* PairsOfForward() const {
-    return CopiesForwardPairs() ? BestPairedConv(filters_) : nullptr;
+  bool MakesForwardPlanes() const {
+    return CopiesForwardPlanes() && BestPlanesForward(filters_) != nullptr;
   }
-  const PairedConv* PairsOfBackward() const {
-    return CopiesBackwardPairs() ? BestPairedConv(window_.channels) : nullptr;
+  bool MakesBackwardPlanes() const {
+    return CopiesBackwardPlanes() &&
+           BestPlanesForward(window_.channels) != nullptr;
   }
   // The same on every processor.
-  static int64_t CopyFloats(const ConvSource& source, bool in_pairs) {
-    if (!in_pairs) return source.copy_floats();
-    return 2 * source.height.size * source.width.size * source.channels;
+  static int64_t CopyFloats(ConvSource source, bool in_planes) {
+    source.copied |= in_planes;
+    source.planes = in_planes;
+    return source.copy_floats();
   }
   int64_t ForwardCopyFloats() const {
-    return CopyFloats(forward_.source, CopiesForwardPairs());
+    return CopyFloats(forward_.source, CopiesForwardPlanes());
   }
   int64_t ForwardThreadFloats() const {
     return ForwardCopyFloats() + PooledFloats();
   }
   int64_t BackwardCopyFloats() const {
-    return CopyFloats(backward_.source, CopiesBackwardPairs());
+    return CopyFloats(backward_.source, CopiesBackwardPlanes());
   }
   // `all` without the taps that are of the border's rows.
-  void Sum(const DirectConv& kernels, bool may_pair, const ConvPass& pass,
+  void Sum(const DirectConv& kernels, const ConvPass& pass,
            const ConvForward& all) const {
-    const PairedConv* const pairs = may_pair && all.in.positions > 1
-                                        ? BestPairedConv(all.filters)
-                                        : nullptr;
+    const bool is_plane =
+        all.in.x_step == 1 && all.in.positions > kFewPositions;
+    const PlanesForward planes =
+        is_plane ? BestPlanesForward(all.filters) : nullptr;
     for (const ConvRows& rows : pass.rows) {
       ConvForward c = all;
       if (rows.taps < all.in.taps) {
@@ -206,7 +215,7 @@ class ConvOp final : public Op {
         c.in.rows = rows.count;
         c.y += rows.begin * all.y_row;
       }
-      pairs != nullptr ? pairs->forward(c) : kernels.forward(c);
+      planes != nullptr ? planes(c) : kernels.forward(c);
     }
   }
 
@@ -278,7 +287,7 @@ class ConvOp final : public Op {
       c.y = y + g * Filters();
       c.y_step = filters_;
       c.y_row = window_.width.output * filters_;
-      Sum(of_filters_, HasPairs(filters_, window_.width), pass, c);
+      Sum(of_filters_, pass, c);
     }
     if (pool_ != nullptr) {
       pool_->Forward(y, activation == kRelu,
@@ -335,7 +344,7 @@ class ConvOp final : public Op {
   void KernelGradient(const OpCall& call, const Unit& unit, Range taps,
                       const float* dy, float* copy) const {
     const float* const x = gradient_.source.Of(call.x[0] + unit.x, copy);
-    const PairedConv* const pairs = BestPairedConv(Filters());
+    const PairedGradient pairs = BestPairedGradient(Filters());
     float* const sums = bias_ && taps.begin == 0
                             ? BiasSums(call) + unit.number * filters_
                             : nullptr;
@@ -352,7 +361,7 @@ class ConvOp final : public Op {
       c.dw_stride = filters_;
       c.adds = unit.number > 0;
       c.sums = sums != nullptr ? sums + g * Filters() : nullptr;
-      pairs != nullptr ? pairs->gradient(c) : of_filters_.gradient(c);
+      pairs != nullptr ? pairs(c) : of_filters_.gradient(c);
     }
   }
 
@@ -402,7 +411,7 @@ class ConvOp final : public Op {
             dx + g * Channels() + pass.height.to * row + pass.width.to * pixel;
         c.y_row = pass.height.to_step * row;
         c.y_step = pass.width.to_step * pixel;
-        Sum(of_channels_, CopiesBackwardPairs(), pass, c);
+        Sum(of_channels_, pass, c);
         w += pass.taps() * c.w_stride;
       }
     }

@@ -7,13 +7,12 @@ namespace {
 
 void SetOffsets(const ConvSource& source, int64_t channels, ConvPass* pass) {
   const ConvAxis &y = pass->height, &x = pass->width;
-  const int64_t step = source.floats() / source.channels;
   for (int64_t ky = 0; ky < y.taps; ++ky) {
     for (int64_t kx = 0; kx < x.taps; ++kx) {
-      const int64_t at = ky * y.spacing * source.row_floats() +
-                         kx * x.spacing * source.floats();
+      const int64_t at =
+          ky * y.spacing * source.row_floats() + source.At(kx * x.spacing);
       for (int64_t c = 0; c < channels; ++c) {
-        pass->offsets.push_back(at + c * step);
+        pass->offsets.push_back(at + c * source.channel_floats());
       }
     }
   }
@@ -93,7 +92,7 @@ const float* ConvSource::Of(const float* image, int64_t image_channels,
   for (int64_t y = 0; y < height.size; ++y) {
     float* const begin = copy + y * row;
     float* const end = begin + row;
-    float* to = pairs != nullptr ? begin + row / 2 : begin;
+    float* to = begin;
     const int64_t iy = y - height.before;
     if (iy >= 0 && iy < height.input) {
       const float* from = image + iy * width.input * image_channels;
@@ -111,8 +110,24 @@ const float* ConvSource::Of(const float* image, int64_t image_channels,
       }
     }
     std::fill(to, end, 0.0f);
-    if (pairs != nullptr) {
-      pairs->pair(begin + row / 2, row / 2, distance, begin);
+  }
+  return copy;
+}
+
+const float* ConvSource::Planes(const float* image, float* copy) const {
+  const int64_t pixels = std::min(width.input, width.size - width.before);
+  // Sums leave out the rows of the border.
+  const int64_t rows = std::min(height.input, height.size - height.before);
+  for (int64_t y = 0; y < rows; ++y, image += width.input * channels) {
+    float* to = copy + (height.before + y) * row_floats();
+    std::fill_n(to, row_floats(), 0.0f);
+    for (int64_t c = 0; c < channels; ++c, to += plane_floats()) {
+      for (int64_t first = 0; first < std::min(stride, pixels); ++first) {
+        float* next = to + At(width.before + first);
+        for (int64_t x = first; x < pixels; x += stride) {
+          *next++ = image[x * channels + c];
+        }
+      }
     }
   }
   return copy;
@@ -120,9 +135,9 @@ const float* ConvSource::Of(const float* image, int64_t image_channels,
 
 ConvWindows ConvPass::In(const ConvSource& source, const float* x) const {
   const int64_t row = source.row_floats();
-  return {x + height.first * row + width.first * source.floats(),
+  return {x + height.first * row + source.At(width.first),
           height.step * row,
-          width.step * source.floats(),
+          source.planes ? 1 : width.step * source.channels,
           height.count,
           width.count,
           offsets.data(),
@@ -144,15 +159,15 @@ Status CheckConv(const Window2D& window, int64_t channels, int64_t taken) {
 }
 
 ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
-                     bool copied, const PairedConv* pairs) {
+                     bool copied, bool planes) {
   ConvPlan plan;
   ConvSource& source = plan.source;
   source = {ForwardBorder(window.height),
             ForwardBorder(window.width),
             channels,
-            copied || pairs != nullptr,
-            pairs,
-            window.width.stride * channels};
+            copied || planes,
+            planes,
+            window.width.stride};
   source.copied |= !source.height.inside() || !source.width.inside();
   plan.passes.push_back(
       {ForwardAxis(window.height), ForwardAxis(window.width), {}, {}});
@@ -162,13 +177,12 @@ ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
 }
 
 ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
-                           int64_t taken, bool copied,
-                           const PairedConv* pairs) {
+                           int64_t taken, bool copied, bool planes) {
   ConvPlan plan;
   ConvSource& source = plan.source;
-  source.channels = source.distance = channels;
-  source.pairs = pairs;
-  copied |= pairs != nullptr;
+  source.channels = channels;
+  source.planes = planes;
+  copied |= planes;
   const std::vector<ConvAxis> heights =
       BackwardAxes(window.height, &source.height, &plan.leaves_gaps);
   const std::vector<ConvAxis> widths =

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "../compute/direct_conv.h"
-#include "../compute/paired_conv.h"
 #include "window.h"
 
 namespace ringlet {
@@ -31,16 +30,28 @@ struct ConvSource {
   ConvBorder height, width;
   int64_t channels;
   bool copied;
-  // Makes behind each float of a copy that of the next position, so many floats
-  // further on.
-  const PairedConv* pairs = nullptr;
-  int64_t distance = 0;
+  // Of a copy, whether each of its rows is one of every channel; and there of
+  // every `stride`-th pixel from the first one on, then from the second.
+  bool planes = false;
+  int64_t stride = 1;
 
-  // Of a pixel.
-  int64_t floats() const { return pairs != nullptr ? 2 * channels : channels; }
-  int64_t row_floats() const {
-    return (copied ? width.size : width.input) * floats();
+  // Floats of a row of a channel's plane.
+  int64_t plane_floats() const {
+    return (width.size + stride - 1) / stride * stride;
   }
+  int64_t row_floats() const {
+    const int64_t pixels = planes   ? plane_floats()
+                           : copied ? width.size
+                                    : width.input;
+    return pixels * channels;
+  }
+  // Where pixel x of a row stands, of the first channel.
+  int64_t At(int64_t x) const {
+    return planes ? x % stride * (plane_floats() / stride) + x / stride
+                  : x * channels;
+  }
+  // From a channel to the next.
+  int64_t channel_floats() const { return planes ? plane_floats() : 1; }
   int64_t copy_floats() const {
     return copied ? height.size * row_floats() : 0;
   }
@@ -49,8 +60,11 @@ struct ConvSource {
   const float* Of(const float* image, int64_t image_channels, int64_t repeat,
                   float* copy) const;
   const float* Of(const float* image, float* copy) const {
-    return Of(image, channels, 1, copy);
+    return planes ? Planes(image, copy) : Of(image, channels, 1, copy);
   }
+
+ private:
+  const float* Planes(const float* image, float* copy) const;
 };
 
 // Of one axis: output number i, at place to + i * to_step, is the sum over
@@ -94,12 +108,12 @@ Status CheckConv(const Window2D& window, int64_t channels, int64_t taken);
 
 // Forward, and the gradient of the input. A source has `channels` floats a
 // pixel, of which an output's sum takes so many that follow each other; it is
-// `copied` where it has a border, or must be: as in pairs.
+// `copied` where it has a border, or must be: as in planes.
 ConvPlan PlanForward(const Window2D& window, int64_t channels, int64_t taken,
-                     bool copied = false, const PairedConv* pairs = nullptr);
+                     bool copied = false, bool planes = false);
 ConvPlan PlanInputGradient(const Window2D& window, int64_t channels,
                            int64_t taken, bool copied = false,
-                           const PairedConv* pairs = nullptr);
+                           bool planes = false);
 
 }  // namespace ringlet
 

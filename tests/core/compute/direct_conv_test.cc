@@ -10,6 +10,7 @@
 #include "core/compute/exact_loops.h"
 #include "core/compute/gemm.h"
 #include "core/compute/paired_conv.h"
+#include "core/compute/planes_conv.h"
 #include "core/compute/pool_loops.h"
 #include "core/compute/row_loops.h"
 
@@ -22,41 +23,43 @@ struct Build {
 };
 
 #if defined(__x86_64__)
-// paired_conv.h as one of the builds: of a copy in pairs where the next
-// position is not the next float. `x` has 29 floats behind its last row.
-void PairedForward(const ConvForward& product) {
-  ConvForward c = product;
-  const PairedConv* const pairs = BestPairedConv(c.filters);
-  if (pairs == nullptr || c.in.positions == 1) {
-    return kDirectConvAvx2.forward(c);
-  }
-  const int64_t n = c.in.rows * c.in.x_row + 29;
-  Floats copy(static_cast<size_t>(2 * n));
-  std::vector<int64_t> offsets;
-  if (c.in.x_step > 1) {
-    // In place, as a convolution makes it.
-    std::copy_n(c.in.x, n, copy.data() + n);
-    pairs->pair(copy.data() + n, n, c.in.x_step, copy.data());
+// planes_conv.h and paired_conv.h as one of the builds. Where positions are no
+// neighbours each row of windows is of a copy with all even floats, and then
+// all odd ones.
+void ForwardOfFew(const ConvForward& product) {
+  const auto planes = BestPlanesForward(product.filters);
+  if (planes == nullptr) return kDirectConvAvx2.forward(product);
+  if (product.in.x_step == 1) return planes(product);
+  for (int64_t r = 0; r < product.in.rows; ++r) {
+    ConvForward c = product;
+    c.in.rows = 1;
+    c.y += r * c.y_row;
+    const float* const x = c.in.x + r * c.in.x_row;
+    const int64_t half = (c.in.positions * 2 + 29) / 2 + 1;
+    Floats copy(static_cast<size_t>(2 * half));
+    for (int64_t i = 0; i < (c.in.positions - 1) * 2 + 29; ++i) {
+      copy[i % 2 * half + i / 2] = x[i];
+    }
+    std::vector<int64_t> offsets;
     for (int64_t k = 0; k < c.in.taps; ++k) {
-      offsets.push_back(2 * c.in.offsets[k]);
+      const int64_t at = c.in.offsets[k];
+      offsets.push_back(at % 2 * half + at / 2);
     }
     c.in.x = copy.data();
-    c.in.x_row *= 2;
-    c.in.x_step *= 2;
+    c.in.x_step = 1;
     c.in.offsets = offsets.data();
+    planes(c);
   }
-  pairs->forward(c);
 }
 
-void PairedGradient(const ConvGradient& product) {
-  const PairedConv* const pairs = BestPairedConv(product.filters);
-  return pairs != nullptr ? pairs->gradient(product)
-                          : kDirectConvAvx2.gradient(product);
+void GradientOfFew(const ConvGradient& product) {
+  const PairedGradient pairs = BestPairedGradient(product.filters);
+  return pairs != nullptr ? pairs(product) : kDirectConvAvx2.gradient(product);
 }
 
-const DirectConv kPaired = {8, PairedForward, PairedGradient,
-                            kDirectConvAvx2.depthwise,
-                            kDirectConvAvx2.depthwise_gradient};
+const DirectConv kOfFew = {8, ForwardOfFew, GradientOfFew,
+                           kDirectConvAvx2.depthwise,
+                           kDirectConvAvx2.depthwise_gradient};
 #endif
 
 // Those that this machine can run.
@@ -68,7 +71,7 @@ std::vector<Build> Builds() {
   }
   if (__builtin_cpu_supports("avx512f")) {
     builds.push_back({&kDirectConvAvx512, true});
-    builds.push_back({&kPaired, true});
+    builds.push_back({&kOfFew, true});
   }
   return builds;
 #elif defined(__aarch64__) || defined(__FP_FAST_FMAF)
