@@ -39,9 +39,11 @@ void Session::BeginViews() {
 }
 
 // One whose process has ended falls silent without a word. So does one that
-// lives, where it has heard this worker's goodbye, or is not in this view yet.
+// lives, where it is not in this view yet, or has heard this worker's goodbye;
+// but of a loss, which all are told of first, it says that it has failed too.
 void Session::NoteGone(int peer) {
-  const bool ran = state_ == State::kRunning || state_ == State::kFailed;
+  const bool ran = state_ == State::kRunning || state_ == State::kFailed ||
+                   (state_ == State::kLeaving && noted_end_);
   if (agreement_ == nullptr || !ran || completed_ == 0 || !member(peer) ||
       peers_[peer].left || peers_[peer].failed) {
     return;

@@ -710,6 +710,24 @@ TEST_F(ElasticSessionTest, WhoHasHeardAGoodbyeHasNotEnded) {
   EXPECT_EQ(session_.remaining(), 0u);
 }
 
+// All others are told of a loss, and answer.
+TEST_F(ElasticSessionTest, WhoSaysNothingToALossHasEnded) {
+  RunWithAll();
+  Ends(2);
+  session_.Leave(now_);
+  Ends(1);
+  EXPECT_EQ(session_.remaining(), 1u);
+}
+
+TEST_F(ElasticSessionTest, WhoHasFailedTooHasNotEnded) {
+  RunWithAll();
+  Ends(2);
+  session_.Leave(now_);
+  Hear(1, FrameType::kAbort, 0, kView, {7, 1, 2, 0, 0xff, 0xff});
+  Ends(1);
+  EXPECT_EQ(session_.remaining(), 3u);
+}
+
 TEST_F(ElasticSessionTest, WhoMayNotBeInTheViewYetHasNotEnded) {
   RunWithTwo();
   StartBarrier();
