@@ -74,8 +74,8 @@ bool Fitter::Recovers(Status* status) {
   const bool elastic = model_->collective()->elastic();
   const bool resumes = status->code() == Code::kPeerLost &&
                        (elastic || AnyRestoresAfterLoss(options_.callbacks));
-  if (fit_.replacing) recovery_.Forget();
-  if (resumes) KeepState();  // before the callbacks let go of it
+  // Before the callbacks let go of it.
+  if (resumes || fit_.replacing) KeepState();
   FitReturns(*status);
   // Who is told to stop waits for nobody. An elastic job waits for none that is
   // lost: it stops, and saves, once the others have met.

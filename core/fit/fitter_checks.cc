@@ -74,7 +74,9 @@ Status Fitter::CheckAtStep() {
 // What the fit goes on from: the last snapshot, or one from before a worker
 // that was in the run may have spoiled it, or has taken a part of it with it.
 void Fitter::KeepState() {
-  if (model_->impl_->replicas.spoiled() || recovery_.scattered()) {
+  if (fit_.replacing) {
+    recovery_.Replaced();
+  } else if (model_->impl_->replicas.spoiled() || recovery_.scattered()) {
     recovery_.GoBack();
   } else if (model_->impl_->replicas.undecided()) {
     recovery_.GoBackInDoubt();

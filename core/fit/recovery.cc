@@ -192,6 +192,11 @@ void Recovery::GoBack() {
   m.replicas.ForgetLaterMarks();
 }
 
+void Recovery::Replaced() {
+  StepTaken();
+  GoBack();
+}
+
 void Recovery::Forget() {
   model_.impl_->replicas.Tear();
   snapshot_.Invalidate();

@@ -70,8 +70,9 @@ class Recovery {
   bool begun() const { return begun_; }
   // This worker has the state of the last snapshot.
   bool whole() const { return snapshot_.valid(); }
-  // This worker's state is no one's whole state.
-  void Forget();
+  // … and another state was written over this worker's, not to the end: as
+  // GoBack.
+  void Replaced();
   // Waits until all ranks are together again, however many are lost meanwhile;
   // in an elastic job those that are there.
   Status Rejoin(int lost_rank);
@@ -81,6 +82,8 @@ class Recovery {
   struct Offer;
   static int Furthest(const std::vector<Offer>& offers);
   bool enabled() const;
+  // This worker's state is no one's whole state.
+  void Forget();
 
   Model& model_;
   FitState& fit_;

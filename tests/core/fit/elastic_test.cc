@@ -421,6 +421,45 @@ TEST(ElasticTest, ALossInACallbackAtAStepsEndCostsNothing) {
   }
 }
 
+// Takes a state that does not come to an end, where its worker goes on.
+class TakesAPart final : public Callback {
+ public:
+  const char* name() const override { return "takes_a_part"; }
+  Status OnTrainBegin(FitState& fit) override {
+    fit.replacing = fit.goes_on && !took_;
+    if (!fit.replacing) return Status();
+    took_ = true;
+    std::fill_n(fit.model->weights(), 10, 1e9f);
+    fit.epoch = 2;
+    return PeerLost(1, "the chief, which gave its backup, was lost");
+  }
+
+ private:
+  bool took_ = false;
+};
+
+// What all had passed is in memory still.
+TEST(ElasticTest, AStateThatWasCutOffCostsWhatFollowedTheLastCheck) {
+  for (const int64_t local_steps : {0, 2}) {
+    SCOPED_TRACE(local_steps);
+    ElasticJob job;
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 2; ++w) job.Arrive(w);
+    for (int w = 0; w < 2; ++w) {
+      threads.emplace_back([&, w] {
+        ElasticCollective collective(&job, w, w == 1 ? 60 : 1 << 30);
+        FitOptions fit = Quiet(3);
+        fit.callbacks = {std::make_shared<TakesAPart>()};
+        const Trained run = Train(Options(&collective, local_steps), fit);
+        if (collective.dead()) return;
+        ASSERT_TRUE(run.status.ok()) << run.status.message();
+        EXPECT_EQ(run.digest, Undisturbed(local_steps).digest);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 // Who shows the progress is the chief of the moment; the others have a line
 // where they begin and where they end.
 TEST(ElasticTest, AChiefThatIsOneNoMoreHasItsLines) {
