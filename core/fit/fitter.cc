@@ -341,9 +341,10 @@ Status Fitter::Step(bool* taken) {
   // A callback may use the memory that the batch will lie in (CheckReplicas).
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBatchBegin));
   Batch batch;
-  const int64_t begin = Clock::System()->MonotonicNanos();
+  Clock* const clock = model_->impl_->config.options.clock;
+  const int64_t begin = clock->MonotonicNanos();
   RINGLET_RETURN_IF_ERROR(loader_->Next(&batch));
-  model_->impl_->stepper.AddReading(Clock::System()->MonotonicNanos() - begin);
+  model_->impl_->stepper.AddReading(clock->MonotonicNanos() - begin);
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
   if (!*taken) return Status();

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/clock.h"
 #include "../base/collective.h"
 #include "../base/saveable.h"
 #include "../base/status.h"
@@ -89,6 +90,8 @@ struct CompileOptions {
   void* memory = nullptr;
   // Bytes of `memory`; without one, the most the model may take (0: no limit).
   size_t memory_bytes = 0;
+  // By which workers tell how fast they are; outlives the model.
+  Clock* clock = Clock::System();
 };
 
 // One weight of the model, a range of its weight span. Weights of a kind that

@@ -124,12 +124,12 @@ Status Stepper::TrainReplicas(bool again) {
 
 // Reads the examples of all replicas but the first.
 Status Stepper::TimeReplica(bool again, Batch* batch) {
-  const int64_t begin = Clock::System()->MonotonicNanos();
+  const int64_t begin = config_.options.clock->MonotonicNanos();
   if (replica_ > 0) RINGLET_RETURN_IF_ERROR(loader_->Next(batch));
   waited_nanos_ = 0;
   RINGLET_RETURN_IF_ERROR(TrainReplica(*batch, again));
   if (batch->count == 0) return Status();
-  AddReplica(Clock::System()->MonotonicNanos() - begin - waited_nanos_);
+  AddReplica(config_.options.clock->MonotonicNanos() - begin - waited_nanos_);
   return Status();
 }
 
@@ -141,9 +141,9 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
     RINGLET_RETURN_IF_ERROR(Report(batch, loss_sum));
     report_.Keep(replica_);
     if (replica_ + 1 == config_.own.count) {
-      const int64_t begin = Clock::System()->MonotonicNanos();
+      const int64_t begin = config_.options.clock->MonotonicNanos();
       RINGLET_RETURN_IF_ERROR(report_.Send(/*note=*/0, exchange_.get()));
-      waited_nanos_ = Clock::System()->MonotonicNanos() - begin;
+      waited_nanos_ = config_.options.clock->MonotonicNanos() - begin;
     }
   }
   const bool at_once =

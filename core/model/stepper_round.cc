@@ -140,7 +140,7 @@ Status Stepper::TryRound(const Batch& batch, int64_t steps, BatchLoader* loader,
   Drop();
   Batch last = batch;
   round_.Begin();
-  Clock* const clock = Clock::System();
+  Clock* const clock = config_.options.clock;
   const int64_t begin = clock->MonotonicNanos();
   Status status = TrainRoundOf(&last, steps, loader, /*waits=*/true);
   times->steps = clock->MonotonicNanos() - begin;
@@ -190,7 +190,7 @@ Status Stepper::TrainRoundOf(Batch* batch, int64_t steps, BatchLoader* loader,
 // part, or is late, nothing but where its data stand.
 Status Stepper::ReplicaRound(Batch* batch, int64_t steps, BatchLoader* loader,
                              bool waits) {
-  Clock* const clock = Clock::System();
+  Clock* const clock = config_.options.clock;
   const int64_t begin = clock->MonotonicNanos();
   const int64_t deadline = waits ? INT64_MAX : RoundDeadline(begin);
   const int replica = config_.own.first + replica_;
