@@ -53,10 +53,7 @@ Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
   if (collective->size() == 1 && !collective->elastic()) return Status();
-  if (!snapshot_.valid() && proven_ != nullptr) {
-    unproven_ = true;
-    GoBack();
-  }
+  if (!snapshot_.valid() && proven_ != nullptr) Replaced();
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));

@@ -41,8 +41,7 @@ class RingNode final : private Transport,
   // `hosts` are the parsed addresses, `own` those where this rank listens.
   RingNode(const RingOptions& options, std::vector<Address> hosts,
            std::vector<sockaddr_storage> own, uint32_t generation,
-           uint64_t remaining, Loop* loop,
-           Owner* owner);
+           uint64_t remaining, Loop* loop, Owner* owner);
   RingNode(const RingNode&) = delete;
   RingNode& operator=(const RingNode&) = delete;
 

@@ -78,7 +78,7 @@ class Citizen final : public SimProcess, public Session::Owner {
   bool alive_ = false;
   uint32_t count_ = 1;  // of the generations to propose
   uint64_t remaining_ = 0;
-  uint32_t last_ = 0;   // generation of a view of this process
+  uint32_t last_ = 0;  // generation of a view of this process
   bool running_ = false, visited_ = false, leaving_ = false;
   bool failed_ = false, restart_ = false;
   bool said_why_ = false;  // to the trail
