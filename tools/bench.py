@@ -299,15 +299,20 @@ def networks():
         peer.close()
 
 
+def layer(kind, **config):
+    """As RUN.json has it."""
+    return {"class_name": kind, "config": config}
+
+
+def data_of(name):
+    """Of the large data set: train or t10k."""
+    return {"images": f"{BIG}/{name}-images-idx3-ubyte.gz",
+            "labels": f"{BIG}/{name}-labels-idx1-ubyte.gz",
+            "scale": 1 / 255}
+
+
 def lenet5_json(folder):
     """A RUN.json of LeNet-5 over the 60,000 images."""
-    def layer(kind, **config):
-        return {"class_name": kind, "config": config}
-
-    def part(name):
-        return {"images": f"{BIG}/{name}-images-idx3-ubyte.gz",
-                "labels": f"{BIG}/{name}-labels-idx1-ubyte.gz",
-                "scale": 1 / 255}
     layers = [layer("InputLayer", batch_shape=[None, 28, 28]),
               layer("Reshape", target_shape=[28, 28, 1]),
               layer("Conv2D", filters=6, kernel_size=5, padding="same",
@@ -322,11 +327,11 @@ def lenet5_json(folder):
                        "loss": layer("SparseCategoricalCrossentropy",
                                      from_logits=True),
                        "metrics": ["accuracy"]},
-           "data": {"train": part("train")},
+           "data": {"train": data_of("train")},
            "fit": {"batch_size": 128, "epochs": EPOCHS}}
     train = pathlib.Path(folder, "train.json")
     train.write_text(json.dumps(run))
-    run["data"] = {"validation": part("t10k")}
+    run["data"] = {"validation": data_of("t10k")}
     test = pathlib.Path(folder, "test.json")
     test.write_text(json.dumps(run))
     return train, test
@@ -398,6 +403,15 @@ def step_workers(*arguments):
             for i in range(2)]
 
 
+def close_all(jobs):
+    """Workers wait for each other's end."""
+    everyone = sum(jobs.values(), [])
+    for worker in everyone:
+        worker.process.stdin.close()
+    for worker in everyone:
+        worker.process.wait()
+
+
 def step_of(pair, command):
     for worker in pair:
         worker.tell(command)
@@ -425,11 +439,7 @@ def workers():
             ring, exact = (step_of(pair, command) for pair in pairs.values())
             ratios.append(exact / ring)
         print(f"  {network}: exact sums {statistics.median(ratios):.3f} x ring's")
-    both = sum(pairs.values(), [])
-    for worker in both:
-        worker.process.stdin.close()
-    for worker in both:
-        worker.process.wait()
+    close_all(pairs)
     alone.close()
 
 
@@ -534,10 +544,7 @@ def all_reduces():
                     line += f" = {median['Gloo'] / seconds:.2f} x Gloo's speed"
                     line += f" (goal {goals[kind]})" if kind in goals else ""
                 print(line, flush=True)
-        for worker in sum(jobs.values(), []):
-            worker.process.stdin.close()
-        for worker in sum(jobs.values(), []):
-            worker.process.wait()
+        close_all(jobs)
     if not has_torch():
         print("  Gloo: not installed (apt-get install python3-torch)")
 
@@ -554,11 +561,6 @@ def timed(job, floats, rounds):
 def elastic_run(policy):
     """Seconds of an epoch of two workers that nobody disturbs: the medians of
     all but the first, in which they meet."""
-    def layer(kind, **config):
-        return {"class_name": kind, "config": config}
-
-    data = {name: f"{BIG}/train-{file}-ubyte.gz" for name, file in
-            (("images", "images-idx3"), ("labels", "labels-idx1"))}
     run = {"model": layer("Sequential", layers=[
                layer("InputLayer", batch_shape=[None, 28, 28]),
                layer("Reshape", target_shape=[28, 28, 1]),
@@ -567,7 +569,7 @@ def elastic_run(policy):
                layer("Dense", units=10)]),
            "compile": {"optimizer": "adam", "loss": layer(
                "SparseCategoricalCrossentropy", from_logits=True)},
-           "data": {"train": {**data, "scale": 1 / 255}},
+           "data": {"train": data_of("train")},
            "fit": {"batch_size": 64, "epochs": 3, "steps_per_epoch": 120,
                    "verbose": 2},
            "strategy": {"policy": policy, "reduction": "exact", "replicas": 4,
@@ -633,10 +635,7 @@ def elastic():
         if kind != "a plain socket":
             line += f" = {plain / seconds:.2f} x its speed"
         print(line + (" (goal 0.5)" if kind == "TCP" else ""))
-    for worker in sum(jobs.values(), []):
-        worker.process.stdin.close()
-    for worker in sum(jobs.values(), []):
-        worker.process.wait()
+    close_all(jobs)
 
 
 def saves():

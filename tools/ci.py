@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the checks of a commit, one after another, and sums them up.
 
-    ci.py          what .ci/run calls: within 20 minutes on two cores
+    ci.py          what .ci/run calls: about an hour on two cores
     ci.py full     everything
     ci.py NAME...  these steps alone
 
