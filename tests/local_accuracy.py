@@ -8,8 +8,9 @@ Trains the tutorials' model with Adam, four replicas of a batch of 64, in one
 process: who computes a replica changes no bit, so this is the accuracy of four
 workers. Settings: sync (one batch of 256, exact sums), local-30 and so on
 (rounds of 30 steps), with -gentle an outer step of 0.9 and 0.7 in place of 0.7
-and 0.9, with -float32 changes that are not rounded to 8 bits, with -fedavg 1
-and 0; sync-2e-3, of twice Adam's learning rate. With classes- before it each
+and 0.9, with -float32 changes that are not rounded to 8 bits, with -sparse the
+largest of them alone, with -overlap rounds that overlap, with -fedavg 1 and 0;
+sync-2e-3, of twice Adam's learning rate. With classes- before it each
 replica holds examples of three classes alone.
 
 The validation accuracy of each epoch is appended to the CSV file (a run that
@@ -64,7 +65,9 @@ def strategy_of(setting):
                                          "momentum": 0.7}},
                     "fedavg": {"outer": {"learning_rate": 1, "momentum": 0,
                                          "nesterov": False}},
-                    "float32": {"delta": "float32"}}[word])
+                    "float32": {"delta": "float32"},
+                    "sparse": {"delta": "sparse"},
+                    "overlap": {"overlap": True}}[word])
     return out
 
 

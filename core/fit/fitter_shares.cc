@@ -45,6 +45,7 @@ Status Fitter::ShareBySpeed(bool* moved) {
   std::vector<int64_t> all(static_cast<size_t>(collective->size()));
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
+  config.speeds.Note(all);
   ReplicaShares next = config.shares;
   *moved = next.Deal(all, soon ? kPercentSoon : kPercent);
   if (!*moved) return Status();

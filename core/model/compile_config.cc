@@ -22,14 +22,15 @@ void CompileConfig::Set(const Optimizer& asked_optimizer,
 
 Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
   const int workers = collective->size();
-  std::vector<int64_t> rows(2 * static_cast<size_t>(workers));
-  const int64_t mine[] = {asked, nanos};
+  std::vector<int64_t> rows(3 * static_cast<size_t>(workers));
+  const int64_t mine[] = {asked, nanos, collective->worker()};
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, mine, sizeof(int64_t), 2, rows.data()));
-  std::vector<int64_t> all, times;
-  for (size_t i = 0; i < rows.size(); i += 2) {
+      GatherNumbers(collective, mine, sizeof(int64_t), 3, rows.data()));
+  std::vector<int64_t> all, times, numbers;
+  for (size_t i = 0; i < rows.size(); i += 3) {
     all.push_back(rows[i]);
     times.push_back(rows[i + 1]);
+    numbers.push_back(rows[i + 2]);
   }
   int64_t number = 0;
   int from = 0;
@@ -62,19 +63,21 @@ Status CompileConfig::AgreeReplicas(int asked, int64_t nanos) {
   if (owns_replicas()) {
     RINGLET_RETURN_IF_ERROR(OwnReplicas());
   } else if (collective->elastic()) {
-    DealReplicas(std::move(times));
+    RINGLET_RETURN_IF_ERROR(DealReplicas(std::move(numbers), std::move(times)));
   }
   own = shares.of(collective->rank());
   return Status();
 }
 
-void CompileConfig::DealReplicas(std::vector<int64_t> nanos) {
+Status CompileConfig::DealReplicas(std::vector<int64_t> numbers,
+                                   std::vector<int64_t> nanos) {
+  measures_soon = std::count(nanos.begin(), nanos.end(), 0) > 0;
+  RINGLET_RETURN_IF_ERROR(speeds.Meet(collective, std::move(numbers), &nanos));
   std::vector<int64_t> known;
   for (const int64_t n : nanos) {
     if (n > 0) known.push_back(n);
   }
-  measures_soon = known.size() < nanos.size();
-  if (known.empty()) return;
+  if (known.empty()) return Status();
   const auto median =
       known.begin() + static_cast<std::ptrdiff_t>((known.size() - 1) / 2);
   std::nth_element(known.begin(), median, known.end());
@@ -82,6 +85,7 @@ void CompileConfig::DealReplicas(std::vector<int64_t> nanos) {
     if (n <= 0) n = *median;
   }
   dealt_by_speed = shares.Deal(nanos);
+  return Status();
 }
 
 Status CompileConfig::OwnReplicas() {

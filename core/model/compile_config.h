@@ -13,6 +13,7 @@
 #include "../base/thread_pool.h"
 #include "arrivals.h"
 #include "graph.h"
+#include "known_speeds.h"
 #include "losses.h"
 #include "metrics.h"
 #include "model.h"
@@ -44,8 +45,9 @@ struct CompileConfig {
   // Sets `replicas`, `shares` and `own`: as this rank asks for, or where that
   // is 0 as the others do, or as many as workers. Every rank calls it, with the
   // nanoseconds that a replica takes it (Stepper::replica_nanos). Elastic jobs
-  // deal by these; one whose time is not known counts as the median of those
-  // that are, and sets `measures_soon`. Where none is known shares are even.
+  // deal by these; one who has measured nothing sets `measures_soon`, and
+  // counts as it did when it was here before, or as the median of those whose
+  // time is known. Where none is known shares are even.
   Status AgreeReplicas(int asked, int64_t nanos = 0);
   // What is not trained is dealt out to all that are there, whoever has which
   // replica.
@@ -89,7 +91,8 @@ struct CompileConfig {
 
   // Where each worker has a replica of its own: by its number in the list.
   Status OwnReplicas();
-  void DealReplicas(std::vector<int64_t> nanos);  // by rank
+  // By rank: its number in the list, and what it has measured.
+  Status DealReplicas(std::vector<int64_t> numbers, std::vector<int64_t> nanos);
 
   Optimizer optimizer;
   std::vector<OutputLoss> losses;  // by output; metrics as they were resolved
@@ -111,6 +114,7 @@ struct CompileConfig {
   int replicas = 1;                // of the job
   ReplicaShares shares;            // of these, each rank's
   ReplicaRange own;                // and this one's
+  KnownSpeeds speeds;              // of the job's workers
   bool dealt_by_speed = false;     // as the ranks met
   bool measures_soon = false;      // how long a replica takes
   Arrivals arrivals;

@@ -177,6 +177,7 @@ TEST(SharesTest, TimesAreComparedOnceIn32Steps) {
 struct Board {
   int millis;
   int64_t lost_at = -1;  // in this step
+  int millis_then = 0;   // as it comes back
 };
 
 // Replicas that worker `of` trained after step `from` of `steps`.
@@ -184,9 +185,9 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
                    int64_t steps, bool comes_back, int64_t local_steps = 0) {
   ElasticJob job;
   std::atomic<int> trained{0}, made{0};
-  const auto live = [&](size_t w, int64_t lost_at) {
+  const auto live = [&](size_t w, int millis, int64_t lost_at) {
     ElasticCollective collective(&job, static_cast<int>(w), kNever);
-    const auto slow = std::make_shared<SlowLayer>(boards[w].millis);
+    const auto slow = std::make_shared<SlowLayer>(millis);
     CompileOptions options = Exact(&collective, 12);
     options.local.steps = local_steps;
     const auto model = SlowModel(slow, options);
@@ -210,10 +211,10 @@ double TrainedFrom(const std::vector<Board>& boards, size_t of, int64_t from,
   for (size_t w = 0; w < boards.size(); ++w) job.Arrive(static_cast<int>(w));
   for (size_t w = 0; w < boards.size(); ++w) {
     threads.emplace_back([&, w] {
-      live(w, boards[w].lost_at);
+      live(w, boards[w].millis, boards[w].lost_at);
       if (boards[w].lost_at < 0 || !comes_back) return;
       job.Arrive(static_cast<int>(w));
-      live(w, -1);
+      live(w, boards[w].millis_then, -1);
     });
   }
   for (std::thread& t : threads) t.join();
@@ -226,21 +227,31 @@ TEST(SharesTest, AfterALossTheOthersDealByWhatTheyKnow) {
   EXPECT_LT(TrainedFrom(boards, 0, 36, 62, /*comes_back=*/false), 4);
 }
 
-// Nothing is known of one that comes: it is measured soon.
+// The others know how fast it was, from the first step.
+TEST(SharesTest, OneThatComesBackHasTheShareOfItsSpeed) {
+  const std::vector<Board> boards = {
+      {2}, {2}, {8, /*lost_at=*/36, /*millis_then=*/8}};
+  EXPECT_LT(TrainedFrom(boards, 2, 36, 41, /*comes_back=*/true), 3);
+}
+
+// It has not measured anything, and may have changed: it is measured soon.
 TEST(SharesTest, OneThatComesIsMeasuredSoon) {
-  const std::vector<Board> boards = {{2}, {2}, {8, /*lost_at=*/36}};
+  const std::vector<Board> boards = {
+      {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 44, 62, /*comes_back=*/true), 3);
 }
 
 // Also where the first round has as many steps, and is not measured.
 TEST(SharesTest, OneThatComesIsMeasuredAfterItsSecondRound) {
-  const std::vector<Board> boards = {{2}, {2}, {8, /*lost_at=*/36}};
+  const std::vector<Board> boards = {
+      {2}, {2}, {2, /*lost_at=*/36, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 44, 60, /*comes_back=*/true, 4), 3);
 }
 
 // Times are not compared as it comes.
 TEST(SharesTest, OneThatComesAtThe32ndStepIsMeasuredSoon) {
-  const std::vector<Board> boards = {{2}, {2}, {8, /*lost_at=*/32}};
+  const std::vector<Board> boards = {
+      {2}, {2}, {2, /*lost_at=*/32, /*millis_then=*/8}};
   EXPECT_LT(TrainedFrom(boards, 2, 40, 62, /*comes_back=*/true), 3);
 }
 
