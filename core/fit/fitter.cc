@@ -229,7 +229,8 @@ Status Fitter::Epoch(History* history) {
   RINGLET_RETURN_IF_ERROR(BeginEpoch());
   messages_.EpochBegins(fit_);
   Progress progress(messages_.shows(fit_) ? options_.verbose : Verbose::kSilent,
-                    options_.out, fit_.steps_per_epoch);
+                    options_.out, fit_.steps_per_epoch, Clock::System(),
+                    fit_.step);
   while (HasStep()) RINGLET_RETURN_IF_ERROR(TakeStep(&progress));
   const int64_t epoch = fit_.epoch;
   Logs logs;

@@ -32,11 +32,13 @@ Verbose Progress::Resolve(Verbose verbose, FILE* out) {
   return isatty(fileno(out)) ? Verbose::kBar : Verbose::kLine;
 }
 
-Progress::Progress(Verbose verbose, FILE* out, int64_t target, Clock* clock)
+Progress::Progress(Verbose verbose, FILE* out, int64_t target, Clock* clock,
+                   int64_t done)
     : verbose_(Resolve(verbose, out)),
       target_(target),
       clock_(clock),
       start_(clock->MonotonicNanos()),
+      done_(done),
       written_(out) {
   line_.reserve(4096);
 }
@@ -105,7 +107,10 @@ void Progress::AppendStepTime(double seconds) {
 void Progress::Update(int64_t done, const Logs& logs) {
   if (verbose_ == Verbose::kSilent) return;
   const int64_t now = clock_->MonotonicNanos();
-  if (first_step_ == 0) first_step_ = now;
+  if (first_step_ == 0) {
+    first_step_ = now;
+    first_done_ = done;
+  }
   if (verbose_ != Verbose::kBar) return;
   if (last_draw_ != 0 && now - last_draw_ < kDrawEvery) return;
   last_draw_ = now;
@@ -120,10 +125,11 @@ void Progress::Finish(int64_t done, const Logs& logs) {
 // As Keras: the first step, which pays for set-up, counts only while it is the
 // only one.
 double Progress::StepSeconds(int64_t done, int64_t now) const {
-  if (done < 1) return 0;
-  const bool first_known = first_step_ != 0 && done > 1;
+  const bool first_known = first_step_ != 0 && done > first_done_;
+  const int64_t made = done - (first_known ? first_done_ : done_);
+  if (made < 1) return 0;
   return static_cast<double>(now - (first_known ? first_step_ : start_)) *
-         1e-9 / static_cast<double>(first_known ? done - 1 : done);
+         1e-9 / static_cast<double>(made);
 }
 
 void Progress::AppendTime(double elapsed, double remaining, bool final) {

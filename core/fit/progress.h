@@ -21,11 +21,13 @@ namespace ringlet {
 
 class Progress {
  public:
-  // `target` steps, or 0 where their number is not known. `clock` outlives it.
+  // `target` steps, or 0 where their number is not known, of which `done` were
+  // made before, as one that goes on has. `clock` outlives it.
   Progress(Verbose verbose, FILE* out, int64_t target,
-           Clock* clock = Clock::System());
+           Clock* clock = Clock::System(), int64_t done = 0);
 
-  // After step number `done` (from 1). Draws at most every 50 ms.
+  // After step number `done` (from 1), or the last one of a round. Draws at
+  // most every 50 ms.
   void Update(int64_t done, const Logs& logs);
   // The final state, and the end of the line.
   void Finish(int64_t done, const Logs& logs);
@@ -45,8 +47,9 @@ class Progress {
   const Verbose verbose_;
   const int64_t target_;
   Clock* const clock_;
-  const int64_t start_;
-  int64_t first_step_ = 0;  // when the first step had ended
+  const int64_t start_, done_;  // when and where it began
+  int64_t first_step_ = 0;      // when the first step, or round, had ended
+  int64_t first_done_ = 0;      // and which it was
   int64_t last_draw_ = 0;
   int width_ = 0;     // columns of the last drawing
   std::string line_;  // bytes to write

@@ -123,6 +123,25 @@ TEST_F(ProgressTest, LineIsPrintedOnceAtTheEnd) {
             "70/70 - 1s - 3ms/step - accuracy: 0.5000 - loss: -2.0000e+00\n");
 }
 
+// The first update may be of many steps, and steps may have been made before.
+TEST_F(ProgressTest, AStepsTimeIsOfThoseThatWereMade) {
+  const auto line = [this](int64_t before, const std::vector<int64_t>& rounds) {
+    Progress progress(Verbose::kLine, out_, 70, &clock_, before);
+    int64_t done = before;
+    for (const int64_t end : rounds) {
+      clock_.Advance(static_cast<double>(end - done) * 0.1);
+      progress.Update(end, {});
+      done = end;
+    }
+    progress.Finish(done, {});
+    return Drawn();
+  };
+  EXPECT_EQ(line(0, {70}), "70/70 - 7s - 100ms/step\n");
+  EXPECT_EQ(line(0, {30, 60, 70}), "70/70 - 7s - 100ms/step\n");
+  EXPECT_EQ(line(69, {70}), "70/70 - 0s - 100ms/step\n");
+  EXPECT_EQ(line(40, {41, 42, 70}), "70/70 - 3s - 100ms/step\n");
+}
+
 TEST_F(ProgressTest, SilentPrintsNothing) {
   Progress progress(Verbose::kSilent, out_, 2, &clock_);
   progress.Update(1, TwoValues(1, 1));
