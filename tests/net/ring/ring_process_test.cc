@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -759,12 +760,18 @@ TEST_F(TrainTest, OneBrokenRankEndsAll) {
   }
 }
 
-// Nobody waits for somebody who ends too.
+// Nobody waits for somebody who ends too: that would be 5 seconds each time,
+// while a busy machine is slow at times.
 TEST_F(TrainTest, WhereAllAreBrokenAllEndAtOnce) {
-  const auto begin = Steady::now();
-  for (int r = 0; r < 3; ++r) Train(r, {"/none.json"});
-  for (auto& worker : workers_) EXPECT_GT(worker->Wait(20), 0);
-  EXPECT_LT(SecondsSince(begin), 4) << "they waited for one another";
+  double quickest = 60;
+  for (int attempt = 0; attempt < 5 && quickest >= 4; ++attempt) {
+    workers_.clear();
+    const auto begin = Steady::now();
+    for (int r = 0; r < 3; ++r) Train(r, {"/none.json"});
+    for (auto& worker : workers_) EXPECT_GT(worker->Wait(20), 0);
+    quickest = std::min<double>(quickest, SecondsSince(begin));
+  }
+  EXPECT_LT(quickest, 4) << "they waited for one another";
 }
 
 // Another start of a worker of a running job, with a RUN.json that is broken:
