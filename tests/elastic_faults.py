@@ -2,7 +2,7 @@
 """Elastic jobs whose workers die, stop, are cut off and come back.
 
     elastic_faults.py BUILD [--times N] [--seed S] [--shared] [--local H]
-                      [--delta sparse] [--overlap] [NAME...]
+                      [--delta sparse] [--overlap] [--flaps N] [NAME...]
 
 All scenarios, or those whose name has NAME; each N times (3). Four processes
 of `ringlet train` with eight replicas, in networks of their own, a timeout of
@@ -73,7 +73,7 @@ class Job:
 
     def __init__(self, network, root, arguments):
         self.network, self.root = network, root
-        self.shared = arguments.shared
+        self.shared, self.flaps = arguments.shared, arguments.flaps
         self.workers = Processes([None] * WORKERS)
         self.old = []
         for i in range(WORKERS):
@@ -325,14 +325,11 @@ class Scenario:
         """The link of one comes and goes each second."""
         self.somewhere()
         one = self.rng.randrange(WORKERS)
-        begin = 0.0
-        for _ in range(10):
+        for _ in range(self.job.flaps):
             self.job.network.rule(one, ["input", "output"], "drop")
             time.sleep(0.5)
             self.job.network.no_rules(one)
-            begin = time.monotonic()
             time.sleep(0.5)
-        del begin
 
 
 NAMES = ["one", "chief", "two", "all_but_one", "everyone", "one_by_one",
@@ -409,6 +406,9 @@ def main():
     parser.add_argument("--shared", action="store_true",
                         help="all workers in one folder")
     parser.add_argument("--epochs", type=int, default=500)
+    parser.add_argument("--flaps", type=int, default=10,
+                        help="how often a link that flaps does, each second; "
+                        "the job needs --epochs that take longer")
     parser.add_argument("--local", type=int, default=0)
     parser.add_argument("--delta", default="int8")
     parser.add_argument("--overlap", action="store_true")
