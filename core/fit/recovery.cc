@@ -23,13 +23,14 @@ bool Recovery::enabled() const {
          (collective.size() > 1 && AnyRestoresAfterLoss(*fit_.callbacks));
 }
 
-// Travels as five numbers.
+// Travels as six numbers.
 struct Recovery::Offer {
   int64_t lived;  // it has trained, and not from a start of its own now
   int64_t whole;  // its state is
   int64_t epoch;
   int64_t step;
   int64_t rounds;  // the digest of their state
+  int64_t model;   // that of the weights and the optimizer's slots
   bool SameState(const Offer& other) const {
     return std::tie(whole, epoch, step, rounds) ==
            std::tie(other.whole, other.epoch, other.step, other.rounds);
@@ -59,7 +60,8 @@ Status Recovery::TakeUpState() {
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
   const Replicas& replicas = model_.impl_->replicas;
   const bool lived = begun_ || replicas.torn() || replicas.holds_others();
-  Offer mine = {lived ? 1 : 0, whole ? 1 : 0, fit_.epoch, fit_.step, 0};
+  Offer mine = {lived ? 1 : 0,         whole ? 1 : 0, fit_.epoch, fit_.step, 0,
+                replicas.StateDigest()};
   if (whole && model_.local_updates().scatters()) {
     mine.rounds =
         static_cast<int64_t>(model_.impl_->stepper.round_state()->Digest());
@@ -82,7 +84,11 @@ Status Recovery::TakeUpState() {
   const bool rounds = !std::all_of(
       offers.begin(), offers.end(),
       [&](const Offer& offer) { return offer.SameState(offers[source]); });
-  RunState given(&fit_, /*live=*/true, rounds);
+  // Nor does what all have since they met, unless one has gone back.
+  const bool model = !std::all_of(
+      offers.begin(), offers.end(),
+      [&](const Offer& offer) { return offer.model == offers[source].model; });
+  RunState given(&fit_, /*live=*/true, rounds, model);
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&given}, source));
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin

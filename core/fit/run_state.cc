@@ -1,5 +1,6 @@
 #include "run_state.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -8,6 +9,21 @@
 #include "../model/model_impl.h"
 
 namespace ringlet {
+
+namespace {
+
+// The weights and the slots, but not the optimizer's iterations and rate. What
+// it has of a weight, which may be a scalar, is named by that too.
+bool IsModels(const StateSpan& span) {
+  if (StartsWith(span.name, kWeightsPrefix)) return true;
+  if (!StartsWith(span.name, kOptimizerPrefix)) return false;
+  const size_t of_weight = span.name.find('/', sizeof(kOptimizerPrefix) - 1);
+  return span.shape.rank() > 0 || of_weight != std::string::npos;
+}
+
+}  // namespace
+
+constexpr size_t kModelParts = 2;  // the first
 
 std::vector<Saveable*> RunState::Parts() const {
   std::vector<Saveable*> parts = {fit_->model->weights_state(),
@@ -27,6 +43,10 @@ void RunState::AppendState(std::vector<StateSpan>* spans) {
   for (size_t p = 0; p < parts.size(); ++p) {
     const size_t first = spans->size();
     parts[p]->AppendState(spans);
+    if (p < kModelParts && !model_) {
+      spans->erase(std::remove_if(spans->begin(), spans->end(), IsModels),
+                   spans->end());
+    }
     if (live_ && p >= before_callbacks) {
       (*fit_->callbacks)[p - before_callbacks]->AppendLiveState(spans);
     }
@@ -49,19 +69,6 @@ Status RunState::StateLoaded() {
   }
   return Status();
 }
-
-namespace {
-
-// The weights and the slots, but not the optimizer's iterations and rate. What
-// it has of a weight, which may be a scalar, is named by that too.
-bool IsModels(const StateSpan& span) {
-  if (StartsWith(span.name, kWeightsPrefix)) return true;
-  if (!StartsWith(span.name, kOptimizerPrefix)) return false;
-  const size_t of_weight = span.name.find('/', sizeof(kOptimizerPrefix) - 1);
-  return span.shape.rank() > 0 || of_weight != std::string::npos;
-}
-
-}  // namespace
 
 void StepSnapshot::Plan(RunState* state) {
   valid_ = whole_ = false;

@@ -20,9 +20,11 @@ namespace ringlet {
 // second callback of one kind is named "callback/<name>_1/...".
 class RunState final : public Saveable {
  public:
-  // `live`: Callback::AppendLiveState too. `rounds`: RoundState too.
-  explicit RunState(FitState* fit, bool live = false, bool rounds = true)
-      : fit_(fit), live_(live), rounds_(rounds) {}
+  // `live`: Callback::AppendLiveState too. `rounds`: RoundState too. `model`:
+  // the weights and the optimizer's slots too.
+  explicit RunState(FitState* fit, bool live = false, bool rounds = true,
+                    bool model = true)
+      : fit_(fit), live_(live), rounds_(rounds), model_(model) {}
   void AppendState(std::vector<StateSpan>* spans) override;
   Status StateLoaded() override;
 
@@ -30,7 +32,7 @@ class RunState final : public Saveable {
   std::vector<Saveable*> Parts() const;
 
   FitState* const fit_;
-  const bool live_, rounds_;
+  const bool live_, rounds_, model_;
 };
 
 // Everything of a RunState but the weights and the optimizer's slots, which

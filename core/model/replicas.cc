@@ -132,7 +132,6 @@ uint32_t Replicas::SlotsDigest(uint32_t digest) const {
                 static_cast<size_t>(GridOf(graph_).blocks()), digest);
 }
 
-// Of two kinds, so that other weights go unnoticed once in 2^64.
 int64_t Replicas::StateDigest() const {
   const float* const weights = memory_.kept().weights;
   const int64_t count = graph_.num_weights();

@@ -65,6 +65,9 @@ class Replicas {
   // may have kept the verdict from others, who have gone further: by the next
   // Join they take this rank's state, and not it theirs.
   void WentBack() { went_back_ = true; }
+  // Of the weights and the optimizer's slots. Of two kinds, so that others go
+  // unnoticed once in 2^64.
+  int64_t StateDigest() const;
   // kOutOfSync where the ranks' states differ.
   Status Check() const;
   // Elastic jobs: that, and what each rank has computed in one and the same
@@ -108,7 +111,6 @@ class Replicas {
   Status CompareMarks(const std::vector<Standing>& all);
   int64_t Age(bool lived) const;
   uint32_t SlotsDigest(uint32_t digest) const;
-  int64_t StateDigest() const;
   Status TakeStateOf(int root, bool with_optimizer);
 
   const Graph& graph_;

@@ -95,6 +95,8 @@ class ElasticCollective final : public Collective {
     return Call([&] { return in_->Wait(ticket); });
   }
   Status Broadcast(void* data, size_t bytes, int root) override {
+    ++broadcasts_;
+    broadcast_bytes_ += bytes;
     return Call([&] { return in_->Broadcast(data, bytes, root); });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
@@ -143,6 +145,8 @@ class ElasticCollective final : public Collective {
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
+  int broadcasts() const { return broadcasts_; }
+  size_t broadcast_bytes() const { return broadcast_bytes_; }
 
  private:
   template <typename What>
@@ -160,7 +164,8 @@ class ElasticCollective final : public Collective {
   const int worker_;
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
-  size_t lost_bytes_ = 0, last_bytes_ = 0;
+  size_t lost_bytes_ = 0, last_bytes_ = 0, broadcast_bytes_ = 0;
+  int broadcasts_ = 0;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;
   std::unique_ptr<ThreadCollective> in_;

@@ -1,0 +1,118 @@
+// What travels as the workers of an elastic job meet: a board's link is slow.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "../../support/elastic_collective.h"
+#include "../../support/tiny_model.h"
+#include "core/fit/fit.h"
+
+namespace ringlet {
+namespace {
+
+constexpr int64_t kLostAt = 10, kSteps = 100;
+
+struct Sent {
+  int broadcasts = 0;
+  size_t bytes = 0;
+};
+
+class AfterStep final : public Callback {
+ public:
+  explicit AfterStep(std::function<void(int64_t)> act) : act_(std::move(act)) {}
+  const char* name() const override { return "after step"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    act_(fit.model->iterations());
+    return Status();
+  }
+
+ private:
+  const std::function<void(int64_t)> act_;
+};
+
+std::unique_ptr<Sequential> SmallModel(Collective* collective,
+                                       int64_t local_steps) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 4;
+  options.local.steps = local_steps;
+  auto model = std::make_unique<Sequential>();
+  model->Add(Input({2}));
+  model->Add(Dense(512, kRelu));
+  model->Add(Dense(40, kRelu));
+  model->Add(BatchNormalization());
+  model->Add(Dense(3));
+  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
+// What worker 0 of three has broadcast or taken, after each of its meetings:
+// all begin, worker 2 is lost, and it comes back.
+std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
+  ElasticJob job;
+  std::vector<Sent> sent;
+  std::atomic<int64_t> made{0};  // steps of worker 0
+  const auto live = [&](int w, int64_t lost_at) {
+    ElasticCollective collective(&job, w, 1 << 30);
+    const auto model = SmallModel(&collective, local_steps);
+    FitOptions fit = Quiet(1);
+    fit.steps_per_epoch = kSteps;
+    int reforms = 0;
+    fit.callbacks = {std::make_shared<AfterStep>([&](int64_t step) {
+      if (step == lost_at) collective.DieInNextCall();
+      if (w != 0) return;
+      made = step;
+      *model_bytes = static_cast<size_t>(model->num_weights()) * sizeof(float);
+      if (collective.reforms() == reforms) return;
+      reforms = collective.reforms();
+      sent.push_back({collective.broadcasts(), collective.broadcast_bytes()});
+    })};
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
+    EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
+  };
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 3; ++w) {
+    threads.emplace_back([&, w] {
+      live(w, w == 2 ? kLostAt : -1);
+      if (w != 2) return;
+      while (made <= kLostAt) std::this_thread::yield();
+      job.Arrive(w);
+      live(w, -1);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (size_t i = sent.size(); i-- > 1;) {
+    sent[i].broadcasts -= sent[i - 1].broadcasts;
+    sent[i].bytes -= sent[i - 1].bytes;
+  }
+  return sent;
+}
+
+TEST(StateTransferTest, WhatAllHaveDoesNotTravelAndTheRestDoesOnce) {
+  for (const auto& [local_steps, slots] :
+       std::map<int64_t, size_t>{{0, 2}, {5, 1}}) {
+    SCOPED_TRACE(local_steps);
+    size_t model = 0;
+    const std::vector<Sent> sent = Meetings(local_steps, &model);
+    ASSERT_EQ(sent.size(), 3u);
+    EXPECT_LT(sent[1].bytes, model / 8);
+    EXPECT_LT(sent[1].broadcasts, 5);
+    const size_t state = (1 + slots) * model;
+    EXPECT_GT(sent[2].bytes, state * 9 / 10);
+    EXPECT_LT(sent[2].bytes, state * 9 / 8);
+    EXPECT_LT(sent[2].broadcasts, 10);
+  }
+}
+
+}  // namespace
+}  // namespace ringlet
