@@ -225,6 +225,26 @@ TEST_F(AttendanceTest, IsRefusedBeforeTraining) {
   ExpectError({"train", "run.json"}, 2, {"overlap with attendance"});
 }
 
+// Who is there matters to those that train alone: others need no such file.
+TEST_F(AttendanceTest, IsReadByWhoeverTrainsAlone) {
+  Write();
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m.safetensors"}), 0) << err_;
+  std::filesystem::remove(folder_ / "a/who.csv");
+  const Strings others[] = {
+      {"plan", "run.json"},
+      {"summary", "run.json"},
+      {"evaluate", "m.safetensors", "--data", "run.json", "--part", "train"},
+      {"evaluate", "run.json", "--init", "m.safetensors", "--part", "train"},
+      {"predict", "run.json", "--init", "m.safetensors", "--part", "train",
+       "--out", "y.csv"},
+      {"export", "run.json", "--init", "m.safetensors", "--out", "m.onnx"}};
+  for (const Strings& other : others) {
+    EXPECT_EQ(Run(other), 0) << other[0] << ": " << err_;
+  }
+  ExpectError({"verify", "run.json", "--steps", "2"}, 2,
+              {"run.json: strategy.attendance: ", "a/who.csv"});
+}
+
 // Where the rounds are not the file's, the first that is not ends the run.
 TEST_F(AttendanceTest, OfOtherRoundsEndsTheRun) {
   const auto ends = [&](const std::string& text, const std::string& says) {

@@ -287,16 +287,6 @@ Status ReadStrategy(const Json& json, const std::string& folder,
   return fields.Finish();
 }
 
-Status OpenAttendance(RunConfig* config) {
-  StrategyConfig& strategy = config->strategy;
-  if (strategy.attendance.empty()) return Status();
-  RINGLET_RETURN_IF_ERROR(
-      ReadAttendance(strategy.attendance, &config->attendance)
-          .Annotate("strategy.attendance"));
-  strategy.options.local.attendance = config->attendance.get();
-  return strategy.options.local.Check().Annotate("strategy");
-}
-
 // Whatever is wrong with the rest, it is known how to tell the other workers.
 Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
   const Status strategy =
@@ -312,7 +302,6 @@ Status ReadAll(const Json& json, const std::string& folder, RunConfig* config) {
       ReadBothData(json["data"], folder, &config->train, &config->validation));
   RINGLET_RETURN_IF_ERROR(ReadFit(json["fit"], &config->fit));
   RINGLET_RETURN_IF_ERROR(strategy);
-  RINGLET_RETURN_IF_ERROR(OpenAttendance(config));
   const std::string& key_file = config->strategy.options.key_file;
   config->disk = std::make_shared<SealedFiles>(key_file, /*seal=*/false);
   config->sealed_disk = std::make_shared<SealedFiles>(key_file);
@@ -379,6 +368,17 @@ Status ReadRunConfig(const std::string& path, RunConfig* config) {
   }
   return OtherKind(FileSystem::Posix(), path,
                    {FileKind::Format::kRun, FileKind::Format::kJson}, status);
+}
+
+Status ReadRunToTrain(const std::string& path, RunConfig* config) {
+  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, config));
+  StrategyConfig& strategy = config->strategy;
+  if (strategy.attendance.empty()) return Status();
+  RINGLET_RETURN_IF_ERROR(
+      ReadAttendance(strategy.attendance, &config->attendance)
+          .Annotate("%s: strategy.attendance", path.c_str()));
+  strategy.options.local.attendance = config->attendance.get();
+  return strategy.options.local.Check().Annotate("%s: strategy", path.c_str());
 }
 
 }  // namespace ringlet

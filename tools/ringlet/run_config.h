@@ -1,8 +1,8 @@
 // RunConfig: what a RUN.json asks for (docs/run.schema.json).
 //
-// Internal to tools/ringlet/. Reading it opens the model's configuration, the
-// attendance and nothing else; data are opened by OpenData. Names, defaults and
-// null are Keras's. Relative paths are relative to the folder of RUN.json.
+// Internal to tools/ringlet/. Reading it opens the model's configuration and
+// nothing else; data are opened by OpenData. Names, defaults and null are
+// Keras's. Relative paths are relative to the folder of RUN.json.
 
 #ifndef RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
 #define RINGLET_TOOLS_RINGLET_RUN_CONFIG_H_
@@ -71,7 +71,7 @@ struct RunConfig {
   std::shared_ptr<SealedFiles> sealed_disk = std::make_shared<SealedFiles>();
   FileSystem* files() const { return sealed ? sealed_disk.get() : disk.get(); }
 
-  // Of `strategy.attendance`; null: none. Outlives the model too.
+  // Of ReadRunToTrain; null: none. Outlives the model too.
   std::shared_ptr<const Attendance> attendance;
 
   // To be compiled; or null, and the path of a saved model.
@@ -90,6 +90,8 @@ struct RunConfig {
 
 // Errors begin with "<path>: ", and with the field's place.
 Status ReadRunConfig(const std::string& path, RunConfig* config);
+// The same for whoever trains: the attendance that it names is read too.
+Status ReadRunToTrain(const std::string& path, RunConfig* config);
 
 // Makes the policy shrink where RUN.json leaves the choice, and neither so many
 // workers nor the model forbid it. A saved model is not looked into.

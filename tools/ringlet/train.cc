@@ -252,7 +252,7 @@ Status Prepare(const std::string& path, const TrainFlags& flags,
   }
   RunConfig& config = run->config;
   config.seal_all = config.sealed = flags.sealed;
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
   if (flags.shrink) ShrinkWhereItMay(cluster.world_size, &config);
   // Each may be the chief in the end.
   const bool keeps = cluster.is_chief || config.strategy.elastic();

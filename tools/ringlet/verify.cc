@@ -75,7 +75,7 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(CheckExpected(flags.expected));
   NoteThatAlone();
   RunConfig config;
-  RINGLET_RETURN_IF_ERROR(ReadRunConfig(path, &config));
+  RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = std::max(config.strategy.options.replicas, 1);
   RINGLET_RETURN_IF_ERROR(
