@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -14,6 +15,9 @@
 
 #include "../support/program.h"
 #include "../support/tiny_networks.h"
+#include "core/base/text.h"
+#include "core/model/model.h"
+#include "io/checkpoint/model_file.h"
 
 namespace ringlet {
 namespace {
@@ -235,6 +239,22 @@ TEST_F(DigestsTest, VerifyComputesTheStepsOfAJob) {
             0)
       << err_;
   EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
+}
+
+// What the last round has changed counts, also where it still travels as the
+// last step is told of.
+TEST_F(DigestsTest, VerifyAppliesTheLastRoundWithOverlap) {
+  WriteRun("\"callbacks\": []", R"("strategy": {"mode": "local",
+    "replicas": 2, "local_steps": 3, "overlap": true})");
+  const auto after = [&](const char* steps) {
+    return Digest({"verify", "run.json", "--steps", steps}, 1);
+  };
+  EXPECT_NE(after("3"),
+            Digest({"verify", "run.json", "--steps", "3", "--no-shuffle"}, 1));
+  ASSERT_EQ(Run({"train", "run.json", "--save", "m.safetensors"}), 0) << err_;
+  std::unique_ptr<Model> model;
+  ASSERT_TRUE(LoadModel(folder_ / "m.safetensors", &model).ok());
+  EXPECT_EQ(after("6"), HexText(model->weights_digest()));
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ constexpr char kMore[] = R"(
 Nothing is written, the run's callbacks and its validation are left out, and it
 works alone, whatever the environment says, as all of strategy.replicas. Two machines whose digests differ,
 with the same RUN.json and data, are of two arithmetic classes, which the first
-line names, or one of them computes wrong: see docs/one_result.md.
+line names, or one of them computes wrong: see docs/one_result.md. With
+strategy.overlap the digest after a step lacks the last round, which travels;
+the one that is printed last has it.
 )";
 
 struct VerifyFlags {
@@ -49,6 +51,11 @@ class Digests final : public Callback {
     if (step < steps_ && !verbose_) return Status();
     last_ = HexText(fit.model->weights_digest());
     if (verbose_) Print("step %" PRId64 ": %s", step, last_.c_str());
+    return Status();
+  }
+  // With overlap the last round's change is in the weights only now.
+  Status OnEpochEnd(FitState& fit, Logs*) override {
+    last_ = HexText(fit.model->weights_digest());
     return Status();
   }
   const std::string& last() const { return last_; }
