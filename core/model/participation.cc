@@ -26,10 +26,11 @@ Status CheckDrawn(const LocalUpdates& options, int replicas) {
   const bool draws = options.participation > replicas;
   if (!draws && options.quorum <= replicas) return Status();
   return InvalidArgument(
-      "%s %d of %d replicas; give at most %d, or more "
-      "replicas",
+      "%s %d of %d replica%s; give at most %d, or more %s",
       draws ? "participation" : "quorum",
-      draws ? options.participation : options.quorum, replicas, replicas);
+      draws ? options.participation : options.quorum, replicas,
+      replicas == 1 ? "" : "s", replicas,
+      options.quorum == 0 ? "replicas" : "workers: each has one replica");
 }
 
 std::vector<uint8_t> Participation::Owned() const {

@@ -257,5 +257,20 @@ TEST_F(DigestsTest, VerifyAppliesTheLastRoundWithOverlap) {
   EXPECT_EQ(after("6"), HexText(model->weights_digest()));
 }
 
+// The job's workers are the replicas then, and it knows of none.
+TEST_F(DigestsTest, VerifyAsksForTheReplicasOfAQuorum) {
+  const std::string rounds =
+      "\"strategy\": {\"mode\": \"local\", \"local_steps\": 3, "
+      "\"policy\": \"shrink\", \"quorum\": 2";
+  WriteRun("\"callbacks\": []", rounds + "}");
+  ExpectError({"verify", "run.json", "--steps", "3"}, 2,
+              {"run.json: strategy.quorum: is 2", "strategy.replicas"});
+  ExpectError({"train", "run.json"}, 2,
+              {"quorum 2 of 1 replica; give at most 1, or more workers"});
+  WriteRun("\"callbacks\": []", rounds + ", \"replicas\": 2}");
+  EXPECT_EQ(Run({"verify", "run.json", "--steps", "3"}), 0) << err_;
+  EXPECT_NE(out_.find(", 2 replicas\n"), std::string::npos) << out_;
+}
+
 }  // namespace
 }  // namespace ringlet

@@ -85,6 +85,14 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = std::max(config.strategy.options.replicas, 1);
+  const int quorum = config.strategy.options.local.quorum;
+  if (quorum > replicas) {
+    return InvalidArgument(
+        "%s: strategy.quorum: is %d, of replicas that are as many as the job's "
+        "workers; this command works alone, as all of strategy.replicas: give "
+        "their number there",
+        path.c_str(), quorum);
+  }
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, {}, nullptr, replicas).Annotate("%s", path.c_str()));
   RunData data;
