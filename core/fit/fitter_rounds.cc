@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "../model/model_impl.h"
+#include "auto_steps.h"
 #include "fitter.h"
 
 namespace ringlet {
-namespace {
-
-// Fewer leave the fresh state of an optimizer little time; more were not shown
-// to reach the same accuracy.
-constexpr int64_t kFewest = 8, kMost = 512;
-
-}  // namespace
-
 // One that has been in the run, or has its backup, knows it.
 Status Fitter::ChooseRoundSteps() {
   CompileConfig& config = model_->impl_->config;
@@ -37,8 +30,8 @@ Status Fitter::ChooseRoundSteps() {
 Status Fitter::TryRounds(int64_t* chosen) {
   Collective* const collective = model_->collective();
   const int64_t steps =
-      std::min(kFewest, plan_.StepsLeft(fit_.epoch, fit_.step));
-  *chosen = kFewest;
+      std::min(kFewestAutoSteps, plan_.StepsLeft(fit_.epoch, fit_.step));
+  *chosen = kFewestAutoSteps;
   if (steps <= 0) return Status();  // the data end here
   fit_.local_steps = steps;         // of the loader
   Stepper::RoundTimes least = {INT64_MAX, INT64_MAX};
@@ -68,7 +61,7 @@ Status Fitter::TryRounds(int64_t* chosen) {
     exchange = std::max(exchange, all[i + 1]);
   }
   const int64_t balanced = (exchange + step - 1) / step;
-  *chosen = std::max(kFewest, std::min(kMost, balanced));
+  *chosen = std::max(kFewestAutoSteps, std::min(kMostAutoSteps, balanced));
   fit_.local_steps = *chosen;
   messages_.RoundSteps(fit_, step, exchange);
   return Status();

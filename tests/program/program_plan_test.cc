@@ -341,6 +341,50 @@ TEST_F(ProgramTest, ThePlanSaysWhatARoundOfLocalUpdatesTakes) {
   EXPECT_EQ(NumberAfter(out_, "local"), 3 * weights);
 }
 
+// What the run will measure it does not know; of a link and the time of a step
+// follows what comes of it.
+TEST_F(ProgramTest, ThePlanSaysWhatRoundsByTheLinkComeTo) {
+  WriteRun("\"callbacks\": []",
+           "\"strategy\": {\"mode\": \"local\", \"local_steps\": \"auto\"}");
+  const Strings plan = {"plan", "run.json", "--workers=2", "--link=8K"};
+  const auto with = [&](const Strings& more) {
+    Strings line = plan;
+    line.insert(line.end(), more.begin(), more.end());
+    EXPECT_EQ(Run(line), 0) << err_;
+    return out_;
+  };
+  // 6,400 bytes: 6.4 s.
+  std::string text = with({});
+  EXPECT_EQ(text.find("30 steps"), std::string::npos) << text;
+  EXPECT_NE(text.find("rounds of 8 to 512 steps, by what they\n"
+                      "take as the run begins:\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("seconds a round for these"), std::string::npos) << text;
+  EXPECT_NE(with({"--json"}).find("\"local\":{\"steps\":\"auto\","),
+            std::string::npos)
+      << out_;
+  const struct {
+    const char* step;
+    int64_t balanced, chosen;
+  } cases[] = {{"--step-time=5000", 2, 8},
+               {"--step-time=500", 13, 13},
+               {"--step-time=1", 6400, 512}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.step);
+    const std::string json = with({"--json", c.step});
+    EXPECT_NEAR(static_cast<double>(NumberAfter(json, "balanced_steps")),
+                static_cast<double>(c.balanced), 1);
+    const std::string rounds = json.substr(json.find("balanced_steps"));
+    EXPECT_EQ(NumberAfter(rounds, "steps"), c.chosen);
+    text = with({c.step});
+    char row[64];
+    std::snprintf(row, sizeof(row), "  %-34s %15d\n", "local_steps \"auto\"",
+                  static_cast<int>(c.chosen));
+    EXPECT_NE(text.find(row), std::string::npos) << text;
+  }
+}
+
 TEST_F(ProgramTest, ThePlanSaysWhatSparseRoundsTake) {
   const std::string rounds =
       "\"strategy\": {\"mode\": \"local\", \"local_steps\": 10, "

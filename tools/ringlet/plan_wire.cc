@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fit/auto_steps.h"
 #include "core/model/delta_exchange.h"
 #include "core/model/participation.h"
 #include "core/model/sparse_delta.h"
@@ -94,14 +95,40 @@ int64_t BalancedSteps(const WirePlan& plan, const Link& link) {
       std::ceil(std::clamp(steps, 1.0, double{kMostLocalSteps})));
 }
 
+// Of a round: those of the file, or what a run comes to that measures so.
+int64_t RoundSteps(const WirePlan& plan, const Link& link) {
+  if (!plan.measures_steps) return plan.round_steps;
+  return std::clamp(BalancedSteps(plan, link), kFewestAutoSteps,
+                    kMostAutoSteps);
+}
+
 void Row(const char* what, const char* format, double value) {
   std::printf("  %-34s ", what);
   std::printf(format, value);
 }
 
+void PrintRounds(const WirePlan& plan) {
+  if (plan.measures_steps) {
+    std::printf("with strategy.mode local, rounds of %" PRId64 " to %" PRId64
+                " steps, by what they\ntake as the run begins:\n",
+                kFewestAutoSteps, kMostAutoSteps);
+  } else {
+    std::printf("with strategy.mode local, rounds of %" PRId64 " steps:\n",
+                plan.round_steps);
+  }
+  Row("bytes sent a round", "%15.0f\n", static_cast<double>(plan.round_bytes));
+  std::printf("seconds a %s for these, at least:\n",
+              plan.measures_steps ? "round" : "step");
+  for (const Link& link : Links(plan.flags)) {
+    const double steps =
+        plan.measures_steps ? 1 : static_cast<double>(plan.round_steps);
+    Row(link.name, "%15.3f\n", RoundSeconds(plan, link) / steps);
+  }
+}
+
 void PrintComputing(const WirePlan& plan, const Link& link) {
   const double step = plan.flags.step_ms / 1000;
-  const auto rounds = static_cast<double>(plan.round_steps);
+  const auto rounds = static_cast<double>(RoundSteps(plan, link));
   std::printf("seconds a step with computing, %s:\n", link.name);
   Row("synchronous", "%15.3f\n", step + StepSeconds(plan, link));
   const double exchange = RoundSeconds(plan, link) / rounds;
@@ -109,6 +136,7 @@ void PrintComputing(const WirePlan& plan, const Link& link) {
       plan.overlaps ? std::max(step, exchange) : step + exchange);
   Row("local_steps that balance the two", "%15.0f\n",
       static_cast<double>(BalancedSteps(plan, link)));
+  if (plan.measures_steps) Row("local_steps \"auto\"", "%15.0f\n", rounds);
 }
 
 }  // namespace
@@ -124,8 +152,9 @@ WirePlan PlanWire(const Model& model, const StrategyOptions& strategy,
   }
   plan.step_bytes = SumBytes(model.num_trained(), plan.dtype, flags.workers) +
                     SumBytes(changes, WireDtype::kFloat32, flags.workers);
-  plan.round_steps = strategy.local.steps > 0 ? strategy.local.steps
-                                              : LocalUpdates::kUsualSteps;
+  plan.measures_steps = strategy.local.steps == LocalUpdates::kAutoSteps;
+  plan.round_steps =
+      strategy.local.on() ? strategy.local.steps : LocalUpdates::kUsualSteps;
   plan.round_bytes = RoundBytes(
       model, strategy.local,
       std::max<int64_t>(strategy.replicas, flags.workers), flags.workers);
@@ -146,7 +175,8 @@ void WriteWire(const WirePlan& plan, JsonWriter* writer) {
     w.Key("seconds").Number(StepSeconds(plan, link)).EndObject();
   }
   w.EndArray();
-  w.Key("local").BeginObject().Key("steps").Int(plan.round_steps);
+  w.Key("local").BeginObject().Key("steps");
+  plan.measures_steps ? w.String("auto") : w.Int(plan.round_steps);
   w.Key("round_bytes").Int(plan.round_bytes);
   w.Key("round_seconds").BeginArray();
   for (const Link& link : Links(plan.flags)) {
@@ -154,6 +184,7 @@ void WriteWire(const WirePlan& plan, JsonWriter* writer) {
     w.Key("seconds").Number(RoundSeconds(plan, link));
     if (plan.flags.step_ms > 0) {
       w.Key("balanced_steps").Int(BalancedSteps(plan, link));
+      if (plan.measures_steps) w.Key("steps").Int(RoundSteps(plan, link));
     }
     w.EndObject();
   }
@@ -171,14 +202,7 @@ void PrintWire(const WirePlan& plan) {
   for (const Link& link : Links(plan.flags)) {
     Row(link.name, "%15.3f\n", StepSeconds(plan, link));
   }
-  std::printf("with strategy.mode local, rounds of %" PRId64 " steps:\n",
-              plan.round_steps);
-  Row("bytes sent a round", "%15.0f\n", static_cast<double>(plan.round_bytes));
-  std::printf("seconds a step for these, at least:\n");
-  for (const Link& link : Links(plan.flags)) {
-    Row(link.name, "%15.3f\n",
-        RoundSeconds(plan, link) / static_cast<double>(plan.round_steps));
-  }
+  PrintRounds(plan);
   if (plan.flags.step_ms <= 0) return;
   for (const Link& link : Links(plan.flags)) PrintComputing(plan, link);
 }

@@ -23,8 +23,9 @@ struct WireFlags {
 struct WirePlan {
   WireFlags flags;
   WireDtype dtype = WireDtype::kFloat32;
-  int64_t step_bytes = 0;   // of the gradients of a step …
-  int64_t round_steps = 0;  // … and of a round of local updates
+  int64_t step_bytes = 0;       // of the gradients of a step …
+  int64_t round_steps = 0;      // … and of a round of local updates
+  bool measures_steps = false;  // instead: "auto"
   int64_t round_bytes = 0;
   int64_t round_hops = 0;  // from worker to worker, one after another
   bool overlaps = false;   // with the next round's computing
