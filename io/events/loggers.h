@@ -78,7 +78,9 @@ struct TensorBoardOptions {
   std::string log_dir = "logs";
   int64_t histogram_freq = 0;  // every so many epochs; 0: none
   bool write_steps_per_second = false;
-  int64_t update_freq = kEpoch;  // or every so many batches
+  // Or every so many batches; of a round of local updates that passes such a
+  // number its last batch.
+  int64_t update_freq = kEpoch;
   Clock* clock = Clock::System();
   FileSystem* files = FileSystem::Posix();
 };
@@ -131,7 +133,9 @@ class Trace final : public StepObserver {
 struct ProfilerOptions {
   std::string path = "trace.json";
   // Steps are counted from 1 from where this fit begins, resumed or not. The
-  // very first one takes memory and is slower than the others.
+  // very first one takes memory and is slower than the others. Of local updates
+  // whole rounds are traced: the first that begins with this step or later, and
+  // those behind it that have so many in all.
   int64_t first_step = 2;
   int64_t steps = 10;
   size_t max_events = 65536;

@@ -113,14 +113,15 @@ class TensorBoardCallback final : public Callback {
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
-    ++train_batch_;
-    if (!fit.chief || options_.update_freq == TensorBoardOptions::kEpoch ||
-        train_batch_ % options_.update_freq != 0 || !OpenTrain()) {
+    const int64_t every = options_.update_freq, before = train_batch_;
+    train_batch_ += fit.steps_taken;
+    if (!fit.chief || every == TensorBoardOptions::kEpoch ||
+        train_batch_ / every == before / every || !OpenTrain()) {
       return Status();
     }
     if (options_.write_steps_per_second) {
       train_.Scalar("batch_steps_per_second", train_batch_,
-                    Rate(1, batch_begin_));
+                    Rate(fit.steps_taken, batch_begin_));
     }
     for (const auto& [name, value] : logs.entries()) {
       train_.Scalar("batch_" + name, train_batch_, value);

@@ -138,17 +138,17 @@ class ProfilerCallback final : public Callback {
     if (options_.first_step < 1 || options_.steps < 1) {
       return InvalidArgument("first_step and steps must be at least 1");
     }
-    step_ = 0;
-    step_end_ = -1;
+    made_ = 0;
+    first_ = step_end_ = -1;
     tracing_ = false;
     trace_.Clear();
     return Status();
   }
 
   Status OnTrainBatchBegin(FitState& fit) override {
-    ++step_;
     if (!fit.chief) return Status();
-    if (step_ == options_.first_step) {
+    if (first_ < 0 && made_ + 1 >= options_.first_step) {
+      first_ = made_;
       tracing_ = true;
       tee_.Watch(fit.model);
     }
@@ -161,12 +161,13 @@ class ProfilerCallback final : public Callback {
   }
 
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    const bool first = made_ == first_;
+    made_ += fit.steps_taken;
     if (!tracing_) return Status();
     step_end_ = options_.clock->MonotonicNanos();
     trace_.Piece("train_step", "step", step_begin_, step_end_);
-    const int64_t done = step_ - options_.first_step + 1;
-    if (done == 1) ReserveForAll();
-    if (done >= options_.steps) Finish(fit);
+    if (first) ReserveForAll(fit.steps_taken);
+    if (made_ - first_ >= options_.steps) Finish(fit);
     return Status();
   }
 
@@ -185,10 +186,10 @@ class ProfilerCallback final : public Callback {
   }
 
  private:
-  // From the first step: one more event for what is between two.
-  void ReserveForAll() {
+  // From the first step, or round: one more event for what is between two.
+  void ReserveForAll(int64_t taken) {
     const size_t a_step = trace_.events() + 1;
-    const auto steps = static_cast<uint64_t>(options_.steps);
+    const auto steps = static_cast<uint64_t>((options_.steps - 1) / taken + 1);
     trace_.Reserve(steps > options_.max_events / a_step
                        ? options_.max_events
                        : a_step * static_cast<size_t>(steps));
@@ -207,7 +208,8 @@ class ProfilerCallback final : public Callback {
   const ProfilerOptions options_;
   Trace trace_;
   Tee tee_{&trace_};
-  int64_t step_ = 0;
+  int64_t made_ = 0;    // steps
+  int64_t first_ = -1;  // before what is traced; -1: not yet
   int64_t step_begin_ = 0, step_end_ = -1;
   bool tracing_ = false;
 };

@@ -115,6 +115,30 @@ TEST_F(TensorBoardTest, BatchesAreRecordedWhereTheirNumberIsAMultiple) {
   EXPECT_EQ(Tagged(Train(), "batch_accuracy").size(), 3u);
 }
 
+// Epochs of rounds of 3 and 2 steps; each round takes a second.
+TEST_F(TensorBoardTest, ARoundOfLocalUpdatesIsItsSteps) {
+  FakeClock clock;
+  auto recorder = std::make_shared<Recorder>();
+  LambdaCallbackOptions tick;
+  tick.on_train_batch_end = [&](int64_t, const Logs&) { clock.Advance(1); };
+  options_.clock = &clock;
+  options_.write_steps_per_second = true;
+  options_.update_freq = 4;
+  CompileOptions rounds;
+  rounds.local.steps = 3;
+  auto model = TinyModel(SGD(0.1f), 0, rounds);
+  FitOptions fit = Quiet(2);
+  fit.callbacks = {recorder, LambdaCallback(tick), TensorBoard(options_)};
+  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  ASSERT_EQ(recorder->losses.size(), 4u);
+  EXPECT_EQ(Tagged(Train(), "batch_loss"),
+            (Lines{Line("batch_loss", 5, recorder->losses[1]),
+                   Line("batch_loss", 8, recorder->losses[2])}));
+  EXPECT_EQ(
+      Tagged(Train(), "batch_steps_per_second"),
+      (Lines{"batch_steps_per_second 5 2", "batch_steps_per_second 8 3"}));
+}
+
 TEST_F(TensorBoardTest, HistogramsOfEveryWeightEverySoManyEpochs) {
   options_.histogram_freq = 2;
   auto model = TinyModel();

@@ -110,6 +110,21 @@ TEST_F(TraceTest, EveryLayerOfEveryTracedStepAppears) {
   EXPECT_EQ(Last(lines), "dropped 0");
 }
 
+// Epochs of rounds of 3 and 2 steps: of the second one, and of the third.
+TEST_F(TraceTest, RoundsOfLocalUpdatesAreTracedAsWholes) {
+  options_.first_step = 3;
+  options_.steps = 4;
+  CompileOptions rounds;
+  rounds.local.steps = 3;
+  auto model = TinyModel(SGD(0.1f), 0, rounds);
+  FitOptions fit = Quiet(3);
+  fit.callbacks = {Profiler(options_)};
+  ASSERT_TRUE(model->Fit(Points(40).Batch(8), fit).ok());
+  const Lines lines = ReadTrace(options_.path);
+  EXPECT_EQ(Count(lines, "train_step step "), 2);
+  EXPECT_EQ(Count(lines, "dense forward "), 5);
+}
+
 TEST_F(TraceTest, PiecesLieWithinTheirStep) {
   options_.first_step = 1;
   options_.steps = 3;
