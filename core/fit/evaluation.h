@@ -21,8 +21,9 @@ namespace ringlet {
 // Sets the values of the model's metrics under their names.
 void SetMetrics(const Model& model, const std::vector<MetricState>& states,
                 Logs* logs);
-// Those of a whole epoch. Where nobody has seen an example, as in rounds that
-// nobody attends, they are no numbers: 0 would be the best loss of all.
+// Those of an epoch, or of what has passed of it. Where nobody has seen an
+// example, as in rounds that nobody attends, they are no numbers: 0 would be
+// the best loss of all.
 void SetEpochMetrics(const Model& model, const std::vector<MetricState>& states,
                      Logs* logs);
 

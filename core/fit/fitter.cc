@@ -349,7 +349,7 @@ Status Fitter::Step(bool* taken) {
   messages_.NoteRange(fit_, batch);
   RINGLET_RETURN_IF_ERROR(AtStep(Train(&batch, taken)));
   if (!*taken) return Status();
-  SetMetrics(*model_, fit_.metrics, &logs_);
+  SetEpochMetrics(*model_, fit_.metrics, &logs_);
   fit_.step += fit_.steps_taken - 1;
   return StepMade(batch.next);
 }

@@ -116,7 +116,7 @@ class ModelCheckpointCallback final : public Callback {
                      batches_since_ == 0 && fit.step > 0;
     if (!due) return Status();
     Logs logs;
-    ringlet::SetMetrics(*fit.model, fit.metrics, &logs);
+    SetEpochMetrics(*fit.model, fit.metrics, &logs);
     return Save(fit, logs, fit.step);
   }
   // A file whose name is always the same, in a job that may come to be in

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "../../core/base/text.h"
 #include "../../core/model/model.h"
 #include "loggers.h"
@@ -22,10 +24,7 @@ class StepLoggerCallback final : public RowLogger {
   Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
     row_ = std::to_string(fit.epoch) + "," + std::to_string(fit.step);
     for (int i = 0; i < fit.model->num_metrics(); ++i) {
-      const double value = fit.step_metrics == nullptr
-                               ? 0
-                               : fit.model->metric_value(i, fit.step_metrics);
-      AppendShortest(value, &(row_ += ","));
+      AppendShortest(ValueOf(fit, i), &(row_ += ","));
     }
     if (writes_digests_) row_ += "," + HexText(fit.model->weights_digest());
     file_.Write(row_ += "\n");
@@ -33,6 +32,14 @@ class StepLoggerCallback final : public RowLogger {
   }
 
  private:
+  // No number where nobody has seen an example, as SetEpochMetrics has it.
+  static double ValueOf(const FitState& fit, int metric) {
+    if (fit.step_metrics == nullptr) return 0;
+    if (fit.step_metrics[0].count == 0) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    return fit.model->metric_value(metric, fit.step_metrics);
+  }
   Status Open(const FitState& fit) {
     const Model& model = *fit.model;
     RINGLET_RETURN_IF_ERROR(

@@ -181,6 +181,17 @@ TEST_F(AttendanceTest, GoesOnFromABackupOfEveryRound) {
   EXPECT_GT(killed, 1);
 }
 
+// 0 would be a loss.
+TEST_F(AttendanceTest, ARoundOfNobodyHasNoMetrics) {
+  Write();
+  ASSERT_EQ(Run({"train", "run.json", "--no-save", "--log-steps", "s.csv"}), 0)
+      << err_;
+  const Strings rows = Lines(ReadWhole(folder_ / "s.csv"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(rows[3], "0,4,nan,nan");
+  EXPECT_EQ(rows[4].find("nan"), std::string::npos) << rows[4];
+}
+
 // What was saved of it is that run's, and no other's.
 TEST_F(AttendanceTest, MakesARunAnother) {
   Write();

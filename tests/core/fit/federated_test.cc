@@ -752,6 +752,30 @@ TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
   EXPECT_EQ(WeightsOf(model.get()), weights[best]);
 }
 
+// Nor has the beginning of an epoch of whom nobody was there yet, and that is
+// no divergence.
+TEST(FederatedTest, ARoundOfNobodyHasNoMetrics) {
+  const Seldom seldom;
+  CompileOptions options;
+  options.replicas = 2;
+  options.local.steps = 1;
+  options.local.attendance = &seldom;
+  const auto model = ModelOf(Job(), options);
+  std::vector<bool> none;  // by step
+  LambdaCallbackOptions notes;
+  notes.on_train_batch_end = [&](int64_t, const Logs& logs) {
+    none.push_back(std::isnan(*logs.Find("loss")));
+    EXPECT_EQ(std::isnan(*logs.Find("accuracy")), none.back());
+  };
+  FitOptions fit = Quiet(3);
+  fit.steps_per_epoch = 2;
+  fit.callbacks = {LambdaCallback(notes), TerminateOnNaN()};
+  const auto history =
+      model->Fit(Points(160).Shuffle(5).Repeat().Batch(40), fit);
+  ASSERT_TRUE(history.ok()) << history.status().message();
+  EXPECT_EQ(none, (std::vector<bool>{false, false, true, false, true, true}));
+}
+
 // Knows what it does not know.
 class Counted final : public Attendance {
  public:
