@@ -32,13 +32,15 @@ void WorkerLines::Begin(const FitState& fit, const ReplicaRange& own,
     return std::min(part * replica, dataset.batch_size());
   };
   const std::string chief = collective_.address(0);
-  PrintTo(out_,
-          "%s: trains %" PRId64 " of %" PRId64
-          " examples a step, %d replicas in step, epochs %" PRId64
-          " to %" PRId64 "; the chief%s%s shows the progress",
-          Self().c_str(), end(own.first + own.count) - end(own.first),
-          dataset.batch_size(), replicas, fit.epoch + 1, fit.epochs,
-          chief.empty() ? "" : " at ", chief.c_str());
+  PrintTo(
+      out_,
+      "%s: trains %" PRId64 " of %" PRId64
+      " examples a step, %d replicas in %s, epochs %" PRId64 " to %" PRId64
+      "; the chief%s%s shows the progress",
+      Self().c_str(), end(own.first + own.count) - end(own.first),
+      dataset.batch_size(), replicas,
+      fit.model->local_updates().on() ? "rounds of their own steps" : "step",
+      fit.epoch + 1, fit.epochs, chief.empty() ? "" : " at ", chief.c_str());
 }
 
 void WorkerLines::End(const Status& status, int64_t epochs, int64_t steps) {

@@ -139,6 +139,9 @@ TEST_F(AttendanceTest, IsTheCallInCpp) {
             0)
       << err_;
   EXPECT_EQ(Saved("two.safetensors"), saved);
+  EXPECT_NE(out_.find("6 replicas in rounds of their own steps, epochs 1 to 2"),
+            std::string::npos)
+      << out_;
 }
 
 // Killed at any moment, with a backup after each round, it goes on to the bits
