@@ -56,7 +56,7 @@ Status TrainingLoop::Begin() {
   // What will be trained again is not completed.
   while (!epochs_.empty() && epochs_.back() >= epoch()) epochs_.pop_back();
   logs_.Clear();
-  SetMetrics(*model_, fitter_->fit().metrics, &logs_);
+  SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
   return Status();
 }
 
@@ -80,7 +80,7 @@ Status TrainingLoop::Step() {
   RINGLET_RETURN_IF_ERROR(Note(fitter_->TakeStep(/*progress=*/nullptr)));
   if (!HasStep()) CloseData();
   logs_.Clear();
-  SetMetrics(*model_, fitter_->fit().metrics, &logs_);
+  SetEpochMetrics(*model_, fitter_->fit().metrics, &logs_);
   return Status();
 }
 
