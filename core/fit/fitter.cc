@@ -373,6 +373,7 @@ Status Fitter::SavePoint(bool epoch_ended) {
   if (epoch_ended && (fit_.epoch >= fit_.epochs || fit_.stop_training)) {
     fit_.interrupted = false;
   }
+  if (fit_.interrupted) RINGLET_RETURN_IF_ERROR(EndRoundsForGood());
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnSavePoint, epoch_ended));
   recovery_.TakeSnapshot();
   return fit_.interrupted ? InterruptedStatus() : TakePoint();

@@ -77,6 +77,8 @@ class Fitter {
   // Where they are to be chosen from the link and are not yet; all ranks.
   Status ChooseRoundSteps();
   Status TryRounds(int64_t* chosen);
+  // The fit ends here, on all ranks.
+  Status EndRoundsForGood();
   Status OpenLoader();
   // Where all ranks are between two steps: *moved says whether replicas have
   // another worker now.

@@ -1,6 +1,7 @@
-// How many steps a round of local updates has, where the link is to say it; see
-// fitter.cc. What is tried is taken back, so that the run is that of the number
-// alone; the number comes from integers that all ranks have.
+// How many steps a round of local updates has, where the link is to say it, and
+// the last one of a fit that is cut off; see fitter.cc. What is tried is taken
+// back, so that the run is that of the number alone; the number comes from
+// integers that all ranks have.
 
 #include <algorithm>
 #include <vector>
@@ -64,6 +65,14 @@ Status Fitter::TryRounds(int64_t* chosen) {
   *chosen = std::max(kFewestAutoSteps, std::min(kMostAutoSteps, balanced));
   fit_.local_steps = *chosen;
   messages_.RoundSteps(fit_, step, exchange);
+  return Status();
+}
+
+// Without a backup, which has what travels, it would be lost to the model.
+Status Fitter::EndRoundsForGood() {
+  if (AnyRestoresAfterLoss(options_.callbacks)) return Status();
+  RINGLET_RETURN_IF_ERROR(AtStep(model_->impl_->stepper.EndRounds()));
+  recovery_.TakeSnapshot();
   return Status();
 }
 

@@ -266,6 +266,39 @@ TEST(ScatteredRoundsTest, ALoopThatEndsInAnEpochHasItsLastRound) {
   EXPECT_EQ(weights[0], weights[1]);
 }
 
+class EndsAt final : public Callback {
+ public:
+  explicit EndsAt(int64_t step) : step_(step) {}
+  const char* name() const override { return "stops_at"; }
+  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
+    if (fit.epoch == 1 && fit.step + 1 >= step_) fit.stop_training = 1;
+    return Status();
+  }
+
+ private:
+  const int64_t step_;
+};
+
+// Where nobody goes on from a backup the model is what is left.
+TEST(ScatteredRoundsTest, AFitThatIsCutOffHasItsLastRound) {
+  for (const Delta delta : {Delta::kInt8, Delta::kSparse}) {
+    for (const int workers : {1, 2}) {
+      SCOPED_TRACE(workers);
+      Job job;
+      job.local.steps = 2;
+      job.local.delta = delta;
+      job.local.overlap = true;
+      job.callbacks = {std::make_shared<EndsAt>(2)};
+      const Outcome ended = TrainOn(workers, job);
+      ASSERT_TRUE(ended.status.ok()) << ended.status.message();
+      job.callbacks = {std::make_shared<StopsAt>(2)};
+      const Outcome cut = TrainOn(workers, job);
+      EXPECT_EQ(cut.status.code(), Code::kCancelled) << cut.status.message();
+      EXPECT_EQ(cut.weights, ended.weights);
+    }
+  }
+}
+
 // Error feedback is a fit's: a model that was saved and loaded has as much.
 TEST(ScatteredRoundsTest, ASecondFitBeginsWithNone) {
   for (const Delta delta : {Delta::kSparse, Delta::kInt8}) {
