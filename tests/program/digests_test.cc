@@ -265,6 +265,11 @@ TEST_F(DigestsTest, VerifyAsksForTheReplicasOfAQuorum) {
   WriteRun("\"callbacks\": []", rounds + "}");
   ExpectError({"verify", "run.json", "--steps", "3"}, 2,
               {"run.json: strategy.quorum: is 2", "strategy.replicas"});
+  WriteRun("\"callbacks\": []",
+           Replaced(rounds, "\"quorum\": 2", "\"participation\": 3") + "}");
+  ExpectError({"verify", "run.json", "--steps", "3"}, 2,
+              {"run.json: strategy.participation: is 3", "strategy.replicas"});
+  WriteRun("\"callbacks\": []", rounds + "}");
   ExpectError({"train", "run.json"}, 2,
               {"quorum 2 of 1 replica; give at most 1, or more workers"});
   WriteRun("\"callbacks\": []", rounds + ", \"replicas\": 2}");

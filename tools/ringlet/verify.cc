@@ -25,11 +25,11 @@ after them: 16 digits, the same wherever the run computes the same bits.
 
 constexpr char kMore[] = R"(
 Nothing is written, the run's callbacks and its validation are left out, and it
-works alone, whatever the environment says, as all of strategy.replicas. Two machines whose digests differ,
-with the same RUN.json and data, are of two arithmetic classes, which the first
-line names, or one of them computes wrong: see docs/one_result.md. With
-strategy.overlap the digest after a step lacks the last round, which travels;
-the one that is printed last has it.
+works alone, whatever the environment says, as all of strategy.replicas. Two
+machines whose digests differ, with the same RUN.json and data, are of two
+arithmetic classes, which the first line names, or one of them computes wrong:
+see docs/one_result.md. With strategy.overlap the digest after a step lacks the
+last round, which travels; the one that is printed last has it.
 )";
 
 struct VerifyFlags {
@@ -78,6 +78,18 @@ Status CheckExpected(const std::string& text) {
       Printable(text).c_str());
 }
 
+// Where RUN.json does not say them they are as many as the job's workers.
+Status CheckReplicas(const StrategyOptions& strategy) {
+  const int quorum = strategy.local.quorum;
+  const int least = std::max(quorum, strategy.local.participation);
+  if (strategy.replicas > 0 || least <= 1) return Status();
+  return InvalidArgument(
+      "strategy.%s: is %d, of replicas that are as many as the job's workers; "
+      "this command works alone, as all of strategy.replicas: give their "
+      "number there",
+      quorum == least ? "quorum" : "participation", least);
+}
+
 Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(CheckExpected(flags.expected));
   NoteThatAlone();
@@ -85,14 +97,8 @@ Status Verify(const std::string& path, const VerifyFlags& flags) {
   RINGLET_RETURN_IF_ERROR(ReadRunToTrain(path, &config));
   flags.fit.Apply(&config.fit);
   const int replicas = std::max(config.strategy.options.replicas, 1);
-  const int quorum = config.strategy.options.local.quorum;
-  if (quorum > replicas) {
-    return InvalidArgument(
-        "%s: strategy.quorum: is %d, of replicas that are as many as the job's "
-        "workers; this command works alone, as all of strategy.replicas: give "
-        "their number there",
-        path.c_str(), quorum);
-  }
+  RINGLET_RETURN_IF_ERROR(
+      CheckReplicas(config.strategy.options).Annotate("%s", path.c_str()));
   RINGLET_RETURN_IF_ERROR(
       MakeModel(&config, {}, nullptr, replicas).Annotate("%s", path.c_str()));
   RunData data;
