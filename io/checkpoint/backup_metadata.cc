@@ -31,13 +31,39 @@ void WarnOfReplicas(const std::string& path, int saved, int here) {
       path.c_str(), saved, saved == 1 ? "" : "s", here);
 }
 
-// What each replica has of its own (docs/checkpoint_format.md).
-bool HasReplicas(const SafetensorsReader& file) {
+// What each replica has of its own (docs/checkpoint_format.md) fits as many
+// replicas, whose rounds are made the same way.
+Status CheckReplicas(const SafetensorsReader& file, int replicas,
+                     const Model& model) {
+  const LocalUpdates& local = model.local_updates();
+  const struct {
+    const char *prefix, *name;
+    bool here;
+  } kinds[] = {
+      {kErrorPrefix, "sparse changes (strategy.delta)", local.sparse()},
+      {kStartPrefix, "overlap (strategy.overlap)", local.overlaps()}};
   const auto& all = file.tensors();
-  return std::any_of(all.begin(), all.end(), [](const StoredTensor& tensor) {
-    return StartsWith(tensor.name, kErrorPrefix) ||
-           StartsWith(tensor.name, kStartPrefix);
-  });
+  for (const auto& kind : kinds) {
+    const bool has =
+        std::any_of(all.begin(), all.end(), [&](const StoredTensor& tensor) {
+          return StartsWith(tensor.name, kind.prefix);
+        });
+    if (!has) continue;
+    if (!kind.here) {
+      return InvalidArgument(
+          "was saved by a run with %s, and this one is without; it has what "
+          "each replica keeps for that: go on with it, or begin with its "
+          "weights",
+          kind.name);
+    }
+    if (replicas == model.num_replicas()) continue;
+    return InvalidArgument(
+        "was saved by a run of %d replicas, here are %d (strategy.replicas, "
+        "StrategyOptions::replicas), and it has what each of them has of its "
+        "own, by sparse changes or overlap; go on with as many",
+        replicas, model.num_replicas());
+  }
+  return Status();
 }
 
 std::string OptimizerChecksum(const Model& model) {
@@ -127,6 +153,10 @@ Status CheckRun(FileSystem* files, const std::string& path,
         "%lld; say \"auto\", and the run goes on with its number",
         path.c_str(), static_cast<long long>(steps));
   }
+  // Before it is said that training goes on.
+  const int replicas = ReplicasOf(file.metadata());
+  RINGLET_RETURN_IF_ERROR(
+      CheckReplicas(file, replicas, *fit.model).Annotate("%s", path.c_str()));
   const auto compare = [&](const char* key, const char* other,
                            const std::string& here) {
     const auto saved = file.metadata().find(key);
@@ -140,15 +170,6 @@ Status CheckRun(FileSystem* files, const std::string& path,
   compare(kLossesKey, "losses", DescribeLosses(*fit.model));
   compare(kDataKey, "data or batches", DescribeData(fit));
   compare(kLocalKey, "local updates", local);
-  const int replicas = ReplicasOf(file.metadata());
-  if (replicas != fit.model->num_replicas() && HasReplicas(file)) {
-    return InvalidArgument(
-        "%s: was saved by a run of %d replicas, here are %d "
-        "(strategy.replicas, StrategyOptions::replicas), and it has what each "
-        "of them has of its own, by sparse changes or overlap; go on with as "
-        "many",
-        path.c_str(), replicas, fit.model->num_replicas());
-  }
   WarnOfReplicas(path, replicas, fit.model->num_replicas());
   return Status();
 }

@@ -211,6 +211,39 @@ TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
   }
 }
 
+// Nor is it of rounds that are made in another way; and nothing says that
+// training goes on.
+TEST(ScatteredRoundsTest, ABackupOfOtherRoundsIsRefused) {
+  for (const bool overlap : {true, false}) {
+    const TempFolder folder;
+    BackupAndRestoreOptions saving;
+    saving.save_freq = 1;
+    Job job;
+    job.local.steps = 2;
+    job.local.overlap = overlap;
+    if (!overlap) job.local.delta = Delta::kSparse;
+    job.callbacks = {BackupAndRestore(folder.path(), saving),
+                     std::make_shared<StopsAt>(2)};
+    ASSERT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
+    job.callbacks.pop_back();
+    for (const bool scatters : {false, true}) {
+      Job other = job;
+      other.local.overlap = scatters && !overlap;
+      other.local.delta =
+          scatters && overlap ? Delta::kSparse : Delta::kFloat32;
+      testing::internal::CaptureStderr();
+      const Status refused = Train(other, nullptr).status;
+      EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+      EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+      EXPECT_NE(std::string(refused.message())
+                    .find(overlap ? "a run with overlap (strategy.overlap)"
+                                  : "with sparse changes (strategy.delta)"),
+                std::string::npos)
+          << refused.message();
+    }
+  }
+}
+
 // A round that was under way where a fit was stopped is not that of a later
 // Compile, of whatever way of training.
 TEST(ScatteredRoundsTest, ACompileForgetsWhatWasUnderWay) {
