@@ -123,14 +123,50 @@ class ModelCheckpointCallback final : public Callback {
   // parts: who takes the state from others' memory is of their run.
   Status CountAttempt(const FitState& fit) {
     Collective* const collective = fit.model->collective();
-    if (!collective->elastic() || fit.in_memory) return Status();
+    if (!collective->elastic()) return Status();
+    if (fit.in_memory) return CountComers(fit);
     // On whatever disk: any of them may become the chief.
-    const int64_t there = MarkAt(options_.files, filepath_).attempt;
-    std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+    std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(
-        GatherNumbers(collective, &there, sizeof(there), 1, all.data()));
-    attempt_ = *std::max_element(all.begin(), all.end()) + 1;
+        GatherMarks(collective, MarkAt(options_.files, filepath_), &all));
+    attempt_ = MostAttempts(all) + 1;
     return Status();
+  }
+  // One that comes to the run may have a file of a run before, which was not
+  // counted when this began. By its mark alone it could be of a part of this
+  // job that is ahead; but then those who were here see it too, or one that is
+  // later still, unless it is on a disk of its own, and its part without it.
+  Status CountComers(const FitState& fit) {
+    if (!marks()) return Status();
+    const RunMark mine = MarkAt(options_.files, filepath_);
+    Collective* const collective = fit.model->collective();
+    std::vector<RunMark> all;
+    RINGLET_RETURN_IF_ERROR(
+        GatherMarks(collective, fit.comes ? mine : RunMark(), &all));
+    const int64_t most = MostAttempts(all);
+    RunMark last = {attempt_, fit.epoch, fit.step};
+    bool later = false;
+    for (const RunMark& mark : all) {
+      if (!mark.IsLaterThan(last)) continue;
+      last = mark;
+      later = true;
+    }
+    if (!later) return Status();
+    // Read once theirs was.
+    RINGLET_RETURN_IF_ERROR(GatherMarks(
+        collective, fit.comes ? RunMark() : MarkAt(options_.files, filepath_),
+        &all));
+    const bool seen =
+        std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
+          return mark.attempt == last.attempt && !last.IsLaterThan(mark);
+        });
+    if (!seen) attempt_ = most + 1;
+    return Status();
+  }
+  static int64_t MostAttempts(const std::vector<RunMark>& all) {
+    int64_t most = 0;
+    for (const RunMark& mark : all) most = std::max(most, mark.attempt);
+    return most;
   }
   bool marks() const {
     return attempt_ > 0 && filepath_.find('{') == std::string::npos;

@@ -25,6 +25,11 @@ int64_t NumberIn(const Metadata& metadata, const char* key) {
 
 }  // namespace
 
+bool RunMark::IsLaterThan(const RunMark& other) const {
+  return attempt == other.attempt &&
+         std::tie(epoch, step) > std::tie(other.epoch, other.step);
+}
+
 void AddMark(const RunMark& mark, Metadata* metadata) {
   (*metadata)[kAttemptKey] = std::to_string(mark.attempt);
   (*metadata)[kEpochKey] = std::to_string(mark.epoch);
@@ -41,10 +46,15 @@ RunMark MarkAt(FileSystem* files, const std::string& path) {
   return known ? mark : RunMark();
 }
 
+Status GatherMarks(Collective* collective, const RunMark& mine,
+                   std::vector<RunMark>* all) {
+  static_assert(sizeof(RunMark) == 3 * sizeof(int64_t));
+  all->resize(static_cast<size_t>(collective->size()));
+  return GatherNumbers(collective, &mine, sizeof(int64_t), 3, all->data());
+}
+
 bool LaterStays::Keeps() {
-  const RunMark there = MarkAt(&files_, path_);
-  kept_ = there.attempt == mark_.attempt &&
-          std::tie(there.epoch, there.step) > std::tie(mark_.epoch, mark_.step);
+  kept_ = MarkAt(&files_, path_).IsLaterThan(mark_);
   return kept_;
 }
 

@@ -12,7 +12,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "../../core/base/collective.h"
 #include "../files/file_system.h"
 #include "checkpoint.h"
 
@@ -22,6 +24,8 @@ struct RunMark {
   int64_t attempt = 0;  // of the runs that saved there; 0: none is known
   int64_t epoch = 0;    // from 0
   int64_t step = 0;     // of it that were taken
+  // Of the same run, and of a later step.
+  bool IsLaterThan(const RunMark& other) const;
 };
 
 void AddMark(const RunMark& mark, Metadata* metadata);
@@ -29,6 +33,9 @@ void AddMark(const RunMark& mark, Metadata* metadata);
 // Of the file at `path`, whose header alone is read; an empty one where there
 // is no such file, or it says nothing that makes sense.
 RunMark MarkAt(FileSystem* files, const std::string& path);
+// Those of all ranks, which call it together.
+Status GatherMarks(Collective* collective, const RunMark& mine,
+                   std::vector<RunMark>* all);
 
 // Keeps what the same run has saved at a later step.
 class LaterStays final : public SaveGuard {

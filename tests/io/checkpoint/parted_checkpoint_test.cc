@@ -209,6 +209,45 @@ TEST(PartedCheckpointTest, AnOlderFileOfOneThatBecomesTheChiefIsReplaced) {
   }
 }
 
+// Of two workers with disks of their own the first comes when the other has
+// counted the runs: what an older one has left there is of no later step.
+void ExpectWhoComesLateReplaces(const Case& c) {
+  TempFolder folders[2];
+  const std::string paths[] = {folders[0] / c.name(), folders[1] / c.name()};
+  TrainAlone(paths[0], c, 101);
+  ElasticJob job;
+  job.Arrive(1);
+  std::shared_ptr<Watch> late;
+  std::thread comes;
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    Train(&collective, paths[1], c, [&](int64_t step) {
+      if (step != 2 || comes.joinable()) return;
+      job.Arrive(0);
+      comes = std::thread([&] {
+        ElasticCollective first(&job, 0, 1 << 30);
+        late = Train(&first, paths[0], c, nullptr);
+      });
+      while (!job.visited()) std::this_thread::yield();
+    });
+  }
+  comes.join();
+  ASSERT_EQ(late->weights.size(), 4u);
+  for (size_t epoch = 0; epoch < 4; ++epoch) {
+    const size_t best = c.best ? std::min<size_t>(epoch, 1) : epoch;
+    EXPECT_TRUE(late->saved[epoch] == late->weights[best]) << epoch;
+  }
+  EXPECT_EQ(late->metadata["attempt"], "2");
+}
+
+TEST(PartedCheckpointTest, AnOlderFileOfOneThatComesLateIsReplaced) {
+  for (const bool best : {false, true}) {
+    SCOPED_TRACE(best);
+    ExpectWhoComesLateReplaces({best, false, 0});
+    ExpectWhoComesLateReplaces({best, true, 0});
+  }
+}
+
 // Its disk has a file where the folder is to be: the others' training goes on.
 TEST(PartedCheckpointTest, APathThatCannotBeUsedEndsNoRunThatGoesOn) {
   TempFolder folders[2];
