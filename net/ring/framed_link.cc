@@ -198,7 +198,8 @@ void FramedLink::OnWritable(int64_t now) {
 }
 
 void FramedLink::OnEnded(Cause cause, const Status& why, int64_t now) {
-  StopWriting();
+  // Who has sent what it must not may hear why.
+  if (cause != Cause::kProtocol || !up()) StopWriting();
   owner_->OnDown(this, cause, why, now);
 }
 

@@ -241,8 +241,14 @@ void Session::OnDown(FramedLink* link, Cause cause, const Status& why,
   const bool up = link->up();
   const bool by_tcp = !link->stream().is_local();
   if (up && cause == Cause::kExited) NoteGone(peer);
-  detector_.Gone(peer);
-  DropLink(&peers_[peer].link);
+  // A member that lives is told why, or its end would look like this process's.
+  const bool told = up && cause == Cause::kProtocol && member(peer) &&
+                    state_ == State::kRunning &&
+                    detector_.HeldUp(now_).rank < 0;
+  if (!told) {
+    detector_.Gone(peer);
+    DropLink(&peers_[peer].link);
+  }
   if (state_ == State::kStarting && !up && by_tcp && other_version) {
     Fail(InvalidArgument("rank %d (%s): %s", peer, address(peer),
                          why.message()));

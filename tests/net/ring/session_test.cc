@@ -518,6 +518,18 @@ class ElasticSessionTest : public testing::Test, public World {
     ASSERT_EQ(completed_, 1u);
   }
 
+  // Of worker 2, which lives, to both.
+  void ExpectLossTold() {
+    EXPECT_EQ(failure_.rank(), 2) << failure_.message();
+    EXPECT_TRUE(streams_[2].closed);
+    EXPECT_EQ(session_.remaining(), 0u);
+    for (const int to : {1, 2}) {
+      ASSERT_GT(streams_[to].abort.size(), kFrameHeaderBytes + 2) << to;
+      EXPECT_EQ(streams_[to].abort[kFrameHeaderBytes + 1], 0);
+      EXPECT_EQ(streams_[to].abort[kFrameHeaderBytes + 2], 2);
+    }
+  }
+
   static constexpr uint32_t kView = 1u << 4;
   Stream streams_[3];
   Session session_;
@@ -699,6 +711,19 @@ TEST_F(ElasticSessionTest, WhoSeesAnEndTellsOfIt) {
   EXPECT_EQ(session_.remaining(), 3u);
   ASSERT_GT(streams_[1].abort.size(), kFrameHeaderBytes + 1);
   EXPECT_EQ(streams_[1].abort[kFrameHeaderBytes + 1], 1);
+}
+
+// Or their connections would end as if this worker's process had.
+TEST_F(ElasticSessionTest, WhoSaysWhatItMustNotHearsOfIt) {
+  RunWithAll();
+  Hear(2, FrameType::kWelcome, 0, kView);
+  ExpectLossTold();
+}
+
+TEST_F(ElasticSessionTest, WhoSendsWhatCannotBeOpenedHearsOfIt) {
+  RunWithAll();
+  streams_[2].owner->OnEnded(Cause::kProtocol, Corruption("damaged"), now_);
+  ExpectLossTold();
 }
 
 TEST_F(ElasticSessionTest, WhoHasHeardAGoodbyeHasNotEnded) {
