@@ -30,8 +30,11 @@ uint64_t RandomIncarnation() {
   return incarnation;
 }
 
-std::vector<int> LinkedRanks(const RingOptions& options) {
-  return LinksOf(options.rank, options.size(), options.min_workers > 0);
+// Who withdraws does not know whether the others' job is elastic.
+std::vector<int> LinkedRanks(const RingOptions& options, bool withdraws) {
+  const bool may_be = withdraws && options.size() <= kMostElastic;
+  return LinksOf(options.rank, options.size(),
+                 options.min_workers > 0 || may_be);
 }
 
 bool Shares(const RingOptions& options) {
@@ -63,6 +66,7 @@ void RingNode::Begin() {
 }
 
 void RingNode::BeginWithdrawal(const Status& why) {
+  withdraws_ = true;
   if (MakeTimers()) session_.BeginWithdrawal(why, Now());
 }
 
@@ -118,7 +122,8 @@ void RingNode::ListenLocal(const sockaddr_storage& own) {
 // once. Where they cannot, dials would fail until the start's timeout.
 Status RingNode::CheckDescriptors(int waits) const {
   const int size = options_.size();
-  const int links = waits + static_cast<int>(LinkedRanks(options_).size());
+  const int links =
+      waits + static_cast<int>(LinkedRanks(options_, withdraws_).size());
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status();
   int spare = 0;
@@ -213,7 +218,7 @@ Status RingNode::WaitAtRelay() {
   RINGLET_RETURN_IF_ERROR(ParseAddress(options_.relay, &relay));
   RelayWaits::Owner* const self = this;
   waits_ = std::make_unique<RelayWaits>(&handles_, relay, options_.relay, self);
-  for (const int r : LinkedRanks(options_)) {
+  for (const int r : LinkedRanks(options_, withdraws_)) {
     for (int i = 0; r > options_.rank && i < options_.keys->count; ++i) {
       waits_->Add(HelloOf(RelayHello::kListens, options_.rank, r,
                           options_.keys->keys[i]));

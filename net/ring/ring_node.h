@@ -108,7 +108,8 @@ class RingNode final : private Transport,
   uv_idle_t turn_;
   uv_idle_t more_;       // has been admitted than in one turn of the loop
   bool timers_ = false;  // the three are there
-  int admits_;           // before others have their turn
+  bool withdraws_ = false;
+  int admits_;  // before others have their turn
   Greetings answered_;
   Session session_;
 };

@@ -16,6 +16,7 @@
 
 #include "net/relay/relay_desk.h"
 #include "net/ring/ring_collective.h"
+#include "net/ring/withdrawal.h"
 #include "visitor.h"
 
 namespace ringlet {
@@ -298,6 +299,22 @@ TEST(RelayRingTest, AnyTwoOfALongListMeet) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// So any hears of one that cannot take part.
+TEST(RelayRingTest, AnyOfALongListHearsOfAWithdrawal) {
+  Served served;
+  RingOptions options = RingOf(17, 3, served.port);
+  options.min_workers = 1;
+  options.start_timeout_seconds = 4;
+  std::unique_ptr<Withdrawal> withdrawal = Withdrawal::Begin(
+      RingOf(17, 0, served.port), InvalidArgument("it has no data"));
+  std::unique_ptr<RingCollective> ring;
+  const Status status = RingCollective::Open(options, &ring);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.message();
+  EXPECT_NE(std::string(status.message()).find("it has no data"),
+            std::string::npos)
+      << status.message();
 }
 
 TEST(RelayRingTest, WhatCannotWorkIsRefused) {
