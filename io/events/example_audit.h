@@ -20,7 +20,7 @@ namespace ringlet {
 class ExampleAudit {
  public:
   // The text of a log. kCorruption: a line of it is none of ExampleLogger's; of
-  // a last line without an end nothing is taken.
+  // a last line without an end nothing is taken, nor of an empty log.
   Status Add(const std::string& name, const std::string& text);
 
   // All logs together: what they prove, a sentence. kCorruption: a step is

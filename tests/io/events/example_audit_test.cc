@@ -71,7 +71,8 @@ TEST(ExampleAuditTest, ProvesOrSaysWhatIsWrong) {
       {{LogOf("3,0,all,1,0,4,1\n")}, "no log has the steps before epoch 3"},
       {{LogOf("0,0,all,0,9223372036854775807,4,1\n")}, "is no number"},
       {{LogOf("")}, "the logs hold no step"},
-      {{""}, "log0 is empty"},
+      {{"", "epoch,st"}, "the logs hold no step"},
+      {{"epoch,steps"}, "log0, line 1: it has no header"},
       {{"0,0,all,0,0,4,1\n"}, "log0, line 1: it has no header"},
       {{LogOf("0,0,all,0,4,1\n")}, "log0, line 2: no row of such a log"},
       {{LogOf("0,x,all,0,0,4,1\n")}, "'x' is no number"},
@@ -87,6 +88,9 @@ TEST(ExampleAuditTest, ProvesOrSaysWhatIsWrong) {
   EXPECT_EQ(Said({LogOf("0,0,all,0,0,4,1 3\n0,1,all,0"),
                   LogOf("0,1,all,0,2,4,0 2\n")}),
             "2 steps; 1 whole passes of 4 examples, no example twice in one");
+  // Of chiefs that were lost as they began them.
+  EXPECT_EQ(Said({"", LogOf("0,0,all,0,0,2,1 0\n"), "epoch,step"}),
+            "1 steps; 1 whole passes of 2 examples, no example twice in one");
 }
 
 // What a fit logs is proven, whatever its batches, and no change of a log is.
