@@ -104,6 +104,7 @@ class Town final : private Faults::Job {
   // A worker is in this view.
   void Runs(int worker, uint32_t generation, const std::vector<int>& members);
   bool JustWoke(int worker) const { return faults_.JustWoke(worker); }
+  void Begins(int worker) { faults_.Begins(worker); }
 
   const uint64_t seed_;
   const bool trace_;
@@ -137,6 +138,7 @@ Citizen::Citizen(Town* town, int worker)
 
 void Citizen::StartProcess() {
   network()->Live(rank_);
+  town_->Begins(rank_);
   alive_ = true;
   count_ = 1;
   remaining_ = 0;

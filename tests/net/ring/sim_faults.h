@@ -78,6 +78,8 @@ class Faults {
   // It stood still for longer than `lasting`, until just now: of the others'
   // silence meanwhile it knows nothing.
   bool JustWoke(int worker) const;
+  // Its process is a new one, which has not stood still.
+  void Begins(int worker) { stalls_[static_cast<size_t>(worker)] = Stall(); }
   // The faults so far are over by then.
   int64_t over() const { return over_; }
   void OverBy(int64_t time) { over_ = std::max(over_, time); }
