@@ -277,6 +277,10 @@ Dataset FilesOf(const std::vector<int64_t>& sizes) {
   return Concatenate(files);
 }
 
+// Of float32 from a model in double: without fused multiply-adds some 2e-4, and
+// of a mean that is not by examples 1e-2 and more.
+constexpr double kClose = 1e-3;
+
 double Distance(const std::vector<float>& a, const std::vector<double>& b) {
   EXPECT_EQ(a.size(), b.size());
   double most = 0;
@@ -309,7 +313,7 @@ TEST(FederatedTest, TheMeanIsByExamples) {
       const Trained trained = TrainOn(job, data, nullptr);
       ASSERT_TRUE(trained.status.ok()) << trained.status.message();
       EXPECT_LT(Distance(trained.weights, Mean(job, data).Of(trained.rounds)),
-                2e-4);
+                kClose);
     }
   }
 }
@@ -667,7 +671,7 @@ TEST(FederatedTest, AnyShapeIsItsMeanOnAnyNumberOfWorkers) {
                  << (job.policy == AutoShardPolicy::kOff ? ", off" : "")
                  << (job.local.attendance != nullptr ? ", attendance" : ""));
     EXPECT_LT(Distance(alone.weights, Mean(job, DataOf(job)).Of(alone.rounds)),
-              2e-4);
+              kClose);
     EXPECT_TRUE(Train(job, 2) == alone);
     EXPECT_TRUE(Train(job, job.replicas) == alone);
   }
