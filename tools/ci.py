@@ -47,7 +47,8 @@ STEPS = [
     ("tsan", "", ["make", "test", *TSAN, "SUITE=--suite threads"]),
     ("static", "static", ["make", "static", "SUITE=--suite static"]),
     ("cross", "cross armhf",
-     ["make", "cross", "ARCH=armhf", "SUITE=--no-suite native"]),
+     ["env", "RINGLET_SIM_SEEDS=200", "make", "cross", "ARCH=armhf",
+      "SUITE=--no-suite native"]),
 ]
 FULL = [
     ("gcc", "", ["make", "test"]),
