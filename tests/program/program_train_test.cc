@@ -376,7 +376,7 @@ TEST_P(OneResultTest, FewerWorkersHaveItFromTheReplicasOfTheBackup) {
   ASSERT_EQ(Run(job(3, "whole")), 0) << err_;
   Start(job(3, "cut"));
   for (int i = 0; i < 3000; ++i) {
-    if (Lines(ReadWhole(folder_ / "cut.csv")).size() > 100) break;
+    if (Lines(ReadWhole(folder_ / "cut.csv")).size() > 20) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   kill(child_, SIGTERM);
@@ -488,7 +488,7 @@ TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
     SCOPED_TRACE(name);
     Start(job(name));
     for (int i = 0; i < 3000; ++i) {
-      if (Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 100) break;
+      if (Lines(ReadWhole(folder_ / (name + ".csv"))).size() > 35) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     const std::vector<pid_t> workers = WorkersOf(child_);
