@@ -496,8 +496,7 @@ TEST_P(LostWorkerTest, AJobEndsWithTheBitsOfOneThatLostNone) {
     ASSERT_EQ(workers.size(), 2u);
     EXPECT_EQ(Wait(), 0) << err_;
     EXPECT_NE(err_.find("was ended by signal 9"), std::string::npos) << err_;
-    EXPECT_NE(out_.find("[0] goes on at epoch 1, step "), std::string::npos)
-        << out_;
+    EXPECT_NE(out_.find("[0] goes on at epoch "), std::string::npos) << out_;
     EXPECT_NE(out_.find(" of 400, from the memory of the workers\n"),
               std::string::npos)
         << out_;
