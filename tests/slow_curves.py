@@ -18,7 +18,7 @@ DOCS = SOURCE / "docs"
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 56, 34, 190, 46
 ROUND = 117  # steps between two looks
 COLOURS = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-           "#56b4e9", "#999999"]
+           "#56b4e9", "#999999", "#8b5a00"]
 NAMES = {
     "sync": "synchronous", "sync-2e-3": "synchronous, rate 0.002",
     "local-8": "local, H = 8", "local-30": "local, H = 30",
