@@ -47,8 +47,9 @@ class Limit:
         first = (root / "cpu").exists()  # version 1
         self.path = (root / "cpu" if first else root) / (
             f"ringlet-churn-{os.getpid()}-{number}")
-        period = 5000 if share >= 0.3 else 10000  # microseconds
-        quota = max(1000, int(period * share))
+        # The shortest that there are, in microseconds: who waits for another
+        # that has used up its part waits for the next period.
+        quota, period = 1000, round(1000 / share)
         try:
             self.path.mkdir()
             if first:

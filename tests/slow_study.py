@@ -157,9 +157,6 @@ class Study:
             ratios, digests = [], {}
             run = self.run_of("local-32", 9, 32, 64, replicas)
             run["strategy"]["policy"] = "shrink"
-            del run["model"]["config"]["layers"][1:4]  # a round of seconds
-            run["model"]["config"]["layers"].insert(
-                1, local_accuracy.layer("Flatten"))
             for turn in range(self.asked.turns):
                 seconds = []
                 for last in (1, 0.25):
