@@ -65,8 +65,8 @@ class Replicas {
   // may have kept the verdict from others, who have gone further: by the next
   // Join they take this rank's state, and not it theirs.
   void WentBack() { went_back_ = true; }
-  // Of the weights and the optimizer's slots. Of two kinds, so that others go
-  // unnoticed once in 2^64.
+  // Of the weights and the optimizer's slots. Of two kinds, so that other
+  // weights go unnoticed once in 2^64, and slots alone once in 2^32.
   int64_t StateDigest() const;
   // kOutOfSync where the ranks' states differ.
   Status Check() const;

@@ -129,20 +129,24 @@ class ModelCheckpointCallback final : public Callback {
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, MarkAt(options_.files, filepath_), &all));
-    attempt_ = MostAttempts(all) + 1;
+    counted_ = attempt_ = MostAttempts(all) + 1;
     return Status();
   }
   // One that comes to the run may have a file of a run before, which was not
   // counted when this began. By its mark alone it could be of a part of this
   // job that is ahead; but then those who were here see it too, or one that is
   // later still, unless it is on a disk of its own, and its part without it.
+  // Where a loss has cut that off, here or on those whose state it has then, it
+  // is done as they meet anew, though it comes no more.
   Status CountComers(const FitState& fit) {
     if (!marks()) return Status();
+    const bool counted = !fit.comes && counted_ == attempt_;
+    if (!counted) counted_ = -1;
     const RunMark mine = MarkAt(options_.files, filepath_);
     Collective* const collective = fit.model->collective();
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(
-        GatherMarks(collective, fit.comes ? mine : RunMark(), &all));
+        GatherMarks(collective, counted ? RunMark() : mine, &all));
     const int64_t most = MostAttempts(all);
     RunMark last = {attempt_, fit.epoch, fit.step};
     bool later = false;
@@ -151,16 +155,20 @@ class ModelCheckpointCallback final : public Callback {
       last = mark;
       later = true;
     }
-    if (!later) return Status();
+    if (!later) {
+      counted_ = attempt_;
+      return Status();
+    }
     // Read once theirs was.
     RINGLET_RETURN_IF_ERROR(GatherMarks(
-        collective, fit.comes ? RunMark() : MarkAt(options_.files, filepath_),
+        collective, counted ? MarkAt(options_.files, filepath_) : RunMark(),
         &all));
     const bool seen =
         std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
           return mark.attempt == last.attempt && !last.IsLaterThan(mark);
         });
     if (!seen) attempt_ = most + 1;
+    counted_ = attempt_;
     return Status();
   }
   static int64_t MostAttempts(const std::vector<RunMark>& all) {
@@ -369,7 +377,8 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
-  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
+  int64_t attempt_ = 0;   // RunMark's; 0: the job is not elastic
+  int64_t counted_ = -1;  // in which this worker's file was counted
 };
 
 }  // namespace

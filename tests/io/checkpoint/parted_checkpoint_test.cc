@@ -95,7 +95,7 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              int64_t examples = 203, bool dies = false) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
-  options.replicas = 2;
+  options.replicas = 3;
   const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
   ModelCheckpointOptions saving;
   saving.monitor = "score";
@@ -246,6 +246,55 @@ TEST(PartedCheckpointTest, AnOlderFileOfOneThatComesLateIsReplaced) {
     ExpectWhoComesLateReplaces({best, false, 0});
     ExpectWhoComesLateReplaces({best, true, 0});
   }
+}
+
+// Worker 2 of three is lost in its call number `dies` since worker 0 came,
+// which may cut off what that is given, or the count.
+void ExpectALossChangesNothing(int dies) {
+  TempFolder folders[3];
+  std::string paths[3];
+  for (int w = 0; w < 3; ++w) paths[w] = folders[w] / "m.safetensors";
+  TrainAlone(paths[0], {}, 101);
+  ElasticJob job;
+  job.Arrive(1);
+  job.Arrive(2);
+  std::shared_ptr<Watch> late;
+  std::atomic<bool> called{false};
+  std::thread comes([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    late = Train(&collective, paths[0], {}, nullptr);
+  });
+  std::thread lost([&] {
+    ElasticCollective collective(&job, 2, 1 << 30);
+    const auto dies_later = [&](int64_t step) {
+      if (step != 2 || called) return;
+      collective.DieAfterReform(dies);
+      called = true;
+      while (!job.visited()) std::this_thread::yield();
+    };
+    Train(&collective, paths[2], {}, dies_later, 203, /*dies=*/true);
+  });
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    Train(&collective, paths[1], {}, nullptr);
+  }
+  lost.join();
+  comes.join();
+  ASSERT_EQ(late->weights.size(), 4u);
+  for (size_t epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_TRUE(late->saved[epoch] == late->weights[epoch]) << epoch;
+  }
+}
+
+TEST(PartedCheckpointTest, AnOlderFileIsReplacedWhoeverIsLostMeanwhile) {
+  testing::internal::CaptureStderr();
+  for (int dies = 1; dies <= 30; ++dies) {
+    SCOPED_TRACE(dies);
+    ExpectALossChangesNothing(dies);
+  }
+  testing::internal::GetCapturedStderr();
 }
 
 // Its disk has a file where the folder is to be: the others' training goes on.
