@@ -716,14 +716,18 @@ class Seldom final : public Attendance {
   }
 };
 
-// An epoch of nobody has no loss, and so not the best one.
-TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
-  const Seldom seldom;
+std::unique_ptr<Sequential> OfTwoReplicas(const Attendance* attendance) {
   CompileOptions options;
   options.replicas = 2;
   options.local.steps = 1;
-  options.local.attendance = &seldom;
-  const auto model = ModelOf(Job(), options);
+  options.local.attendance = attendance;
+  return ModelOf(Job(), options);
+}
+
+// An epoch of nobody has no loss, and so not the best one.
+TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
+  const Seldom seldom;
+  const auto model = OfTwoReplicas(&seldom);
   EarlyStoppingOptions stop;
   stop.monitor = "loss";
   stop.patience = 100;
@@ -761,11 +765,7 @@ TEST(FederatedTest, AnEpochOfNobodyIsNotTheBest) {
 // no divergence.
 TEST(FederatedTest, ARoundOfNobodyHasNoMetrics) {
   const Seldom seldom;
-  CompileOptions options;
-  options.replicas = 2;
-  options.local.steps = 1;
-  options.local.attendance = &seldom;
-  const auto model = ModelOf(Job(), options);
+  const auto model = OfTwoReplicas(&seldom);
   std::vector<bool> none;  // by step
   LambdaCallbackOptions notes;
   notes.on_train_batch_end = [&](int64_t, const Logs& logs) {

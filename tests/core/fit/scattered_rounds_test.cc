@@ -185,23 +185,30 @@ TEST(ScatteredRoundsTest, GoOnWithTheSameBits) {
   }
 }
 
+// Of a job with overlap, or with sparse changes, that was stopped after the
+// first round and is in the folder: the job that goes on from there.
+Job StoppedWithBackup(const TempFolder& folder, bool overlap) {
+  BackupAndRestoreOptions saving;
+  saving.save_freq = 1;
+  Job job;
+  job.local.steps = 2;
+  job.local.overlap = overlap;
+  if (!overlap) job.local.delta = Delta::kSparse;
+  job.callbacks = {BackupAndRestore(folder.path(), saving),
+                   std::make_shared<StopsAt>(2)};
+  EXPECT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
+  job.callbacks.pop_back();
+  return job;
+}
+
 // What each replica has of its own is of as many replicas.
 TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
   for (const int others : {3, 5}) {
     for (const bool overlap : {true, false}) {
       SCOPED_TRACE(std::to_string(others) + (overlap ? " overlap" : " sparse"));
       const TempFolder folder;
-      BackupAndRestoreOptions saving;
-      saving.save_freq = 1;
-      Job job;
-      job.local.steps = 2;
-      job.local.overlap = overlap;
-      if (!overlap) job.local.delta = Delta::kSparse;
-      job.callbacks = {BackupAndRestore(folder.path(), saving),
-                       std::make_shared<StopsAt>(2)};
-      ASSERT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
+      Job job = StoppedWithBackup(folder, overlap);
       job.replicas = others;
-      job.callbacks.pop_back();
       const Status refused = Train(job, nullptr).status;
       EXPECT_EQ(refused.code(), Code::kInvalidArgument);
       EXPECT_NE(std::string(refused.message()).find("run of 4 replicas"),
@@ -216,16 +223,7 @@ TEST(ScatteredRoundsTest, ABackupOfOtherReplicasIsRefused) {
 TEST(ScatteredRoundsTest, ABackupOfOtherRoundsIsRefused) {
   for (const bool overlap : {true, false}) {
     const TempFolder folder;
-    BackupAndRestoreOptions saving;
-    saving.save_freq = 1;
-    Job job;
-    job.local.steps = 2;
-    job.local.overlap = overlap;
-    if (!overlap) job.local.delta = Delta::kSparse;
-    job.callbacks = {BackupAndRestore(folder.path(), saving),
-                     std::make_shared<StopsAt>(2)};
-    ASSERT_EQ(Train(job, nullptr).status.code(), Code::kCancelled);
-    job.callbacks.pop_back();
+    const Job job = StoppedWithBackup(folder, overlap);
     for (const bool scatters : {false, true}) {
       Job other = job;
       other.local.overlap = scatters && !overlap;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -22,19 +21,6 @@ constexpr int64_t kLostAt = 10, kSteps = 100;
 struct Sent {
   int broadcasts = 0;
   size_t bytes = 0;
-};
-
-class AfterStep final : public Callback {
- public:
-  explicit AfterStep(std::function<void(int64_t)> act) : act_(std::move(act)) {}
-  const char* name() const override { return "after step"; }
-  Status OnTrainBatchEnd(FitState& fit, const Logs&) override {
-    act_(fit.model->iterations());
-    return Status();
-  }
-
- private:
-  const std::function<void(int64_t)> act_;
 };
 
 std::unique_ptr<Sequential> SmallModel(Collective* collective,
@@ -66,7 +52,9 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
     FitOptions fit = Quiet(1);
     fit.steps_per_epoch = kSteps;
     int reforms = 0;
-    fit.callbacks = {std::make_shared<AfterStep>([&](int64_t step) {
+    LambdaCallbackOptions after;
+    after.on_train_batch_end = [&](int64_t, const Logs&) {
+      const int64_t step = model->iterations();
       if (step == lost_at) collective.DieInNextCall();
       if (w != 0) return;
       made = step;
@@ -74,7 +62,8 @@ std::vector<Sent> Meetings(int64_t local_steps, size_t* model_bytes) {
       if (collective.reforms() == reforms) return;
       reforms = collective.reforms();
       sent.push_back({collective.broadcasts(), collective.broadcast_bytes()});
-    })};
+    };
+    fit.callbacks = {LambdaCallback(after)};
     const Result<History> history =
         model->Fit(Points(203).Shuffle(3).Repeat().Batch(24), fit);
     EXPECT_EQ(history.ok(), lost_at < 0) << history.status().message();
