@@ -97,6 +97,7 @@ class ElasticCollective final : public Collective {
   Status Broadcast(void* data, size_t bytes, int root) override {
     ++broadcasts_;
     broadcast_bytes_ += bytes;
+    if (broadcasts_ == last_broadcast_) DieInNextCall();
     return Call([&] { return in_->Broadcast(data, bytes, root); });
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
@@ -142,6 +143,8 @@ class ElasticCollective final : public Collective {
   void LoseGather(size_t bytes) { lost_bytes_ = bytes; }
   // The next such gather is the call that it dies in.
   void DieInGather(size_t bytes) { last_bytes_ = bytes; }
+  // The `count`th broadcast from now, over all meetings, is.
+  void DieInBroadcast(int count) { last_broadcast_ = broadcasts_ + count; }
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
   bool dead() const { return dead_; }
   int reforms() const { return reforms_; }
@@ -165,7 +168,7 @@ class ElasticCollective final : public Collective {
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
   size_t lost_bytes_ = 0, last_bytes_ = 0, broadcast_bytes_ = 0;
-  int broadcasts_ = 0;
+  int broadcasts_ = 0, last_broadcast_ = 0;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;
   std::unique_ptr<ThreadCollective> in_;

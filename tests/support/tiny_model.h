@@ -44,10 +44,10 @@ inline Dataset Points(int64_t count, uint64_t seed = 7) {
 
 inline std::unique_ptr<Sequential> TinyModel(
     const Optimizer& optimizer = SGD(0.1f), float dropout = 0,
-    const CompileOptions& options = {}) {
+    const CompileOptions& options = {}, int64_t units = 16) {
   auto model = std::make_unique<Sequential>();
   model->Add(Input({2}));
-  model->Add(Dense(16, kRelu));
+  model->Add(Dense(units, kRelu));
   if (dropout > 0) {  // what depends on the step, and what has state
     model->Add(Dropout(dropout));
     model->Add(BatchNormalization(0.9f));

@@ -27,6 +27,8 @@ namespace ringlet {
 namespace {
 
 constexpr int kReplicas = 5;
+// Its kernels are sent one by one: a transfer that is cut off leaves a mix.
+constexpr int64_t kUnits = 600;
 
 struct Trained {
   Status status;
@@ -36,7 +38,7 @@ struct Trained {
 
 Trained Train(const CompileOptions& options, const FitOptions& fit = Quiet(3)) {
   Trained run;
-  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options, kUnits);
   const Result<History> history =
       model->Fit(Points(203).Shuffle(3).Batch(40), fit);
   run.status = history.status();
@@ -535,7 +537,7 @@ Status ComeWith(Wrong wrong, ElasticCollective* collective) {
   if (wrong == Wrong::kReplicas) options.replicas = kReplicas + 1;
   if (wrong == Wrong::kCompile) options.threads = 0;
   auto model = TinyModel(Adam(wrong == Wrong::kRate ? 0.02f : 0.01f),
-                         /*dropout=*/0.2f, options);
+                         /*dropout=*/0.2f, options, kUnits);
   FitOptions fit = Quiet(wrong == Wrong::kEpochs ? 4 : 3);
   if (wrong == Wrong::kFitOptions) fit.validation_freq = 0;
   fit.callbacks = {std::make_shared<FailsToBegin>(wrong)};
@@ -736,10 +738,11 @@ Trained Play(Program program, Collective* collective) {
     return model->status();
   };
   Trained run;
-  auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+  auto model =
+      TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective), kUnits);
   if (program != Program::kCompilesTwice) run.status = FitOnce(model.get());
   if (run.status.ok() && program == Program::kTwoModels) {
-    model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective));
+    model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, Exact(collective), kUnits);
   } else if (run.status.ok() && program != Program::kTwoFits) {
     run.status = recompile(model.get());
   }
@@ -857,6 +860,54 @@ TEST(ElasticTest, AComerWhoseGiverDiesGoesOnRightOrNotAtAll) {
     }
   }
   testing::internal::GetCapturedStderr();
+}
+
+// Of two parts that meet one is behind: who gives it the state dies, and so may
+// one of those that take it.
+TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
+  testing::internal::CaptureStderr();
+  int cut_off = 0;
+  for (const int64_t local_steps : {0, 2}) {
+    ASSERT_TRUE(Undisturbed(local_steps).status.ok());
+    for (int first = 1; first <= 12; ++first) {
+      for (int second = first; second <= first + 3; ++second) {
+        ElasticJob ahead, behind, all;
+        ahead.Arrive(0);
+        behind.Arrive(1);
+        behind.Arrive(2);
+        for (int w = 0; w < 3; ++w) all.Arrive(w);
+        Trained stays;
+        std::atomic<int> dead{0};
+        std::vector<std::thread> threads;
+        for (int w = 0; w < 3; ++w) {
+          threads.emplace_back([&, w] {
+            ElasticCollective collective(w == 0 ? &ahead : &behind, w, 1 << 30);
+            FitOptions options = Quiet(3);
+            options.callbacks = {std::make_shared<AtStep>(
+                w == 0 ? 10 : 4,
+                [&](FitState&) {
+                  if (w != 1) {
+                    collective.DieInBroadcast(w == 0 ? first : second);
+                  }
+                  collective.MoveTo(&all);
+                },
+                false)};
+            const Trained run =
+                Train(Options(&collective, local_steps), options);
+            if (w == 1) stays = run;
+            dead += collective.dead();
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        EXPECT_TRUE(stays.status.ok()) << stays.status.message();
+        EXPECT_EQ(stays.digest, Undisturbed(local_steps).digest)
+            << local_steps << " " << first << " " << second;
+        cut_off += dead == 2;
+      }
+    }
+  }
+  testing::internal::GetCapturedStderr();
+  EXPECT_GT(cut_off, 20);
 }
 
 // One that has not begun comes once more, whoever is lost meanwhile.

@@ -118,8 +118,9 @@ FitOptions FitWith(const Training& training, const Trainee& trainee) {
 
 Status Train(const Training& training, const Trainee& trainee) {
   Pace pace(trainee.collective);
-  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
-                    BatchNormalization(0.9f), Custom(trainee.layer), Dense(3)});
+  Sequential model({Input({2}), Dense(training.wide ? 520 : 16, kRelu),
+                    Dropout(0.2f), BatchNormalization(0.9f),
+                    Custom(trainee.layer), Dense(3)});
   model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
                 {Accuracy()}, Options(training, trainee.collective, &pace));
   const FitOptions fit = FitWith(training, trainee);
@@ -138,9 +139,9 @@ Status Train(const Training& training, const Trainee& trainee) {
 }
 
 const Digests& Undisturbed(const Training& training) {
-  static std::map<std::tuple<int, int64_t, bool, bool>, Digests> runs;
-  Digests& run = runs[{training.replicas, training.local_steps, training.sparse,
-                       training.overlap}];
+  static std::map<std::tuple<int, bool, int64_t, bool, bool>, Digests> runs;
+  Digests& run = runs[{training.replicas, training.wide, training.local_steps,
+                       training.sparse, training.overlap}];
   if (!run.empty()) return run;
   Training alone = training;
   alone.in_loop = false;

@@ -22,6 +22,7 @@ namespace sim {
 // Drawn from the seed; of all workers.
 struct Training {
   int replicas = 5;
+  bool wide = false;          // a layer, whose kernel travels alone
   int64_t local_steps = 0;    // of a round; 0: sums of every step
   bool sparse = false;        // deltas
   bool overlap = false;       // of a round's exchange with the next one

@@ -146,6 +146,7 @@ void Job::DrawTraining() {
   if (network_.Chance(2)) training_.check_every = 2 + network_.Random(6);
   const int64_t frequencies[] = {-1, 0, 1, 2, 5};
   training_.save_freq = frequencies[network_.Random(5)];
+  training_.wide = network_.Chance(3);
 }
 
 void Job::DrawWrong() {
