@@ -166,6 +166,7 @@ Status Fitter::SetUp() {
   CompileConfig& config = model_->impl_->config;
   config.arrivals.Settle();
   met_at_ = model_->iterations();
+  told_at_ = INT64_MIN / 2;
   if (config.dealt_by_speed && fit_.epoch < fit_.epochs) {
     messages_.Shares(fit_, config.shares);
   }

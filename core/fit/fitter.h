@@ -83,6 +83,8 @@ class Fitter {
   // Where all ranks are between two steps: *moved says whether replicas have
   // another worker now.
   Status ShareBySpeed(bool* moved);
+  bool DealBySteps(ReplicaShares* next);
+  Status DealByRounds(ReplicaShares* next, bool* moved);
   Status StepGivenUp();
   Status MeetAnew();
   Status Validate(Logs* logs);
@@ -126,6 +128,7 @@ class Fitter {
   bool agreed_ = false;  // the error that ends the fit is every rank's
   bool chose_ = false;   // ChooseRoundSteps since the ranks have met
   int64_t met_at_ = 0;   // iterations as they met
+  int64_t told_at_ = 0;  // when a line told of a move since then; below 0: none
 };
 
 }  // namespace ringlet

@@ -10,6 +10,13 @@
 #include "fitter.h"
 
 namespace ringlet {
+namespace {
+
+// Where few steps say how long a replica takes more must be gained.
+constexpr int kPercent = 5, kPercentSoon = 25;
+constexpr int64_t kEvery = 32;  // steps, or the round that passes as many
+
+}  // namespace
 
 Status Fitter::OpenLoader() {
   loader_.reset();
@@ -23,37 +30,69 @@ Status Fitter::OpenLoader() {
 }
 
 Status Fitter::ShareBySpeed(bool* moved) {
-  constexpr int64_t kEvery = 32;  // steps, or the round that passes as many
-  // After one came of whom nothing is known; the first step or round since
-  // then is not measured (Stepper::DropColdTimes). What few steps take says
-  // little, so more must be gained.
-  constexpr int64_t kSoon = 4;
-  constexpr int kPercent = 5, kPercentSoon = 25;
   CompileConfig& config = model_->impl_->config;
-  Collective* const collective = config.collective;
+  if (!config.collective->elastic() || alone() || config.shares.own() ||
+      config.replicas <= config.collective->size()) {
+    return Status();
+  }
+  ReplicaShares next = config.shares;
+  if (config.local()) {
+    RINGLET_RETURN_IF_ERROR(DealByRounds(&next, moved));
+  } else {
+    *moved = DealBySteps(&next);
+  }
+  if (!*moved) return Status();
+  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
+  config.shares = std::move(next);
+  config.own = config.shares.of(config.collective->rank());
+  model_->impl_->TakeReplicas();
+  // Where they follow a board that is slow now and then, a line now and then.
+  const int64_t steps = model_->iterations();
+  if (steps < told_at_ + kEvery) return Status();
+  told_at_ = steps;
+  messages_.Shares(fit_, config.shares);
+  return Status();
+}
+
+// By what the reports of the last steps have told all ranks. A worker that has
+// become slow, or fast, for a while is found in three steps: docs/design.md,
+// "Shares follow the last steps".
+bool Fitter::DealBySteps(ReplicaShares* next) {
+  constexpr size_t kFew = 5;
+  CompileConfig& config = model_->impl_->config;
+  const int64_t steps = model_->iterations();
+  const bool few = steps / kEvery == (steps - fit_.steps_taken) / kEvery;
+  if (!few &&
+      next->Deal(config.speeds.Medians(KnownSpeeds::kKept, kFew), kPercent)) {
+    return true;
+  }
+  // Of one that came nothing may be known yet.
+  const size_t least = config.measures_soon ? 2 : kFew;
+  const std::vector<int64_t> nanos = config.speeds.Medians(kFew, least);
+  if (nanos.empty()) return false;
+  config.measures_soon = false;
+  return next->Deal(nanos, kPercentSoon);
+}
+
+// What a report of rounds tells is a whole round old, so they gather.
+Status Fitter::DealByRounds(ReplicaShares* next, bool* moved) {
+  // After one came of whom nothing is known; the first round since then is not
+  // measured (Stepper::DropColdTimes).
+  constexpr int64_t kSoon = 4;
+  CompileConfig& config = model_->impl_->config;
   const int64_t steps = model_->iterations();
   const int64_t before = steps - fit_.steps_taken;
   const bool soon = config.measures_soon;
   const bool due = soon ? steps >= met_at_ + kSoon && before > met_at_
                         : steps / kEvery != before / kEvery;
-  if (!due || !collective->elastic() || alone() || config.shares.own() ||
-      config.replicas <= collective->size()) {
-    return Status();
-  }
+  if (!due) return Status();
   config.measures_soon = false;
   const int64_t mine = model_->impl_->stepper.AverageReplicaNanos(soon);
-  std::vector<int64_t> all(static_cast<size_t>(collective->size()));
+  std::vector<int64_t> all(static_cast<size_t>(config.collective->size()));
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(collective, &mine, sizeof(mine), 1, all.data()));
-  config.speeds.Note(all);
-  ReplicaShares next = config.shares;
-  *moved = next.Deal(all, soon ? kPercentSoon : kPercent);
-  if (!*moved) return Status();
-  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
-  config.shares = std::move(next);
-  config.own = config.shares.of(collective->rank());
-  model_->impl_->TakeReplicas();
-  messages_.Shares(fit_, config.shares);
+      GatherNumbers(config.collective, &mine, sizeof(mine), 1, all.data()));
+  config.speeds.Set(all);
+  *moved = next->Deal(all, soon ? kPercentSoon : kPercent);
   return Status();
 }
 
@@ -86,7 +125,11 @@ Status Fitter::Train(Batch* batch, bool* taken) {
     RINGLET_RETURN_IF_ERROR(m.stepper.Train(*batch, loader_.get(), taken));
   }
   if (!*taken) return Status();
-  if (m.config.local()) NoteContributors();
+  if (m.config.local()) {
+    NoteContributors();
+  } else if (m.config.collective->elastic() && !m.config.shares.own()) {
+    m.config.speeds.Add(m.stepper.report().replica_nanos());
+  }
   recovery_.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
   return Status();

@@ -44,7 +44,7 @@ struct CompileConfig {
   void Set(const Optimizer& optimizer, const CompileOptions& options);
   // Sets `replicas`, `shares` and `own`: as this rank asks for, or where that
   // is 0 as the others do, or as many as workers. Every rank calls it, with the
-  // nanoseconds that a replica takes it (Stepper::replica_nanos). Elastic jobs
+  // nanoseconds that a replica takes it (KnownSpeeds::Of). Elastic jobs
   // deal by these; one who has measured nothing sets `measures_soon`, and
   // counts as it did when it was here before, or as the median of those whose
   // time is known. Where none is known shares are even.

@@ -1,12 +1,13 @@
 // KnownSpeeds: what a replica takes each worker of an elastic job.
 //
-// Internal to core/. As the workers have told each other, also of those who are
-// gone: one that is started again has measured nothing, and the others know
-// how fast its board was.
+// Internal to core/. As the workers have told each other, so every rank knows
+// the same; also of those who are gone: one that is started again has measured
+// nothing, and the others know how fast its board was.
 
 #ifndef RINGLET_CORE_MODEL_KNOWN_SPEEDS_H_
 #define RINGLET_CORE_MODEL_KNOWN_SPEEDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -18,17 +19,30 @@ namespace ringlet {
 
 class KnownSpeeds {
  public:
+  // Of so many last steps, at most, what was told is kept.
+  static constexpr size_t kKept = 31;
+
+  // What worker number `worker` of the list took; 0: not known.
+  int64_t Of(int64_t worker) const;
   // The ranks have met: their numbers in the job's list, and the nanoseconds
-  // that each has measured. Where that is 0 it becomes what the lowest rank
-  // who remembers the worker does. Every rank calls it with the same numbers.
+  // that each has by Of. Where that is 0 it becomes what the lowest rank who
+  // remembers the worker does. Every rank calls it with the same numbers.
   Status Meet(Collective* collective, std::vector<int64_t> workers,
               std::vector<int64_t>* nanos);
-  // What the ranks who met last have measured now.
-  void Note(const std::vector<int64_t>& nanos);
+  // What the ranks who met last have measured since: in one step, or as they
+  // know it now, of which nothing before is kept. 0: not measured.
+  void Add(const std::vector<int64_t>& nanos);
+  void Set(const std::vector<int64_t>& nanos);
+  // By rank the median of the last `steps` that were measured, of which there
+  // are `least` or more; else it is empty.
+  std::vector<int64_t> Medians(size_t steps, size_t least) const;
 
  private:
-  std::vector<int64_t> workers_;      // by rank
-  std::map<int64_t, int64_t> nanos_;  // by number in the list
+  void Remember(size_t rank, int64_t nanos);
+
+  std::vector<int64_t> workers_;              // by rank
+  std::vector<std::vector<int64_t>> recent_;  // by rank, the last one last
+  std::map<int64_t, int64_t> nanos_;          // by number in the list
 };
 
 }  // namespace ringlet

@@ -228,7 +228,7 @@ Status Model::Impl::Rejoin(bool lived) {
   RINGLET_RETURN_IF_ERROR(c->Reform());
   RINGLET_RETURN_IF_ERROR(MeetOthers(lived));
   const Status agreed =
-      config.AgreeReplicas(config.replicas, stepper.replica_nanos());
+      config.AgreeReplicas(config.replicas, config.speeds.Of(c->worker()));
   // What was dealt out goes with the ring that is no more.
   if (!agreed.ok() && agreed.code() != Code::kPeerLost) Fail(agreed);
   RINGLET_RETURN_IF_ERROR(agreed);

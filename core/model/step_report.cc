@@ -23,8 +23,10 @@ void StepReport::Reset() {
   mine_.assign(config_.first_states.back(), MetricState());
   sums_ = mine_;
   notes_.assign(ranks, 0);
+  replica_nanos_ = 0;
+  all_nanos_.assign(ranks, 0);
   const auto rows = static_cast<size_t>(config_.shares.most());
-  sent_.assign(rows * state_bytes() + 1, 0);
+  sent_.assign(rows * state_bytes() + sizeof(int64_t) + 1, 0);
   received_.assign(ranks * sent_.size(), 0);
 }
 
@@ -83,6 +85,9 @@ void StepReport::Add(int replica) {
 }
 
 Status StepReport::Send(unsigned char note, GradientExchange* exchange) {
+  unsigned char* const nanos = &sent_[sent_.size() - 1 - sizeof(int64_t)];
+  std::memcpy(nanos, &replica_nanos_, sizeof(int64_t));
+  SwapToLittle(nanos, sizeof(int64_t), 1);
   sent_.back() = note;
   return exchange->StartReport(sent_.data(), sent_.size(), received_.data());
 }
@@ -90,7 +95,11 @@ Status StepReport::Send(unsigned char note, GradientExchange* exchange) {
 Status StepReport::Receive(GradientExchange* exchange) {
   RINGLET_RETURN_IF_ERROR(exchange->FinishReport());
   for (size_t r = 0; r < notes_.size(); ++r) {
-    notes_[r] = received_[(r + 1) * sent_.size() - 1];
+    unsigned char* const end = &received_[(r + 1) * sent_.size() - 1];
+    notes_[r] = *end;
+    SwapToLittle(end - sizeof(int64_t), sizeof(int64_t), 1);
+    std::memcpy(&all_nanos_[r], end - sizeof(int64_t), sizeof(int64_t));
+    all_nanos_[r] = std::max<int64_t>(all_nanos_[r], 0);
   }
   if (has_note()) return Status();
   sums_.assign(sums_.size(), MetricState());

@@ -1,5 +1,6 @@
 // StepReport: what each rank tells the others of a step: its replicas' parts of
-// the loss and the metrics, a row each, and a note.
+// the loss and the metrics, a row each, what a replica took it in the step
+// before, and a note.
 //
 // Internal to core/. It travels while the gradients are computed, all states in
 // each step: between two steps every rank has the same running values, as logs,
@@ -41,6 +42,9 @@ class StepReport {
   // It has nothing, for it was late.
   void LeaveOut(int replica);
 
+  // Nanoseconds, by a rank's own clock; 0: not measured. Until the next call or
+  // Reset.
+  void SetReplicaNanos(int64_t nanos) { replica_nanos_ = nanos; }
   Status Send(unsigned char note, GradientExchange* exchange);
   // Every rank's notes and, unless one has a note (!= 0), the sums.
   Status Receive(GradientExchange* exchange);
@@ -51,6 +55,8 @@ class StepReport {
   // Of that: the examples of each replica of the job.
   const std::vector<double>& examples() const { return examples_; }
   int late() const { return late_; }  // replicas
+  // What every rank's SetReplicaNanos said, by rank; never below 0.
+  const std::vector<int64_t>& replica_nanos() const { return all_nanos_; }
 
  private:
   double AddRow(const unsigned char* row);  // of so many examples
@@ -63,8 +69,10 @@ class StepReport {
   std::vector<double> examples_;
   int late_ = 0;
   std::vector<unsigned char> notes_;  // by rank
+  int64_t replica_nanos_ = 0;
+  std::vector<int64_t> all_nanos_;  // by rank
   // A report is rows of states as little-endian doubles, as many on each rank,
-  // and the note.
+  // the nanoseconds, a little-endian integer of 8 bytes, and the note.
   std::vector<unsigned char> sent_;
   std::vector<unsigned char> received_;  // rank after rank
 };

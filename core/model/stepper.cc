@@ -35,14 +35,19 @@ void Stepper::SetExchange(std::unique_ptr<GradientExchange> exchange,
   warm_ = false;
 }
 
-int64_t Stepper::AverageReplicaNanos(bool soon) {
-  if (computed_replicas_ > 0) {
-    const int64_t now = computed_nanos_ / computed_replicas_;
-    const bool first = replica_nanos_ == 0 || soon_;
-    replica_nanos_ = first ? now : (3 * replica_nanos_ + now) / 4;
-    soon_ = first && soon;
-  }
+int64_t Stepper::TakeReplicaNanos() {
+  const int64_t nanos =
+      computed_replicas_ == 0 ? 0 : computed_nanos_ / computed_replicas_;
   computed_nanos_ = computed_replicas_ = 0;
+  return nanos;
+}
+
+int64_t Stepper::AverageReplicaNanos(bool soon) {
+  const int64_t now = TakeReplicaNanos();
+  if (now == 0) return replica_nanos_;
+  const bool first = replica_nanos_ == 0 || soon_;
+  replica_nanos_ = first ? now : (3 * replica_nanos_ + now) / 4;
+  soon_ = first && soon;
   return replica_nanos_;
 }
 
@@ -104,6 +109,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   } else {
     Drop();
   }
+  report_.SetReplicaNanos(TakeReplicaNanos());
   NoteEvent(TrailKind::kStepEnded, step);
   return Status();
 }

@@ -53,14 +53,14 @@ class Stepper final : private GradientSink, private WorkerSums {
                    RoundExchange* rounds);
   StepReport& report() { return report_; }
 
-  // What a replica takes on the average, its examples and its passes: those
-  // since the last call count a quarter, what was before the rest. 0: not
+  // What a replica takes on the average, its examples and its passes: of rounds
+  // those since the last call count a quarter, what was before the rest. 0: not
   // known. Waiting for other ranks does not count, nor do replicas without
   // examples and the first step with an exchange, which takes memory.
   // `soon`: after few steps, some of them the first of all; what they say of a
-  // rank that nothing was known of does not count the next time.
+  // rank that nothing was known of does not count the next time. What single
+  // steps take is in the reports.
   int64_t AverageReplicaNanos(bool soon);
-  int64_t replica_nanos() const { return replica_nanos_; }  // the last one
 
   // ModelMemory::Reserve; where places move, what a Forward has left is gone.
   Status Reserve(int64_t batch, bool training);
@@ -148,6 +148,7 @@ class Stepper final : private GradientSink, private WorkerSums {
   Status EndRound();
   Status CollectPending();
   Status TimeReplica(bool again, Batch* batch);
+  int64_t TakeReplicaNanos();  // of those since the last call; 0: of none
   Batch MadeUpBatch(int64_t count) const;
   Status CheckPass(const Batch& batch, StepReport* report);
   void AddReplica(int64_t nanos) {

@@ -37,9 +37,10 @@ class SlowLayer final : public CustomLayer {
     return Status();
   }
   int trained() const { return trained_; }
+  void set_millis(int millis) { millis_ = millis; }
 
  private:
-  const int millis_;
+  std::atomic<int> millis_;
   mutable std::atomic<int> trained_{0};
 };
 

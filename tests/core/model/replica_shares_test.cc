@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/model/known_speeds.h"
+
 namespace ringlet {
 namespace {
 
@@ -112,6 +114,28 @@ TEST(ReplicaSharesTest, AnyDealCoversAllAndNoneIsShorter) {
       ASSERT_FALSE(shares.Deal(nanos));  // nothing is left to gain
     }
   }
+}
+
+TEST(KnownSpeedsTest, TheLastStepsCountAndTheirMedian) {
+  SoloCollective solo;
+  KnownSpeeds speeds;
+  std::vector<int64_t> nanos = {3, 5};
+  ASSERT_TRUE(speeds.Meet(&solo, {7, 2}, &nanos).ok());
+  EXPECT_EQ(speeds.Of(7), 3);
+  EXPECT_EQ(speeds.Of(2), 5);
+  EXPECT_EQ(speeds.Of(1), 0);
+  EXPECT_TRUE(speeds.Medians(5, 1).empty());
+  for (const int64_t n : {10, 900, 20, 0, 30}) speeds.Add({n, 2 * n});
+  EXPECT_EQ(speeds.Medians(3, 4), (std::vector<int64_t>{30, 60}));
+  EXPECT_EQ(speeds.Medians(4, 4), (std::vector<int64_t>{20, 40}));
+  EXPECT_TRUE(speeds.Medians(3, 5).empty());  // 0 is no measurement
+  for (size_t i = 0; i < KnownSpeeds::kKept; ++i) speeds.Add({1, 0});
+  EXPECT_EQ(speeds.Medians(99, 1), (std::vector<int64_t>{1, 40}));
+  EXPECT_EQ(speeds.Of(7), 1);
+  nanos = {1};
+  ASSERT_TRUE(speeds.Meet(&solo, {7}, &nanos).ok());
+  EXPECT_TRUE(speeds.Medians(1, 1).empty());
+  EXPECT_EQ(speeds.Of(2), 40);
 }
 
 }  // namespace
