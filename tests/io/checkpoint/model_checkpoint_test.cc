@@ -554,7 +554,9 @@ TEST(ModelCheckpointTest, ALossCostsNoSave) {
         fit.cross_check = false;
         fit.callbacks = {ModelCheckpoint("{batch}.safetensors", options)};
         const Status status = model->Fit(Points(48).Batch(8), fit).status();
-        if (w == 0) EXPECT_TRUE(status.ok()) << status.message();
+        if (w == 0) {
+          EXPECT_TRUE(status.ok()) << status.message();
+        }
       });
     }
     for (std::thread& thread : threads) thread.join();
