@@ -55,20 +55,20 @@ Status Fitter::ShareBySpeed(bool* moved) {
 }
 
 // By what the reports of the last steps have told all ranks. A worker that has
-// become slow, or fast, for a while is found in three steps: docs/design.md,
-// "Shares follow the last steps".
+// become slow, or fast, for a while is found in five steps, or one; what comes
+// between is noise, which makes a step long and never short: docs/design.md,
+// "Shares follow speeds".
 bool Fitter::DealBySteps(ReplicaShares* next) {
   constexpr size_t kFew = 5;
   CompileConfig& config = model_->impl_->config;
   const int64_t steps = model_->iterations();
-  const bool few = steps / kEvery == (steps - fit_.steps_taken) / kEvery;
-  if (!few &&
-      next->Deal(config.speeds.Medians(KnownSpeeds::kKept, kFew), kPercent)) {
+  if (steps / kEvery != (steps - fit_.steps_taken) / kEvery &&
+      next->Deal(config.speeds.Medians(kFew), kPercent)) {
     return true;
   }
   // Of one that came nothing may be known yet.
   const size_t least = config.measures_soon ? 2 : kFew;
-  const std::vector<int64_t> nanos = config.speeds.Medians(kFew, least);
+  const std::vector<int64_t> nanos = config.speeds.Shortest(kFew, least);
   if (nanos.empty()) return false;
   config.measures_soon = false;
   return next->Deal(nanos, kPercentSoon);

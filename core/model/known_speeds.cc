@@ -8,14 +8,11 @@
 namespace ringlet {
 namespace {
 
-// Of the last `count` of all; the lower one of two.
-int64_t MedianOfLast(const std::vector<int64_t>& all, size_t count) {
-  std::vector<int64_t> last(
-      all.end() - static_cast<std::ptrdiff_t>(std::min(count, all.size())),
-      all.end());
+// The lower one of two.
+int64_t MedianOf(std::vector<int64_t> all) {
   const auto middle =
-      last.begin() + static_cast<std::ptrdiff_t>((last.size() - 1) / 2);
-  std::nth_element(last.begin(), middle, last.end());
+      all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+  std::nth_element(all.begin(), middle, all.end());
   return *middle;
 }
 
@@ -56,7 +53,7 @@ void KnownSpeeds::Add(const std::vector<int64_t>& nanos) {
     std::vector<int64_t>& recent = recent_[r];
     if (recent.size() == kKept) recent.erase(recent.begin());
     recent.push_back(nanos[r]);
-    Remember(r, MedianOfLast(recent, kKept));
+    Remember(r, MedianOf(recent));
   }
 }
 
@@ -64,13 +61,31 @@ void KnownSpeeds::Set(const std::vector<int64_t>& nanos) {
   for (size_t r = 0; r < nanos.size(); ++r) Remember(r, nanos[r]);
 }
 
-std::vector<int64_t> KnownSpeeds::Medians(size_t steps, size_t least) const {
+bool KnownSpeeds::HasAll(size_t least) const {
+  return std::all_of(recent_.begin(), recent_.end(),
+                     [&](const std::vector<int64_t>& recent) {
+                       return !recent.empty() && recent.size() >= least;
+                     });
+}
+
+std::vector<int64_t> KnownSpeeds::Medians(size_t least) const {
   std::vector<int64_t> medians;
+  if (!HasAll(least)) return medians;
   for (const std::vector<int64_t>& recent : recent_) {
-    if (recent.size() < std::max<size_t>(least, 1)) return {};
-    medians.push_back(MedianOfLast(recent, steps));
+    medians.push_back(MedianOf(recent));
   }
   return medians;
+}
+
+std::vector<int64_t> KnownSpeeds::Shortest(size_t steps, size_t least) const {
+  std::vector<int64_t> shortest;
+  if (!HasAll(least)) return shortest;
+  for (const std::vector<int64_t>& recent : recent_) {
+    const auto begin = recent.end() - static_cast<std::ptrdiff_t>(
+                                          std::min(steps, recent.size()));
+    shortest.push_back(*std::min_element(begin, recent.end()));
+  }
+  return shortest;
 }
 
 }  // namespace ringlet

@@ -33,12 +33,14 @@ class KnownSpeeds {
   // know it now, of which nothing before is kept. 0: not measured.
   void Add(const std::vector<int64_t>& nanos);
   void Set(const std::vector<int64_t>& nanos);
-  // By rank the median of the last `steps` that were measured, of which there
-  // are `least` or more; else it is empty.
-  std::vector<int64_t> Medians(size_t steps, size_t least) const;
+  // By rank the median of the steps that were measured, or the shortest of the
+  // last `steps` of them. Where a rank has measured fewer than `least`: empty.
+  std::vector<int64_t> Medians(size_t least) const;
+  std::vector<int64_t> Shortest(size_t steps, size_t least) const;
 
  private:
   void Remember(size_t rank, int64_t nanos);
+  bool HasAll(size_t least) const;
 
   std::vector<int64_t> workers_;              // by rank
   std::vector<std::vector<int64_t>> recent_;  // by rank, the last one last

@@ -214,8 +214,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   Batch batch_;                    // of the first one
   BatchLoader* loader_ = nullptr;  // gives the others'
   int64_t computed_nanos_ = 0, computed_replicas_ = 0, replica_nanos_ = 0;
-  bool soon_ = false;         // replica_nanos_ is of few steps
-  int64_t waited_nanos_ = 0;  // for other ranks, by the replica under way
+  bool soon_ = false;          // replica_nanos_ is of few steps
+  int64_t last_examples_ = 0;  // of all ranks, in the last step
+  int64_t waited_nanos_ = 0;   // for other ranks, by the replica under way
   bool warm_ = false;
   int64_t count_ = 0;  // examples
   bool trains_ = false;

@@ -25,7 +25,8 @@ class SlowLayer final : public CustomLayer {
   }
   Status Forward(const LayerCall& call) const override {
     if (call.training) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(millis_));
+      std::this_thread::sleep_for(std::chrono::milliseconds(
+          millis_ * (for_each_ ? call.batch : int64_t{1})));
       ++trained_;
     }
     std::copy_n(call.x[0], call.batch * call.output->elements(), call.y);
@@ -38,8 +39,10 @@ class SlowLayer final : public CustomLayer {
   }
   int trained() const { return trained_; }
   void set_millis(int millis) { millis_ = millis; }
+  void TakesThemForEach() { for_each_ = true; }  // example of a batch
 
  private:
+  bool for_each_ = false;
   std::atomic<int> millis_;
   mutable std::atomic<int> trained_{0};
 };

@@ -86,6 +86,28 @@ TEST(SharesTest, ReplicasWithoutExamplesAreNotMeasured) {
   }
 }
 
+// Of nine examples worker 0 has two for each replica, and worker 1 one.
+TEST(SharesTest, AShortLastBatchMovesNothing) {
+  TwoWorkers(kNever, [&](int, ElasticCollective* collective) {
+    const auto slow = std::make_shared<SlowLayer>(4);
+    slow->TakesThemForEach();
+    const auto model = SlowModel(slow, Exact(collective, 8));
+    int before = 0;
+    FitOptions fit = Quiet(4);
+    fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
+      const int now = slow->trained() - before;
+      before = slow->trained();
+      const int64_t step = state.model->iterations();
+      if (step > 1 && step % 4 != 0) {  // the first is made again
+        EXPECT_EQ(now, 4) << step;
+      }
+    })};
+    const Result<History> history =
+        model->Fit(Points(129).Shuffle(3).Batch(40), fit);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+  });
+}
+
 class SlowSource final : public Source {
  public:
   SlowSource(std::shared_ptr<const Source> of, int millis)

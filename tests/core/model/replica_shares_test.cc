@@ -116,25 +116,30 @@ TEST(ReplicaSharesTest, AnyDealCoversAllAndNoneIsShorter) {
   }
 }
 
-TEST(KnownSpeedsTest, TheLastStepsCountAndTheirMedian) {
+TEST(KnownSpeedsTest, TheLastStepsCount) {
+  using Nanos = std::vector<int64_t>;
   SoloCollective solo;
   KnownSpeeds speeds;
-  std::vector<int64_t> nanos = {3, 5};
+  Nanos nanos = {3, 5};
   ASSERT_TRUE(speeds.Meet(&solo, {7, 2}, &nanos).ok());
   EXPECT_EQ(speeds.Of(7), 3);
   EXPECT_EQ(speeds.Of(2), 5);
   EXPECT_EQ(speeds.Of(1), 0);
-  EXPECT_TRUE(speeds.Medians(5, 1).empty());
+  EXPECT_EQ(speeds.Medians(0), Nanos());
+  EXPECT_EQ(speeds.Shortest(5, 0), Nanos());
   for (const int64_t n : {10, 900, 20, 0, 30}) speeds.Add({n, 2 * n});
-  EXPECT_EQ(speeds.Medians(3, 4), (std::vector<int64_t>{30, 60}));
-  EXPECT_EQ(speeds.Medians(4, 4), (std::vector<int64_t>{20, 40}));
-  EXPECT_TRUE(speeds.Medians(3, 5).empty());  // 0 is no measurement
-  for (size_t i = 0; i < KnownSpeeds::kKept; ++i) speeds.Add({1, 0});
-  EXPECT_EQ(speeds.Medians(99, 1), (std::vector<int64_t>{1, 40}));
-  EXPECT_EQ(speeds.Of(7), 1);
+  EXPECT_EQ(speeds.Medians(4), Nanos({20, 40}));
+  EXPECT_EQ(speeds.Shortest(2, 4), Nanos({20, 40}));
+  EXPECT_EQ(speeds.Shortest(9, 4), Nanos({10, 20}));
+  EXPECT_EQ(speeds.Medians(5), Nanos());  // 0 is no measurement
+  EXPECT_EQ(speeds.Shortest(2, 5), Nanos());
+  for (size_t i = 0; i < KnownSpeeds::kKept; ++i) speeds.Add({1000, 0});
+  EXPECT_EQ(speeds.Medians(1), Nanos({1000, 40}));
+  EXPECT_EQ(speeds.Shortest(99, 1), Nanos({1000, 20}));
+  EXPECT_EQ(speeds.Of(7), 1000);
   nanos = {1};
   ASSERT_TRUE(speeds.Meet(&solo, {7}, &nanos).ok());
-  EXPECT_TRUE(speeds.Medians(1, 1).empty());
+  EXPECT_EQ(speeds.Medians(1), Nanos());
   EXPECT_EQ(speeds.Of(2), 40);
 }
 
