@@ -212,6 +212,7 @@ Status Recovery::Rejoin(int lost_rank) {
     const Status rejoined = model_.impl_->Rejoin(begun_ || !fit_.comes);
     // It does not go with another rank's weights.
     if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
+    if (model_.impl_->replicas.missed_verdict()) proven_.reset();
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
       return PeerLost(lost_rank, "%s", rejoined.message());
     }

@@ -180,7 +180,8 @@ Status Replicas::CompareArithmetic() const {
 }
 
 // The first of the greatest age among those that were in the run; of all where
-// none was. Where some went back after a verdict it is one of them.
+// none was. Where some went back after a verdict that others have not heard it
+// is one of them.
 int Replicas::Root(const std::vector<Standing>& all) const {
   int root = config_.arrivals.reference();
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
@@ -226,6 +227,8 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
+  missed_verdict_ = verdicts_ < all[root].went_back / 2;
+  verdicts_ = all[root].went_back / 2;
   took_ = !has_them || mine.went_back < all[root].went_back;
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
@@ -256,7 +259,7 @@ Status Replicas::GatherStandings(int64_t age,
   Collective* const c = config_.collective;
   const size_t marks = c->elastic() ? kMarks : 0;
   std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest(),
-                               went_back_ ? 1 : 0};
+                               2 * verdicts_ + (went_back_ ? 1 : 0)};
   for (const StateMark& mark : marks_) {
     mine.push_back(mark.step);
     mine.push_back(mark.digest);
@@ -268,7 +271,7 @@ Status Replicas::GatherStandings(int64_t age,
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
   for (auto at = gathered.begin(); at != gathered.end(); at += row) {
-    all->push_back({at[0], at[1], at[2] != 0, {}});
+    all->push_back({at[0], at[1], at[2], {}});
     const auto first = at + kFirst;
     for (size_t k = 0; k < marks && first[2 * k] >= 0; ++k) {
       all->back().marks.push_back({first[2 * k], first[2 * k + 1]});
@@ -292,6 +295,7 @@ Status Replicas::Judged(const std::vector<Findings>& all,
   spoiled_ = std::any_of(named.begin(), named.end(), [&](int rank) {
     return !config_.arrivals.comes(rank);
   });
+  if (spoiled_) ++verdicts_;
   return status;
 }
 

@@ -34,6 +34,7 @@ class Replicas {
   void Begin() {
     torn_ = took_ = holds_others_ = judged_ = spoiled_ = went_back_ = false;
     undecided_ = false;
+    verdicts_ = 0;
     marks_.clear();
   }
   // Compares the ranks' models, and gives all of them the state of one: of
@@ -50,7 +51,7 @@ class Replicas {
   bool holds_others() const { return holds_others_; }
   // The ranks meet anew: the last Join is of before.
   void Meet() {
-    took_ = judged_ = spoiled_ = undecided_ = false;
+    took_ = judged_ = spoiled_ = undecided_ = missed_verdict_ = false;
     checked_ = {-1, 0};
   }
   // A state that was not this rank's has arrived by Join, in part or whole.
@@ -61,10 +62,15 @@ class Replicas {
   void Mend() { torn_ = holds_others_ = false; }
   // … or the whole state has come from elsewhere.
   void Restored() { torn_ = holds_others_ = went_back_ = false; }
-  // After a verdict this rank goes on from what was before. A loss meanwhile
-  // may have kept the verdict from others, who have gone further: by the next
-  // Join they take this rank's state, and not it theirs.
+  // After a verdict, or where a loss cut one off, this rank goes on from what
+  // was before. Others, who have gone further, may not have heard a verdict: by
+  // the next Join they take this rank's state, and not it theirs. Those that
+  // were elsewhere take at any later one the state of those that have gone back
+  // after more verdicts, and of those that have taken it.
   void WentBack() { went_back_ = true; }
+  // The last Join told this rank of one: what it had may be spoiled, also what
+  // had passed a comparison where the one that is wrong was not.
+  bool missed_verdict() const { return missed_verdict_; }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
   int64_t StateDigest() const;
@@ -98,7 +104,7 @@ class Replicas {
   // What a rank has to give, and what its history is.
   struct Standing {
     int64_t age, digest;
-    bool went_back;
+    int64_t went_back;  // twice the verdicts, and one where it has just done so
     std::vector<StateMark> marks;
   };
   Fingerprint MakeFingerprint() const;
@@ -122,6 +128,8 @@ class Replicas {
   bool holds_others_ = false;
   bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
+  bool missed_verdict_ = false;
+  int64_t verdicts_ = 0;          // after which this rank's state went back
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
 };
