@@ -1,6 +1,7 @@
 // Files are made when there is something to write; a full disk is a warning and
 // never ends a training. The chief alone writes. AppendState holds the count of
-// batches, so that a resumed fit goes on with its steps.
+// batches, so that a resumed fit goes on with its steps. A chief that is lost
+// behind a batch may not have recorded it: the next one does.
 
 #include "loggers.h"
 
@@ -10,6 +11,7 @@
 
 #include "../../core/base/message.h"
 #include "../../core/base/text.h"
+#include "../../core/fit/evaluation.h"
 #include "../../core/model/model.h"
 #include "event_file.h"
 
@@ -79,14 +81,15 @@ class TensorBoardCallback final : public Callback {
   const char* name() const override { return "tensorboard"; }
   bool NamesInLogs(std::vector<std::string>*) const override { return true; }
 
-  Status OnSetup(FitState&) override {
+  Status OnSetup(FitState& fit) override {
     if (options_.log_dir.empty()) {
       return InvalidArgument("log_dir is empty; name a folder");
     }
     if (options_.histogram_freq < 0 || options_.update_freq < 0) {
       return InvalidArgument("histogram_freq and update_freq must be >= 0");
     }
-    train_batch_ = 0;
+    train_batch_ = due_batch_ = 0;
+    if (!fit.goes_on) own_batch_ = 0;
     epoch_begin_ = -1;
     Close();
     return Status();
@@ -95,9 +98,10 @@ class TensorBoardCallback final : public Callback {
   Status OnTrainBegin(FitState& fit) override {
     if (!fit.chief) return Status();
     const Status opened = train_.Open("/train", options_);
-    if (opened.ok() || !fit.goes_on) return opened;
+    if (!opened.ok() && !fit.goes_on) return opened;
     // Of one that becomes the chief of a run: its disk does not end that.
-    OpenTrain();
+    const bool opens = opened.ok() || OpenTrain();
+    if (opens && fit.in_memory) AddLastBatch(fit);
     return Status();
   }
 
@@ -115,18 +119,17 @@ class TensorBoardCallback final : public Callback {
   Status OnTrainBatchEnd(FitState& fit, const Logs& logs) override {
     const int64_t every = options_.update_freq, before = train_batch_;
     train_batch_ += fit.steps_taken;
-    if (!fit.chief || every == TensorBoardOptions::kEpoch ||
-        train_batch_ / every == before / every || !OpenTrain()) {
+    if (every == TensorBoardOptions::kEpoch ||
+        train_batch_ / every == before / every) {
       return Status();
     }
+    due_batch_ = train_batch_;
+    if (!fit.chief || !OpenTrain()) return Status();
     if (options_.write_steps_per_second) {
       train_.Scalar("batch_steps_per_second", train_batch_,
                     Rate(fit.steps_taken, batch_begin_));
     }
-    for (const auto& [name, value] : logs.entries()) {
-      train_.Scalar("batch_" + name, train_batch_, value);
-    }
-    train_.Flush();
+    AddBatch(logs);
     return Status();
   }
 
@@ -157,6 +160,10 @@ class TensorBoardCallback final : public Callback {
     spans->push_back(
         {"callback/tensorboard/train_batch", DType::kInt64, {}, &train_batch_});
   }
+  void AppendLiveState(std::vector<StateSpan>* spans) override {
+    spans->push_back(
+        {"callback/tensorboard/due_batch", DType::kInt64, {}, &due_batch_});
+  }
   Status StateLoaded() override {
     if (train_batch_ >= 0) return Status();
     return Corruption("callback/tensorboard/train_batch is %" PRId64,
@@ -175,6 +182,26 @@ class TensorBoardCallback final : public Callback {
     return nanos > 0
                ? static_cast<double>(steps) * 1e9 / static_cast<double>(nanos)
                : 0;
+  }
+
+  void AddBatch(const Logs& logs) {
+    for (const auto& [name, value] : logs.entries()) {
+      train_.Scalar("batch_" + name, train_batch_, value);
+    }
+    train_.Flush();
+    own_batch_ = train_batch_;
+  }
+
+  // Where it was due and not this process has recorded it; an epoch's last one
+  // is before the next begins.
+  void AddLastBatch(const FitState& fit) {
+    if (fit.step == 0 || due_batch_ != train_batch_ ||
+        own_batch_ == train_batch_) {
+      return;
+    }
+    Logs logs;
+    SetEpochMetrics(*fit.model, fit.metrics, &logs);
+    AddBatch(logs);
   }
 
   void AddEpoch(const FitState& fit, const Logs& logs) {
@@ -216,6 +243,8 @@ class TensorBoardCallback final : public Callback {
   const TensorBoardOptions options_;
   Writer train_, validation_;
   int64_t train_batch_ = 0;  // of the fit, those before a resume included
+  int64_t due_batch_ = 0;    // the last that was to be recorded
+  int64_t own_batch_ = 0;    // and that this process has recorded in this fit
   int64_t batch_begin_ = 0;
   int64_t epoch_begin_ = -1;  // < 0: not known
   int64_t iterations_before_ = 0;

@@ -19,6 +19,8 @@
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "core/fit/callback.h"
+#include "core/fit/evaluation.h"
+#include "core/fit/run_state.h"
 #include "io/checkpoint/saving_callbacks.h"
 
 namespace ringlet {
@@ -308,6 +310,48 @@ TEST_F(TensorBoardTest, OnlyTheChiefWrites) {
   EXPECT_TRUE(callback->OnEpochEnd(fit, &logs).ok());
   callback->OnFitReturn(fit, Status());
   EXPECT_FALSE(std::filesystem::exists(options_.log_dir));
+}
+
+// Of which the chief before was lost behind the batch; the others have counted
+// it, and go on.
+TEST_F(TensorBoardTest, WhoBecomesTheChiefRecordsTheLastBatch) {
+  for (const int64_t every : {1, 2, 3}) {
+    SCOPED_TRACE(every);
+    options_.log_dir = folder_ / std::to_string(every);
+    options_.update_freq = every;
+    auto model = TinyModel();
+    const std::vector<std::shared_ptr<Callback>> callbacks = {
+        TensorBoard(options_)};
+    Callback& callback = *callbacks[0];
+    FitState fit;
+    fit.model = model.get();
+    fit.callbacks = &callbacks;
+    fit.chief = false;
+    fit.metrics.assign(model->num_metric_states(), {/*total=*/2, /*count=*/4});
+    ASSERT_TRUE(callback.OnSetup(fit).ok());
+    ASSERT_TRUE(callback.OnTrainBegin(fit).ok());
+    Logs logs;
+    SetEpochMetrics(*model, fit.metrics, &logs);
+    for (fit.step = 0; fit.step < 2; ++fit.step) {
+      ASSERT_TRUE(callback.OnTrainBatchEnd(fit, logs).ok());
+    }
+    fit.goes_on = fit.chief = fit.in_memory = true;
+    RunState state(&fit, /*live=*/true);
+    StepSnapshot snapshot;
+    snapshot.Plan(&state);
+    snapshot.TakeWhole();
+    for (int time = 0; time < 2; ++time) {  // it is said once
+      callback.OnFitReturn(fit, Status());
+      ASSERT_TRUE(callback.OnSetup(fit).ok());
+      ASSERT_TRUE(snapshot.Restore(&state).ok());
+      ASSERT_TRUE(callback.OnTrainBegin(fit).ok());
+    }
+    callback.OnFitReturn(fit, Status());
+    const Lines lines = ReadEvents(options_.log_dir + "/train");
+    Lines due;
+    if (every < 3) due = {Line("batch_loss", 2, 0.5)};
+    EXPECT_EQ(Tagged(lines, "batch_loss"), due);
+  }
 }
 
 TEST_F(TensorBoardTest, FolderThatCannotBeWrittenEndsTheFitBeforeItsFirstStep) {
