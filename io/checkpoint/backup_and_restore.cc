@@ -111,13 +111,14 @@ class BackupAndRestoreCallback final : public Callback {
   void OnFitReturn(FitState& fit, const Status& status) override {
     if (saver_ != nullptr) saver_->Wait();
     const bool removes = status.ok() && options_.delete_checkpoint;
-    if (removes && checkpoints_ != nullptr) {
+    const bool holds = checkpoints_ != nullptr;
+    if (removes && holds) {
       const Status removed = checkpoints_->Clear();
       if (!removed.ok()) Warn(removed, "the backup could not be removed");
     }
     saver_.reset();
     checkpoints_.reset();
-    if (removes && !fit.chief && fit.model->collective()->elastic()) {
+    if (removes && !holds && fit.model->collective()->elastic()) {
       RemoveLeft(fit);
     }
   }
@@ -189,19 +190,21 @@ class BackupAndRestoreCallback final : public Callback {
         checkpoints_.get(), [this](const Status& saved) { Saved(saved); });
   }
 
-  // What this worker saved while it was the chief of an elastic job: not what
-  // is of another run, nor what the chief has in the same directory.
+  // What this worker saved while it was the chief of an elastic job, or one
+  // that held its folder to the end: not what is of another run, nor what the
+  // chief has in the same directory.
   void RemoveLeft(const FitState& fit) const {
     SafetensorsReader file;
     Status status = OpenNewest(options_.files, directory_, &file);
     if (!status.ok() || !IsSameRun(file.metadata(), fit)) return;
     std::unique_ptr<CheckpointDirectory> left;
     status = Open(&left);
-    if (status.code() == Code::kAlreadyExists) return;
+    if (status.code() == Code::kAlreadyExists && !fit.chief) return;
     if (status.ok()) status = left->Clear();
-    if (!status.ok()) {
-      Warn(status, "a backup of when this worker was the chief stays");
-    }
+    if (status.ok()) return;
+    Warn(status, fit.chief
+                     ? "a backup stays, from which another run would go on"
+                     : "a backup of when this worker was the chief stays");
   }
 
   // The newest backup, rather than what a worker has in memory. That is as new

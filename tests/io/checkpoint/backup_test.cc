@@ -809,6 +809,39 @@ TEST(BackupTest, AFolderThatIsHeldIsWaitedForByNobody) {
   }
 }
 
+// It stands still to the end: nobody removes its backup, and that is told.
+TEST(BackupTest, ABackupThatIsHeldToTheEndIsTold) {
+  TempFolder folder(TempFolder::InMemory());
+  const std::string path = folder.path();
+  TrainAlone(path, 5);
+  std::unique_ptr<CheckpointDirectory> held;
+  ASSERT_TRUE(CheckpointDirectory::Open(path, {}, &held).ok());
+  ElasticJob job;
+  job.Arrive(0);
+  job.Arrive(1);
+  std::thread first([&] {
+    TempFolder own(TempFolder::InMemory());
+    ElasticCollective collective(&job, 0, 1 << 30);
+    FitElastic(&collective, own.path(),
+               std::make_shared<Watches>(
+                   9, [&](FitState&) { collective.DieInNextCall(); }));
+  });
+  testing::internal::CaptureStderr();
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    const ElasticFit run =
+        FitElastic(&collective, path, std::make_shared<Watches>(-1, nullptr));
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+  }
+  first.join();
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("a backup stays, from which another run would go on"),
+            std::string::npos)
+      << told;
+  EXPECT_NE(told.find("in use by process"), std::string::npos) << told;
+  EXPECT_TRUE(HasBackup(path));
+}
+
 // So too where it is a worker that comes back that becomes the chief.
 TEST(BackupTest, AComingChiefWhoseFolderIsHeldTakesPart) {
   TempFolder folder(TempFolder::InMemory()), others(TempFolder::InMemory());
