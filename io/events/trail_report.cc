@@ -58,53 +58,71 @@ std::string WhereText(const Life& life, int last, uint64_t step) {
                     : "its steps are no longer in the trail";
 }
 
-// Where it was; `doing`: and what it did when nothing more was noted.
-std::string DoingText(const Life& life, bool doing) {
-  uint64_t step = 0;
-  int last = 0;
-  bool blocked = false;
-  const TrailRecord* waits = nullptr;
-  for (const TrailRecord* record : life.records) {
-    const TrailEvent& event = record->event;
-    switch (event.kind) {
+// What a process did when nothing more was noted.
+struct Doing {
+  explicit Doing(const Life& life) {
+    for (const TrailRecord* record : life.records) Take(record);
+  }
+  void Take(const TrailRecord* record) {
+    const Kind kind = record->event.kind;
+    switch (kind) {
       case Kind::kStepBegan:
       case Kind::kStepEnded:
-        step = event.step;
-        last = static_cast<int>(event.kind);
+        step = record->event.step;
+        last = static_cast<int>(kind);
         blocked = false;
         waits = nullptr;
+        break;
+      case Kind::kFormed:
+        blocked = false;
+        waits = ended = nullptr;
+        break;
+      case Kind::kLost:
+      case Kind::kTold:
+      case Kind::kAborted:
+        blocked = false;
+        waits = nullptr;
+        ended = record;
         break;
       case Kind::kBlocked:
         blocked = true;
         break;
       case Kind::kResumed:
       case Kind::kWaited:
-        blocked = event.kind == Kind::kWaited && blocked;
+        blocked = kind == Kind::kWaited && blocked;
         waits = nullptr;
         break;
       case Kind::kWaits:
         waits = record;
         break;
-      case Kind::kFormed:
-        blocked = false;
-        waits = nullptr;
-        break;
       default:
         break;
     }
   }
-  std::string out = WhereText(life, last, step);
-  if (!doing) return out;
-  if (waits != nullptr) {
-    const TrailEvent& event = waits->event;
+  uint64_t step = 0;
+  int last = 0;  // of a step
+  bool blocked = false;
+  const TrailRecord* waits = nullptr;
+  const TrailRecord* ended = nullptr;  // what ended its ring; it has no other
+};
+
+// Where it was; `says`: and what it did.
+std::string DoingText(const Life& life, bool says) {
+  const Doing doing(life);
+  std::string out = WhereText(life, doing.last, doing.step);
+  if (!says) return out;
+  if (doing.ended != nullptr) {
+    out += ", in no ring since " + TimeText(doing.ended->wall);
+  } else if (doing.waits != nullptr) {
+    const TrailEvent& event = doing.waits->event;
     out += ", waiting for " + WorkerName(event.peer) + " since " +
-           TimeText(NanosBetween(event.nanos, waits->wall));
+           TimeText(NanosBetween(event.nanos, doing.waits->wall));
     if (event.other >= 0 && event.other != event.peer) {
       out += ", which waited in turn, at last for " + WorkerName(event.other);
     }
-  } else if (blocked) {
+  } else if (doing.blocked) {
     out += ", waiting for the others";
-  } else if (last == static_cast<int>(Kind::kStepBegan)) {
+  } else if (doing.last == static_cast<int>(Kind::kStepBegan)) {
     out += ", computing";
   }
   return out;

@@ -410,6 +410,25 @@ TEST_F(TrailReportTest, OneThatStoodStillSaysSo) {
   ExpectHas(Told(), "in step 3 worker 1 was cut off: held up for 7.00 s\n");
 }
 
+// One that waits for the lost to come back does not compute.
+TEST_F(TrailReportTest, WhoseRingHasEndedSaysSinceWhen) {
+  Note(0, TrailKind::kStepBegan, 9);
+  Note(0, TrailKind::kBlocked, 9);
+  Note(0, TrailKind::kWaits, 9, 1);
+  Note(0, TrailKind::kLost, 9, 1, 1, "exited");
+  Note(0, TrailKind::kResumed, 9);
+  Note(1, TrailKind::kStepEnded, 9);
+  Note(1, TrailKind::kTold, 9, 1, 0, "rank 1 was lost");
+  Note(1, TrailKind::kStepBegan, 10);  // and finds that it is over
+  const std::string told = Told();
+  ExpectHas(told, "its trail ends here, in step 9, in no ring since ");
+  ExpectHas(told, "its trail ends here, in step 10, in no ring since ");
+  EXPECT_EQ(told.find("computing"), std::string::npos) << told;
+  Note(0, TrailKind::kFormed, 9);
+  Note(0, TrailKind::kStepBegan, 9);
+  ExpectHas(Told(), "its trail ends here, in step 9, computing: ");
+}
+
 TEST_F(TrailReportTest, AWaitThatGoesOnIsTold) {
   Note(0, TrailKind::kStepBegan, 9);
   Note(0, TrailKind::kBlocked, 9);
