@@ -84,17 +84,22 @@ void Stepper::WarnOfNothingToTrain() const {
       graph_.name().c_str());
 }
 
-uint64_t Stepper::BeginStep() {
+void Stepper::BeginStep() {
   const auto step = static_cast<uint64_t>(updater_.iterations()) + 1;
   NoteEvent(TrailKind::kStepBegan, step);
   config_.collective->SetStep(step);
-  return step;
+}
+
+// One that was given up has not: the last before it is told once more.
+void Stepper::NoteStepEnded() const {
+  NoteEvent(TrailKind::kStepEnded,
+            static_cast<uint64_t>(updater_.iterations()));
 }
 
 Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const IeeeArithmetic ieee;
   WarnOfNothingToTrain();
-  const uint64_t step = BeginStep();
+  BeginStep();
   RINGLET_RETURN_IF_ERROR(
       Reserve(std::max<int64_t>(batch.count, 1), /*training=*/true));
   Drop();
@@ -114,7 +119,7 @@ Status Stepper::Train(const Batch& batch, BatchLoader* loader, bool* taken) {
   const bool is_short = batch.global_count < last_examples_;
   last_examples_ = batch.global_count;
   report_.SetReplicaNanos(is_short ? 0 : nanos);
-  NoteEvent(TrailKind::kStepEnded, step);
+  NoteStepEnded();
   return Status();
 }
 
@@ -164,7 +169,7 @@ Status Stepper::TrainReplica(const Batch& batch, bool again) {
 
 Status Stepper::GiveUp(unsigned char note) {
   RINGLET_CHECK(note != 0 && exchange_->sums());
-  const uint64_t step = BeginStep();
+  BeginStep();
   Drop();
   replica_ = 0;
   // The others sum theirs, and what their layers ask for.
@@ -185,7 +190,7 @@ Status Stepper::GiveUp(unsigned char note) {
   if (exchange_->failed()) return FinishGradients();
   RINGLET_RETURN_IF_ERROR(report_.Receive(exchange_.get()));
   Drop();
-  NoteEvent(TrailKind::kStepEnded, step);
+  NoteStepEnded();
   return Status();
 }
 

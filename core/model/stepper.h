@@ -132,8 +132,9 @@ class Stepper final : private GradientSink, private WorkerSums {
   };
 
   void WarnOfNothingToTrain() const;
-  // Tells the others, and the trail; returns its number.
-  uint64_t BeginStep();
+  // Tell the trail; and the others, where this worker is.
+  void BeginStep();
+  void NoteStepEnded() const;
   Status TrainReplicas(bool again);
   Status TrainReplica(const Batch& batch, bool again);
   // `waits`: for whoever is late.

@@ -5,7 +5,6 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/ieee_arithmetic.h"
-#include "../base/trail.h"
 #include "stepper.h"
 
 namespace ringlet {
@@ -37,13 +36,10 @@ Status Stepper::TrainRound(const Batch& batch, int64_t steps,
     status = EndRound();
     *taken = status.ok();
   }
-  if (status.ok()) {
-    NoteEvent(TrailKind::kStepEnded,
-              static_cast<uint64_t>(updater_.iterations()));
-  }
   Drop();
   if (!status.ok()) Abandon();
   if (!*taken) round_.Undo();
+  if (status.ok()) NoteStepEnded();
   return status;
 }
 

@@ -49,7 +49,8 @@ std::string WhereText(const Life& life, int last, uint64_t step) {
     return "in step " + std::to_string(step);
   }
   if (last == static_cast<int>(Kind::kStepEnded)) {
-    return "after step " + std::to_string(step);
+    return step > 0 ? "after step " + std::to_string(step)
+                    : "before the first step";  // which was given up
   }
   if (last == 0 && life.next != nullptr && life.next->event.code != 0) {
     return WhereText(life, life.next->event.code, life.next->event.step);

@@ -429,6 +429,12 @@ TEST_F(TrailReportTest, WhoseRingHasEndedSaysSinceWhen) {
   ExpectHas(Told(), "its trail ends here, in step 9, computing: ");
 }
 
+TEST_F(TrailReportTest, TheFirstStepMayBeGivenUp) {
+  Note(0, TrailKind::kStepBegan, 1);
+  Note(0, TrailKind::kStepEnded, 0);
+  ExpectHas(Told(), "its trail ends here, before the first step: ");
+}
+
 TEST_F(TrailReportTest, AWaitThatGoesOnIsTold) {
   Note(0, TrailKind::kStepBegan, 9);
   Note(0, TrailKind::kBlocked, 9);
