@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "../base/message.h"
+#include "../base/number_text.h"
 #include "../model/model.h"
 #include "monitor.h"
 
@@ -31,7 +32,7 @@ std::string DescribeMonitor(const char* callback, const std::string& monitor,
                             MonitorMode mode, double min_delta) {
   return std::string(callback) + ", monitor " + monitor + ", mode " +
          std::to_string(static_cast<int>(mode)) + ", min_delta " +
-         std::to_string(min_delta);
+         ShortestText(min_delta);
 }
 
 class EarlyStoppingCallback final : public Callback {
@@ -46,8 +47,7 @@ class EarlyStoppingCallback final : public Callback {
     return DescribeMonitor(name(), options_.monitor, options_.mode,
                            options_.min_delta) +
            ", patience " + std::to_string(options_.patience) + ", baseline " +
-           (options_.has_baseline ? std::to_string(options_.baseline)
-                                  : "none") +
+           (options_.has_baseline ? ShortestText(options_.baseline) : "none") +
            ", restore_best_weights " +
            std::to_string(options_.restore_best_weights) +
            ", start_from_epoch " + std::to_string(options_.start_from_epoch);
@@ -164,10 +164,10 @@ class ReduceLROnPlateauCallback final : public Callback {
   std::string Describe() const override {
     return DescribeMonitor(name(), options_.monitor, options_.mode,
                            options_.min_delta) +
-           ", factor " + std::to_string(options_.factor) + ", patience " +
+           ", factor " + ShortestText(options_.factor) + ", patience " +
            std::to_string(options_.patience) + ", cooldown " +
            std::to_string(options_.cooldown) + ", min_lr " +
-           std::to_string(options_.min_lr);
+           ShortestText(options_.min_lr);
   }
 
   Status OnSetup(FitState& fit) override {

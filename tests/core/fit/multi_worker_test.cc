@@ -354,6 +354,20 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
          stopping.patience = 4;
          s->fit.callbacks = {EarlyStopping(stopping)};
        }},
+      {"min_delta 2e-07",
+       [](Setting* s) {
+         EarlyStoppingOptions stopping;
+         stopping.monitor = "loss";
+         stopping.min_delta = 2e-7;
+         s->fit.callbacks = {EarlyStopping(stopping)};
+       }},
+      {"min_lr 1e-08",
+       [](Setting* s) {
+         ReduceLROnPlateauOptions reduces;
+         reduces.monitor = "loss";
+         reduces.min_lr = 1e-8;
+         s->fit.callbacks = {ReduceLROnPlateau(reduces)};
+       }},
       {"save_freq 5",
        [](Setting* s) {
          s->fit.callbacks = {BackupAndRestore("unused", SaveEvery(5))};
@@ -377,6 +391,11 @@ TEST(MultiWorkerTest, WhateverDiffersOnOneRankIsNamedWithBothValues) {
           s.fit.callbacks = {EarlyStopping(stopping)};
           if (std::string(change.says).compare(0, 9, "save_freq") == 0) {
             s.fit.callbacks = {BackupAndRestore("unused", SaveEvery(7))};
+          }
+          if (std::string(change.says).compare(0, 6, "min_lr") == 0) {
+            ReduceLROnPlateauOptions reduces;
+            reduces.monitor = "loss";
+            s.fit.callbacks = {ReduceLROnPlateau(reduces)};
           }
           if (collective->rank() == 2) change.change(&s);
           Sequential model({Input({6, 6, 1}), s.conv, s.pool, Flatten(),
