@@ -61,9 +61,7 @@ class ModelCheckpointCallback final : public Callback {
     const std::string folder = FolderOf(filepath_);
     if (!fit.chief || folder.find('{') != std::string::npos) return Status();
     Status made = options_.files->MakeDirectory(folder);
-    if (made.ok() && filepath_.find('{') == std::string::npos) {
-      made = CheckNoFolder(filepath_);
-    }
+    if (made.ok() && one_name()) made = CheckNoFolder(filepath_);
     return made.ok() ? made : Failed(fit, made, filepath_);
   }
 
@@ -127,8 +125,7 @@ class ModelCheckpointCallback final : public Callback {
     if (fit.in_memory) return CountComers(fit);
     // On whatever disk: any of them may become the chief.
     std::vector<RunMark> all;
-    RINGLET_RETURN_IF_ERROR(
-        GatherMarks(collective, MarkAt(options_.files, filepath_), &all));
+    RINGLET_RETURN_IF_ERROR(GatherMarks(collective, Mark(), &all));
     counted_ = attempt_ = MostAttempts(all) + 1;
     return Status();
   }
@@ -139,14 +136,12 @@ class ModelCheckpointCallback final : public Callback {
   // Where a loss has cut that off, here or on those whose state it has then, it
   // is done as they meet anew, though it comes no more.
   Status CountComers(const FitState& fit) {
-    if (!marks()) return Status();
     const bool counted = !fit.comes && counted_ == attempt_;
     if (!counted) counted_ = -1;
-    const RunMark mine = MarkAt(options_.files, filepath_);
     Collective* const collective = fit.model->collective();
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(
-        GatherMarks(collective, counted ? RunMark() : mine, &all));
+        GatherMarks(collective, counted ? RunMark() : Mark(), &all));
     const int64_t most = MostAttempts(all);
     RunMark last = {attempt_, fit.epoch, fit.step};
     bool later = false;
@@ -160,9 +155,8 @@ class ModelCheckpointCallback final : public Callback {
       return Status();
     }
     // Read once theirs was.
-    RINGLET_RETURN_IF_ERROR(GatherMarks(
-        collective, counted ? MarkAt(options_.files, filepath_) : RunMark(),
-        &all));
+    RINGLET_RETURN_IF_ERROR(
+        GatherMarks(collective, counted ? Mark() : RunMark(), &all));
     const bool seen =
         std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
           return mark.attempt == last.attempt && !last.IsLaterThan(mark);
@@ -176,9 +170,12 @@ class ModelCheckpointCallback final : public Callback {
     for (const RunMark& mark : all) most = std::max(most, mark.attempt);
     return most;
   }
-  bool marks() const {
-    return attempt_ > 0 && filepath_.find('{') == std::string::npos;
+  // Paths are a worker's own: what calls the collective does not ask for it.
+  bool one_name() const { return filepath_.find('{') == std::string::npos; }
+  RunMark Mark() const {
+    return one_name() ? MarkAt(options_.files, filepath_) : RunMark();
   }
+  bool marks() const { return attempt_ > 0 && one_name(); }
 
   Status CheckFilepath() const {
     if (!options_.save_weights_only) {

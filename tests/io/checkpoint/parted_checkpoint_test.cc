@@ -297,6 +297,35 @@ TEST(PartedCheckpointTest, AnOlderFileIsReplacedWhoeverIsLostMeanwhile) {
   testing::internal::GetCapturedStderr();
 }
 
+// A worker's path is its own, and so is whether it names the epoch.
+TEST(PartedCheckpointTest, WhoComesWithANameOfAnotherKindEndsNobody) {
+  testing::internal::CaptureStderr();
+  for (const bool fixed : {false, true}) {
+    SCOPED_TRACE(fixed);
+    TempFolder folder;
+    const std::string names[] = {folder / "m.safetensors",
+                                 folder / "m{epoch}.safetensors"};
+    ElasticJob job;
+    job.Arrive(0);
+    std::thread comes;
+    {
+      ElasticCollective collective(&job, 0, 1 << 30);
+      const auto calls = [&](int64_t step) {
+        if (step != 2 || comes.joinable()) return;
+        job.Arrive(1);
+        comes = std::thread([&] {
+          ElasticCollective other(&job, 1, 1 << 30);
+          Train(&other, names[fixed ? 1 : 0], {}, nullptr);
+        });
+        while (!job.visited()) std::this_thread::yield();
+      };
+      Train(&collective, names[fixed ? 0 : 1], {}, calls);
+    }
+    comes.join();
+  }
+  testing::internal::GetCapturedStderr();
+}
+
 // Its disk has a file where the folder is to be: the others' training goes on.
 TEST(PartedCheckpointTest, APathThatCannotBeUsedEndsNoRunThatGoesOn) {
   TempFolder folders[2];
