@@ -1,8 +1,8 @@
 #include "sim_training.h"
 
 #include <cstdio>
-#include <tuple>
-#include <utility>
+#include <map>
+#include <string>
 
 #include "../../support/tiny_model.h"
 #include "core/base/fnv1a.h"
@@ -38,8 +38,30 @@ CompileOptions Options(const Training& training, Collective* collective,
   options.replicas = training.replicas;
   options.local.steps = training.local_steps;
   options.local.overlap = training.overlap;
+  options.local.participation = training.participation;
+  if (training.floats) options.local.delta = LocalUpdates::Delta::kFloat32;
   if (training.sparse) options.local.delta = LocalUpdates::Delta::kSparse;
   return options;
+}
+
+// Each has to remember something else between two steps.
+Optimizer OptimizerOf(const Training& training) {
+  Optimizer optimizer = Adam(0.01f);
+  switch (training.optimizer) {
+    case 1:
+      optimizer.UseEma(/*momentum=*/0.9f, /*overwrite_frequency=*/4);
+      break;
+    case 2:
+      optimizer.GradientAccumulationSteps(3);
+      break;
+    case 3:
+      optimizer = SGD(0.05f, /*momentum=*/0.9f);
+      optimizer.ClipNorm(0.5f);
+      break;
+    default:
+      break;
+  }
+  return optimizer;
 }
 
 uint64_t With(const Logs& logs, const char* loss, uint64_t digest) {
@@ -97,8 +119,21 @@ Status TrainInLoop(Model* model, TrainingLoop* loop) {
   return loop->End();
 }
 
+void AddCallbacks(FitOptions* fit) {
+  EarlyStoppingOptions stops;
+  stops.monitor = "val_accuracy";
+  stops.patience = kEpochs;
+  stops.restore_best_weights = true;
+  fit->callbacks.push_back(EarlyStopping(stops));
+  ReduceLROnPlateauOptions reduces;
+  reduces.min_delta = 1;
+  reduces.patience = 1;
+  fit->callbacks.push_back(ReduceLROnPlateau(reduces));
+}
+
 FitOptions FitWith(const Training& training, const Trainee& trainee) {
   FitOptions fit = Quiet(kEpochs);
+  if (training.repeats) fit.steps_per_epoch = 6;
   fit.check_replicas_every = training.check_every;
   fit.validation_data = Points(61).Batch(100);
   if (trainee.disk != nullptr && training.save_freq >= 0) {
@@ -110,7 +145,16 @@ FitOptions FitWith(const Training& training, const Trainee& trainee) {
     backup.clock = trainee.clock;
     fit.callbacks.push_back(BackupAndRestore("backup", backup));
   }
+  if (training.callbacks) AddCallbacks(&fit);
+  // Before what compares the workers, and may find that a step was wrong.
   fit.callbacks.push_back(std::make_shared<Tells>(trainee));
+  if (trainee.disk != nullptr && training.model_freq >= 0) {
+    ModelCheckpointOptions saves;
+    saves.save_weights_only = true;
+    saves.save_freq = training.model_freq;
+    saves.files = trainee.disk;
+    fit.callbacks.push_back(ModelCheckpoint("m.weights.safetensors", saves));
+  }
   return fit;
 }
 
@@ -121,10 +165,13 @@ Status Train(const Training& training, const Trainee& trainee) {
   Sequential model({Input({2}), Dense(training.wide ? 520 : 16, kRelu),
                     Dropout(0.2f), BatchNormalization(0.9f),
                     Custom(trainee.layer), Dense(3)});
-  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
-                {Accuracy()}, Options(training, trainee.collective, &pace));
+  model.Compile(OptimizerOf(training),
+                SparseCategoricalCrossentropy(kFromLogits), {Accuracy()},
+                Options(training, trainee.collective, &pace));
   const FitOptions fit = FitWith(training, trainee);
-  const Dataset data = Points(203).Shuffle(3).Batch(40);
+  const Dataset data = training.repeats
+                           ? Points(91).Shuffle(3).Repeat().Batch(40)
+                           : Points(203).Shuffle(3).Batch(40);
   Status status;
   if (!training.in_loop) {
     status = model.Fit(data, fit).status();
@@ -139,9 +186,8 @@ Status Train(const Training& training, const Trainee& trainee) {
 }
 
 const Digests& Undisturbed(const Training& training) {
-  static std::map<std::tuple<int, bool, int64_t, bool, bool>, Digests> runs;
-  Digests& run = runs[{training.replicas, training.wide, training.local_steps,
-                       training.sparse, training.overlap}];
+  static std::map<decltype(training.Key()), Digests> runs;
+  Digests& run = runs[training.Key()];
   if (!run.empty()) return run;
   Training alone = training;
   alone.in_loop = false;

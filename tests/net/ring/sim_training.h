@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "../../support/one_bit_layer.h"
 #include "core/base/clock.h"
@@ -26,9 +27,21 @@ struct Training {
   int64_t local_steps = 0;    // of a round; 0: sums of every step
   bool sparse = false;        // deltas
   bool overlap = false;       // of a round's exchange with the next one
+  bool floats = false;        // deltas of 32 bits
+  int participation = 0;      // replicas of a round; 0: all
   bool in_loop = false;       // of its own, else in Fit
+  int optimizer = 0;          // which, see OptimizerOf
+  bool repeats = false;       // the data, across epochs
+  bool callbacks = false;     // that have a state, and change the model
+  int64_t model_freq = -1;    // steps, or 0: epochs, of ModelCheckpoint
   int64_t check_every = 100;  // steps, the workers compare
   int64_t save_freq = -1;     // of the backups; -1: there are none
+
+  // What decides the numbers.
+  auto Key() const {
+    return std::make_tuple(replicas, wide, local_steps, sparse, overlap, floats,
+                           participation, optimizer, repeats, callbacks);
+  }
 };
 
 // Of one of them.

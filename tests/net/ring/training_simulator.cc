@@ -70,6 +70,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
     if (report_.violation.empty()) report_.violation = what;
   }
   void DrawTraining();
+  void DrawRounds();
   void DrawWrong();
   void Crash(int worker, bool silent) override;
   void Start(int worker) override;
@@ -86,6 +87,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   void Begins(int worker, int64_t step);
   void Ends(int worker, int64_t step, uint64_t digest);
   void CutAsTheyCompare(int64_t step);
+  void HurtTransfer(int worker);
   void NotNamed(int64_t step);
   void OutOfSync(int worker, const std::string& said);
   bool Over() const;
@@ -100,6 +102,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   int64_t step_nanos_ = 0;  // that it computes at most, besides
   Wrong wrong_;
   bool calm_ = false;  // nothing else goes wrong
+  int transfers_ = 0;  // that are still to be hurt
   Fnv1a told_;
   TrainingReport report_;
   bool ending_ = false;  // what happens now is no part of the job
@@ -135,18 +138,30 @@ Job::Job(uint64_t seed, bool trace)
 
 void Job::DrawTraining() {
   if (size_ > training_.replicas) training_.replicas = 16;
-  if (network_.Chance(2)) {
-    training_.local_steps = 2 + network_.Random(3);
-    training_.sparse = network_.Chance(2);
-    training_.overlap = network_.Chance(2);
-  }
+  training_.optimizer = static_cast<int>(network_.Random(4));
+  if (network_.Chance(2)) DrawRounds();
+  training_.repeats = network_.Chance(2);
+  training_.callbacks = network_.Chance(2);
   training_.in_loop = network_.Chance(2);
   // Else it has mostly ended before its faults begin.
   if (!network_.Chance(4)) step_nanos_ = kTimeout * 3 / 5;
   if (network_.Chance(2)) training_.check_every = 2 + network_.Random(6);
   const int64_t frequencies[] = {-1, 0, 1, 2, 5};
   training_.save_freq = frequencies[network_.Random(5)];
+  training_.model_freq = frequencies[network_.Random(5)];
   training_.wide = network_.Chance(3);
+}
+
+void Job::DrawRounds() {
+  training_.local_steps = 2 + network_.Random(3);
+  training_.sparse = network_.Chance(2);
+  training_.overlap = network_.Chance(2);
+  training_.floats = !training_.sparse && network_.Chance(2);
+  if (!training_.sparse && !training_.overlap && network_.Chance(2)) {
+    training_.participation = 1 + static_cast<int>(network_.Random(4));
+  }
+  // Neither goes with an optimizer that begins anew in each round.
+  if (training_.optimizer < 3) training_.optimizer = 0;
 }
 
 void Job::DrawWrong() {
@@ -168,12 +183,31 @@ void Job::Trace(int worker, const std::string& what) {
   if (trace_) std::printf("%s%s\n", when, what.c_str());
 }
 
-void Job::Met(int, const std::vector<int>& members) {
+void Job::Met(int worker, const std::vector<int>& members) {
   if (ending_) return;
   ++report_.views;
+  HurtTransfer(worker);
   wrong_.unnoticed |=
       wrong_.unproven &&
       std::find(members.begin(), members.end(), wrong_.worker) == members.end();
+}
+
+// It, or a link, is lost as they compare, and as the state goes to those who
+// lack it; so may others be in the same view, and the next.
+void Job::HurtTransfer(int worker) {
+  if (calm_ || transfers_ == 0 || !network_.Chance(3)) return;
+  --transfers_;
+  const int64_t within = network_.Chance(2) ? 2 * kMs : 60 * kMs;
+  if (network_.Chance(2)) return faults_.CutWithin(within);
+  network_.At(network_.now() + network_.Random(within), [this, worker] {
+    const bool silent = network_.Chance(4);
+    const int64_t lasts = network_.Random(kTimeout);
+    faults_.Count(silent ? Fault::kSilentHost : Fault::kCrash);
+    faults_.OverBy(network_.now() + lasts);
+    Trace(worker, "is lost as the state travels");
+    Crash(worker, silent);
+    network_.At(network_.now() + lasts, [this, worker] { Start(worker); });
+  });
 }
 
 void Job::Crash(int worker, bool silent) {
@@ -332,6 +366,7 @@ TrainingReport Job::Run() {
   }
   faults_.OverBy(8 * kTimeout);
   calm_ = wrong_.worker >= 0 && network_.Chance(2);
+  transfers_ = static_cast<int>(network_.Random(8));
   for (int64_t n = calm_ ? 0 : network_.Random(8); n > 0; --n) {
     network_.At(network_.Random(10 * kTimeout), [this] { faults_.Draw(); });
   }
