@@ -99,7 +99,7 @@ class Town final : private Faults::Job {
     if (report_.violation.empty()) report_.violation = what;
   }
   void Trace(int worker, const std::string& what) override;
-  // One begins to form a view, or is in one: cuts just then.
+  // One begins to form a view, or is in one: something is lost just then.
   void Forms(int64_t within);
   // A worker is in this view.
   void Runs(int worker, uint32_t generation, const std::vector<int>& members);
@@ -122,7 +122,7 @@ class Town final : private Faults::Job {
   bool Together() const;
 
   Faults faults_;
-  int while_forming_ = 0;  // cuts left for when a view forms
+  int while_forming_ = 0;  // faults left for when a view forms
   std::vector<std::unique_ptr<Citizen>> citizens_;
   // The views of a generation, as their proposers had them: of two processes of
   // one worker there may be two.
@@ -345,7 +345,16 @@ void Town::Trace(int worker, const std::string& what) {
 void Town::Forms(int64_t within) {
   if (while_forming_ == 0 || !network_.Chance(2)) return;
   --while_forming_;
-  faults_.CutWithin(within);
+  if (network_.Chance(2)) return faults_.CutWithin(within);
+  const int worker = static_cast<int>(network_.Random(size_));
+  const int64_t lasts = network_.Random(3 * kTimeout);
+  const bool silent = network_.Chance(3);
+  faults_.OverBy(network_.now() + within + lasts);
+  faults_.Count(silent ? Fault::kSilentHost : Fault::kCrash);
+  network_.At(network_.now() + network_.Random(within), [=] {
+    Crash(worker, silent);
+    network_.At(network_.now() + lasts, [=] { Start(worker); });
+  });
 }
 
 void Town::Runs(int worker, uint32_t generation,
