@@ -62,16 +62,21 @@ bool Fitter::DealBySteps(ReplicaShares* next) {
   constexpr size_t kFew = 5;
   CompileConfig& config = model_->impl_->config;
   const int64_t steps = model_->iterations();
-  if (steps / kEvery != (steps - fit_.steps_taken) / kEvery &&
-      next->Deal(config.speeds.Medians(kFew), kPercent)) {
-    return true;
-  }
   // Of one that came nothing may be known yet.
   const size_t least = config.measures_soon ? 2 : kFew;
-  const std::vector<int64_t> nanos = config.speeds.Shortest(kFew, least);
-  if (nanos.empty()) return false;
+  const std::vector<int64_t> last = config.speeds.Shortest(kFew, least);
+  if (last.empty()) return false;
   config.measures_soon = false;
-  return next->Deal(nanos, kPercentSoon);
+  if (steps / kEvery != (steps - fit_.steps_taken) / kEvery) {
+    // Not for one step, behind which the last few say otherwise.
+    ReplicaShares many = *next;
+    if (many.Deal(config.speeds.Medians(kFew), kPercent) &&
+        !ReplicaShares(many).Deal(last, kPercentSoon)) {
+      *next = std::move(many);
+      return true;
+    }
+  }
+  return next->Deal(last, kPercentSoon);
 }
 
 // What a report of rounds tells is a whole round old, so they gather.

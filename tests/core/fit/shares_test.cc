@@ -163,6 +163,69 @@ TEST(SharesTest, AWorkerThatIsSlowForAWhileComputesFewer) {
   EXPECT_GT(others, 3 * (kSteps - kSlowTo - kSettles));
 }
 
+// In which time passes only as a layer trains replicas.
+class ReplicaClock final : public Clock {
+ public:
+  explicit ReplicaClock(const SlowLayer* layer) : layer_(layer) {}
+  int64_t MonotonicNanos() override {
+    const int trained = layer_->trained();
+    now_ += (trained - trained_) * nanos_;
+    trained_ = trained;
+    return now_;
+  }
+  int64_t WallNanos() override { return 0; }
+  void set_nanos(int64_t nanos) { nanos_ = nanos; }  // of a replica
+
+ private:
+  const SlowLayer* const layer_;
+  int trained_ = 0;
+  int64_t now_ = 0, nanos_ = 1000;
+};
+
+// Replicas of eight in each of 80 steps that the second worker trained, which
+// takes ten times as long per replica from step `from` to `to`; all that is
+// said goes to *said.
+std::vector<int> TrainedInSpell(int64_t from, int64_t to, std::string* said) {
+  std::vector<int> trained;
+  FILE* const out = std::fopen("/dev/null", "w");
+  testing::internal::CaptureStderr();
+  TwoWorkers(kNever, [&](int w, ElasticCollective* collective) {
+    const auto layer = std::make_shared<SlowLayer>(0);
+    ReplicaClock clock(layer.get());
+    CompileOptions options = Exact(collective, 8);
+    options.clock = &clock;
+    const auto model = SlowModel(layer, options);
+    FitOptions fit = Quiet(1);
+    fit.verbose = Verbose::kLine;
+    fit.out = out;
+    fit.steps_per_epoch = 80;
+    int before = 0;
+    fit.callbacks = {std::make_shared<AfterStep>([&](FitState& state) {
+      if (w == 0) return;
+      const int64_t step = state.model->iterations();
+      trained.push_back(layer->trained() - before);
+      before = layer->trained();
+      clock.MonotonicNanos();
+      clock.set_nanos(step >= from && step < to ? 10000 : 1000);
+    })};
+    const Result<History> history =
+        model->Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+  });
+  *said = testing::internal::GetCapturedStderr();
+  std::fclose(out);
+  return trained;
+}
+
+// Most of what is kept is of before the spell.
+TEST(SharesTest, The32ndStepOfASlowSpellMovesNothingBack) {
+  std::string said;
+  const std::vector<int> trained = TrainedInSpell(20, 40, &said);
+  ASSERT_EQ(trained.size(), 80u);
+  for (size_t step = 25; step < 40; ++step) EXPECT_EQ(trained[step], 1) << step;
+  for (size_t step = 50; step < 80; ++step) EXPECT_EQ(trained[step], 4) << step;
+}
+
 // Counts the gathers of a number.
 class Counts final : public Collective {
  public:
