@@ -163,13 +163,8 @@ Status Fitter::SetUp() {
   requests_.GoOnFrom(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());
-  CompileConfig& config = model_->impl_->config;
-  config.arrivals.Settle();
-  met_at_ = model_->iterations();
-  told_at_ = INT64_MIN / 2;
-  if (config.dealt_by_speed && fit_.epoch < fit_.epochs) {
-    messages_.Shares(fit_, config.shares);
-  }
+  model_->impl_->config.arrivals.Settle();
+  BeginShares();
   fit_.comes = false;
   return Status();
 }

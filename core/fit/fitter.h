@@ -80,11 +80,13 @@ class Fitter {
   // The fit ends here, on all ranks.
   Status EndRoundsForGood();
   Status OpenLoader();
+  void BeginShares();  // the ranks have met
   // Where all ranks are between two steps: *moved says whether replicas have
   // another worker now.
   Status ShareBySpeed(bool* moved);
   bool DealBySteps(ReplicaShares* next);
   Status DealByRounds(ReplicaShares* next, bool* moved);
+  void TellOfShares();
   Status StepGivenUp();
   Status MeetAnew();
   Status Validate(Logs* logs);
@@ -129,6 +131,7 @@ class Fitter {
   bool chose_ = false;   // ChooseRoundSteps since the ranks have met
   int64_t met_at_ = 0;   // iterations as they met
   int64_t told_at_ = 0;  // when a line told of a move since then; below 0: none
+  ReplicaShares told_;   // as of that line, or as they met
 };
 
 }  // namespace ringlet

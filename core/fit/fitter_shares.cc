@@ -29,6 +29,16 @@ Status Fitter::OpenLoader() {
   return model_->OpenLoader(dataset_, loading, &loader_);
 }
 
+void Fitter::BeginShares() {
+  const CompileConfig& config = model_->impl_->config;
+  met_at_ = model_->iterations();
+  told_at_ = INT64_MIN / 2;
+  told_ = config.shares;
+  if (config.dealt_by_speed && fit_.epoch < fit_.epochs) {
+    messages_.Shares(fit_, told_);
+  }
+}
+
 Status Fitter::ShareBySpeed(bool* moved) {
   CompileConfig& config = model_->impl_->config;
   if (!config.collective->elastic() || alone() || config.shares.own() ||
@@ -41,17 +51,25 @@ Status Fitter::ShareBySpeed(bool* moved) {
   } else {
     *moved = DealBySteps(&next);
   }
-  if (!*moved) return Status();
-  RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
-  config.shares = std::move(next);
-  config.own = config.shares.of(config.collective->rank());
-  model_->impl_->TakeReplicas();
-  // Where they follow a board that is slow now and then, a line now and then.
-  const int64_t steps = model_->iterations();
-  if (steps < told_at_ + kEvery) return Status();
-  told_at_ = steps;
-  messages_.Shares(fit_, config.shares);
+  if (*moved) {
+    RINGLET_RETURN_IF_ERROR(model_->impl_->stepper.GatherRounds(&next));
+    config.shares = std::move(next);
+    config.own = config.shares.of(config.collective->rank());
+    model_->impl_->TakeReplicas();
+  }
+  TellOfShares();
   return Status();
+}
+
+// Where they follow a board that is slow now and then, a line now and then; the
+// last one is of those that stay.
+void Fitter::TellOfShares() {
+  const ReplicaShares& shares = model_->impl_->config.shares;
+  const int64_t steps = model_->iterations();
+  if (steps < told_at_ + kEvery || shares == told_) return;
+  told_at_ = steps;
+  told_ = shares;
+  messages_.Shares(fit_, shares);
 }
 
 // By what the reports of the last steps have told all ranks. A worker that has

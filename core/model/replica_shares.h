@@ -25,6 +25,9 @@ class ReplicaShares {
   // Each rank has one replica of its own, which nobody else computes.
   static ReplicaShares Own(std::vector<int> replicas);
   bool own() const { return !own_.empty(); }
+  bool operator==(const ReplicaShares& other) const {
+    return counts_ == other.counts_ && own_ == other.own_;
+  }
 
   int workers() const { return static_cast<int>(counts_.size()); }
   ReplicaRange of(int rank) const;

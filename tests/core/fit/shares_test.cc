@@ -226,6 +226,20 @@ TEST(SharesTest, The32ndStepOfASlowSpellMovesNothingBack) {
   for (size_t step = 50; step < 80; ++step) EXPECT_EQ(trained[step], 4) << step;
 }
 
+// Also where they have moved back soon after one.
+TEST(SharesTest, TheLastLineIsOfTheSharesThereAre) {
+  std::string said;
+  const std::vector<int> trained = TrainedInSpell(5, 12, &said);
+  ASSERT_EQ(trained.size(), 80u);
+  EXPECT_EQ(trained[12], 1);
+  EXPECT_EQ(trained.back(), 4);
+  const size_t last = said.rfind("note: from epoch 1, step ");
+  ASSERT_NE(last, std::string::npos) << said;
+  EXPECT_NE(said.find("the workers compute 4, 4 replicas", last),
+            std::string::npos)
+      << said;
+}
+
 // Counts the gathers of a number.
 class Counts final : public Collective {
  public:
