@@ -33,8 +33,9 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 constexpr int kReplicas = 5;
-// Its kernels are sent one by one: a transfer that is cut off leaves a mix.
-constexpr int64_t kUnits = 600;
+// Its kernels are sent one by one: a transfer that is cut off leaves a mix. A
+// sanitizer looks for other things, and takes minutes for so many.
+constexpr int64_t kUnits = kSanitized ? 16 : 600;
 
 struct Trained {
   Status status;
@@ -914,7 +915,7 @@ TEST(ElasticTest, AStateThatIsCutOffLeavesThePartBehindNoMix) {
     }
   }
   testing::internal::GetCapturedStderr();
-  EXPECT_GT(cut_off, 20);
+  EXPECT_GT(cut_off, kSanitized ? 0 : 20);
 }
 
 // One that has not begun comes once more, whoever is lost meanwhile.
