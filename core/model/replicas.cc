@@ -195,6 +195,13 @@ int Replicas::Root(const std::vector<Standing>& all) const {
   return root;
 }
 
+// Where nobody has the state whole, one that has just gone back in doubt has
+// done what those did that have heard the verdict.
+bool Replicas::Missed(const Standing& mine, const Standing& root) const {
+  if (mine.went_back / 2 >= root.went_back / 2) return false;
+  return !went_back_ || root.age >= 0;
+}
+
 Status Replicas::Join(bool lived) {
   Collective* const c = config_.collective;
   took_ = false;
@@ -209,6 +216,9 @@ Status Replicas::Join(bool lived) {
   RINGLET_RETURN_IF_ERROR(CompareMarks(all));
   const Standing& mine = all[static_cast<size_t>(c->rank())];
   const int root = Root(all);
+  // Known also where the state does not come, or there is none.
+  missed_verdict_ = Missed(mine, all[root]);
+  verdicts_ = all[root].went_back / 2;
   if (all[root].age < 0) {
     torn_ = true;
     return Status();
@@ -227,8 +237,6 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
-  missed_verdict_ = verdicts_ < all[root].went_back / 2;
-  verdicts_ = all[root].went_back / 2;
   took_ = !has_them || mine.went_back < all[root].went_back;
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);

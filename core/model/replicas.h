@@ -109,6 +109,7 @@ class Replicas {
   };
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
+  bool Missed(const Standing& mine, const Standing& root) const;
   Status CompareArithmetic() const;
   Status GatherStandings(int64_t age, std::vector<Standing>* all) const;
   Status Judged(const std::vector<Findings>& all,

@@ -631,6 +631,90 @@ TEST(CrossCheckTest, WhoMissedAVerdictTakesTheOthersState) {
   }
 }
 
+// … also where those are lost while their state travels: it has heard by then
+// that it may not go on from what it has.
+TEST(CrossCheckTest, WhoMissedAVerdictDoesNotGoOnAlone) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;
+        return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 110) layer->Break();
+          if (w == 0 && step == 150 && gone == 0) {
+            ++gone;
+            collective->MoveTo(&other);
+          } else if (w == 0 && step == 250 && gone == 1) {
+            ++gone;
+            while (!waits) std::this_thread::yield();
+            collective->MoveTo(&job);
+          } else if (w == 2 && step == 110 && gone++ == 1) {
+            collective->DieInNextCall();
+          } else if (w == 1 && step == 120 && gone++ == 1) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+            collective->DieInBroadcast(1);
+          }
+        });
+      });
+  EXPECT_EQ(runs[0].status.code(), Code::kCancelled)
+      << runs[0].status.message();
+}
+
+// … or where one that has heard it has nothing to give.
+TEST(CrossCheckTest, WhoMissedAVerdictGivesNothing) {
+  ElasticJob job, other;
+  std::atomic<bool> calls{false}, heard{false};
+  Trained comer;
+  std::thread comes([&] {
+    while (!calls) std::this_thread::yield();
+    job.Arrive(2);
+    ElasticCollective collective(&job, 2, 1 << 30);
+    comer = Train(&collective, kNoSaves, std::make_shared<OneBitLayer>(0));
+  });
+  const std::vector<int> workers = {0, 1, 3};
+  for (const int w : workers) job.Arrive(w);
+  std::vector<Trained> runs(4);
+  std::vector<std::thread> threads;
+  for (const int w : workers) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(24);
+      int returns = 0, gone = 0;
+      Way way = kNoSaves;
+      way.returned = [&] {
+        if (w != 1 || ++returns != 2) return;
+        heard = true;
+        while (!job.visited()) std::this_thread::yield();
+        collective.DieInNextCall();
+      };
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, way, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 3 && step >= 110) layer->Break();
+            if (w == 0 && step == 150 && gone == 0) {
+              ++gone;
+              calls = true;
+              while (!job.visited()) std::this_thread::yield();
+              collective.MoveTo(&other);
+            } else if (w == 0 && step == 160 && gone == 1) {
+              ++gone;
+              while (!heard) std::this_thread::yield();
+              collective.MoveTo(&job);
+            }
+          });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  comes.join();
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  for (const Trained& run : {runs[0], comer}) {
+    EXPECT_EQ(run.status.code(), Code::kCancelled) << run.status.message();
+  }
+}
+
 // One that was cut off, and computed wrong where nobody could see it, has
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
