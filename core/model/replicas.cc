@@ -195,11 +195,11 @@ int Replicas::Root(const std::vector<Standing>& all) const {
   return root;
 }
 
-// Where nobody has the state whole, one that has just gone back in doubt has
-// done what those did that have heard the verdict.
+// One that has just gone back in doubt, to where the root is, has missed
+// nothing; nor where nobody has the state whole.
 bool Replicas::Missed(const Standing& mine, const Standing& root) const {
   if (mine.went_back / 2 >= root.went_back / 2) return false;
-  return !went_back_ || root.age >= 0;
+  return !went_back_ || (root.age >= 0 && !mine.SameState(root));
 }
 
 Status Replicas::Join(bool lived) {
@@ -227,9 +227,7 @@ Status Replicas::Join(bool lived) {
       all.begin(), all.end(), [](const Standing& s) { return s.age != 0; });
   // Where a rank has the root's bits already, a transfer that is cut off leaves
   // them as they are; where all have them there is none.
-  const auto has = [&](const Standing& s) {
-    return s.age == all[root].age && s.digest == all[root].digest;
-  };
+  const auto has = [&](const Standing& s) { return s.SameState(all[root]); };
   const bool has_them = has(mine);
   torn_ = torn_ || !has_them;
   if (!std::all_of(all.begin(), all.end(), has)) {
@@ -237,7 +235,7 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
-  took_ = !has_them || mine.went_back < all[root].went_back;
+  took_ = !has_them || (!went_back_ && mine.went_back < all[root].went_back);
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();

@@ -106,6 +106,9 @@ class Replicas {
     int64_t age, digest;
     int64_t went_back;  // twice the verdicts, and one where it has just done so
     std::vector<StateMark> marks;
+    bool SameState(const Standing& other) const {
+      return age == other.age && digest == other.digest;
+    }
   };
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;

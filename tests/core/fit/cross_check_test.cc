@@ -715,6 +715,32 @@ TEST(CrossCheckTest, WhoMissedAVerdictGivesNothing) {
   }
 }
 
+// One that did not hear it, and went back in doubt, is where the others are.
+TEST(CrossCheckTest, WhoWentBackInDoubtHasTheStateToo) {
+  ElasticJob job;
+  const std::vector<Trained> runs =
+      OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(28);
+        bool deaf = false;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (w == 0) collective->DieInGather(6 * sizeof(int64_t));
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 2 && step >= 170) layer->Break();
+          if (w == 1 && step == 199 && !deaf) {
+            deaf = true;
+            collective->LoseGather(kOfACheck);
+          }
+        });
+      });
+  EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
+  EXPECT_EQ(runs[0].status.code(), Code::kInternal);  // dead
+  EXPECT_TRUE(runs[1].status.ok()) << runs[1].status.message();
+  EXPECT_EQ(runs[1].digest, Undisturbed(0).digest);
+}
+
 // One that was cut off, and computed wrong where nobody could see it, has
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
