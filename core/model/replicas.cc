@@ -259,6 +259,12 @@ void Replicas::ForgetLaterMarks() {
   }
 }
 
+// Not after a verdict on who was elsewhere, for which nobody goes back.
+void Replicas::WentBack() {
+  went_back_ = true;
+  if (spoiled_) ++verdicts_;
+}
+
 // Marks are of elastic jobs alone.
 Status Replicas::GatherStandings(int64_t age,
                                  std::vector<Standing>* all) const {
@@ -301,7 +307,6 @@ Status Replicas::Judged(const std::vector<Findings>& all,
   spoiled_ = std::any_of(named.begin(), named.end(), [&](int rank) {
     return !config_.arrivals.comes(rank);
   });
-  if (spoiled_) ++verdicts_;
   return status;
 }
 

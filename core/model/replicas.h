@@ -67,7 +67,7 @@ class Replicas {
   // the next Join they take this rank's state, and not it theirs. Those that
   // were elsewhere take at any later one the state of those that have gone back
   // after more verdicts, and of those that have taken it.
-  void WentBack() { went_back_ = true; }
+  void WentBack();
   // The last Join told this rank of one: what it had may be spoiled, also what
   // had passed a comparison where the one that is wrong was not.
   bool missed_verdict() const { return missed_verdict_; }

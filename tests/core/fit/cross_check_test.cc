@@ -741,6 +741,46 @@ TEST(CrossCheckTest, WhoWentBackInDoubtHasTheStateToo) {
   EXPECT_EQ(runs[1].digest, Undisturbed(0).digest);
 }
 
+// Nobody goes back for one that was wrong elsewhere, nor does who comes later.
+TEST(CrossCheckTest, AVerdictOnAnotherHistoryCostsNoSteps) {
+  ElasticJob job, others[2];
+  std::atomic<int> waits{0};
+  std::atomic<int64_t> least{1 << 20};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;
+        const auto away = [&](int64_t step, int64_t from, int64_t to, int n) {
+          if (gone == 0 && step == from) {
+            ++gone;
+            if (w == 3) layer->Break();
+            collective->MoveTo(&others[n]);
+          } else if (gone == 1 && step == to) {
+            ++gone;
+            while (waits <= n) std::this_thread::yield();
+            layer->Mend();
+            collective->MoveTo(&job);
+          }
+        };
+        return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3) away(step, 120, 250, 0);
+          if (w == 0) away(step, 150, 310, 1);
+          if (w == 0 && gone == 2) least = std::min(least.load(), step);
+          if (w != 1 || step != (gone == 0 ? 230 : 260)) return;
+          if (gone++ > 1) return;
+          ++waits;
+          while (!job.visited()) std::this_thread::yield();
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  EXPECT_GE(least, 310);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest);
+  }
+}
+
 // One that was cut off, and computed wrong where nobody could see it, has
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
