@@ -159,6 +159,7 @@ void Recovery::Proven() {
   }
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
+  witnesses_ = model_.collective()->size();
   unproven_ = took_ = false;
 }
 
@@ -176,7 +177,7 @@ void Recovery::GoBack() {
   // Not where rounds have scattered it: whoever has more is right too.
   Replicas& replicas = model_.impl_->replicas;
   if (replicas.spoiled() || (replicas.undecided() && !took_)) {
-    replicas.WentBack();
+    replicas.WentBack(proven_ == nullptr ? 0 : witnesses_);
   }
   if (!unproven_ && !scattered()) return Preserve();
   if (proven_ == nullptr) return Forget();

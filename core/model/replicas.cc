@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "../base/byte_order.h"
@@ -181,25 +182,27 @@ Status Replicas::CompareArithmetic() const {
 
 // The first of the greatest age among those that were in the run; of all where
 // none was. Where some went back after a verdict that others have not heard it
-// is one of them.
+// is one of them: of those that went back to what most workers had compared.
 int Replicas::Root(const std::vector<Standing>& all) const {
   int root = config_.arrivals.reference();
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-    if (config_.arrivals.comes(r) || all[r].went_back < all[root].went_back) {
-      continue;
-    }
-    if (all[r].went_back > all[root].went_back || all[r].age > all[root].age) {
+    if (config_.arrivals.comes(r)) continue;
+    const Standing &one = all[r], &best = all[root];
+    if (std::tie(one.went_back, one.witnesses, one.age) >
+        std::tie(best.went_back, best.witnesses, best.age)) {
       root = r;
     }
   }
   return root;
 }
 
-// One that has just gone back in doubt, to where the root is, has missed
-// nothing; nor where nobody has the state whole.
+// One that has just gone back, to where the root is, has missed nothing; nor
+// where nobody has the state whole.
 bool Replicas::Missed(const Standing& mine, const Standing& root) const {
-  if (mine.went_back / 2 >= root.went_back / 2) return false;
-  return !went_back_ || (root.age >= 0 && !mine.SameState(root));
+  const bool fewer = mine.went_back / 2 < root.went_back / 2;
+  if (!went_back_) return fewer;
+  return (fewer || mine.witnesses < root.witnesses) && root.age >= 0 &&
+         !mine.SameState(root);
 }
 
 Status Replicas::Join(bool lived) {
@@ -260,8 +263,9 @@ void Replicas::ForgetLaterMarks() {
 }
 
 // Not after a verdict on who was elsewhere, for which nobody goes back.
-void Replicas::WentBack() {
+void Replicas::WentBack(int witnesses) {
   went_back_ = true;
+  witnesses_ = witnesses;
   if (spoiled_) ++verdicts_;
 }
 
@@ -271,19 +275,20 @@ Status Replicas::GatherStandings(int64_t age,
   Collective* const c = config_.collective;
   const size_t marks = c->elastic() ? kMarks : 0;
   std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest(),
-                               2 * verdicts_ + (went_back_ ? 1 : 0)};
+                               2 * verdicts_ + (went_back_ ? 1 : 0),
+                               went_back_ ? witnesses_ : 0};
   for (const StateMark& mark : marks_) {
     mine.push_back(mark.step);
     mine.push_back(mark.digest);
   }
-  constexpr size_t kFirst = 3;  // of the marks
+  constexpr size_t kFirst = 4;  // of the marks
   const size_t row = kFirst + 2 * marks;
   mine.resize(row, -1);
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * row);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
   for (auto at = gathered.begin(); at != gathered.end(); at += row) {
-    all->push_back({at[0], at[1], at[2], {}});
+    all->push_back({at[0], at[1], at[2], at[3], {}});
     const auto first = at + kFirst;
     for (size_t k = 0; k < marks && first[2 * k] >= 0; ++k) {
       all->back().marks.push_back({first[2 * k], first[2 * k + 1]});

@@ -67,9 +67,12 @@ class Replicas {
   // the next Join they take this rank's state, and not it theirs. Those that
   // were elsewhere take at any later one the state of those that have gone back
   // after more verdicts, and of those that have taken it.
-  void WentBack();
-  // The last Join told this rank of one: what it had may be spoiled, also what
-  // had passed a comparison where the one that is wrong was not.
+  // Where some were elsewhere for a while it is that which most workers, of
+  // whom one was perhaps the wrong one, have compared: so many `witnesses`.
+  void WentBack(int witnesses);
+  // The last Join told this rank of one, or of more witnesses: what it had may
+  // be spoiled, also what had passed a comparison where the one that is wrong
+  // was not.
   bool missed_verdict() const { return missed_verdict_; }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
@@ -105,6 +108,7 @@ class Replicas {
   struct Standing {
     int64_t age, digest;
     int64_t went_back;  // twice the verdicts, and one where it has just done so
+    int64_t witnesses;  // then
     std::vector<StateMark> marks;
     bool SameState(const Standing& other) const {
       return age == other.age && digest == other.digest;
@@ -133,6 +137,7 @@ class Replicas {
   bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
   bool missed_verdict_ = false;
+  int witnesses_ = 0;             // where it went back
   int64_t verdicts_ = 0;          // after which this rank's state went back
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps

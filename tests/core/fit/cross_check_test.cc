@@ -781,6 +781,42 @@ TEST(CrossCheckTest, AVerdictOnAnotherHistoryCostsNoSteps) {
   }
 }
 
+// One that was cut off with the wrong numbers in its weights, and is back as
+// the others compare: what it has found right alone is later than what all had.
+TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackTo) {
+  ElasticJob job, other;
+  std::atomic<bool> back{false};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0, returns = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (w == 0 && ++returns == 2) {
+            job.Arrive(0);
+            back = true;
+          }
+          while (w != 0 && !back) std::this_thread::yield();
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 110) layer->Break();
+          if (w == 0 && step == 150 && gone == 0) {
+            ++gone;
+            collective->MoveTo(&other);
+          } else if (w == 0 && step == 155 && gone == 1) {
+            ++gone;
+            collective->MoveTo(&job);
+          }
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
 // One that was cut off, and computed wrong where nobody could see it, has
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
