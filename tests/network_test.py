@@ -400,7 +400,7 @@ def flood(addresses):
         "silent": lambda: b"",
         "http": lambda: b"GET / HTTP/1.1\r\nHost: worker\r\n\r\n",
         "random": lambda: chance.randbytes(chance.randrange(1, 4096)),
-        "magic": lambda: b"RGLT\1\1" + chance.randbytes(200),
+        "magic": lambda: b"RGLT\2\1" + chance.randbytes(200),
         "greeting": lambda: b"RGLS\1\0\0\0" + chance.randbytes(52),
     }
     counts = dict.fromkeys(["refused", *says], 0)

@@ -66,7 +66,7 @@ def recorded(ports):
 
 def frame_of(kind, payload=b""):
     """A header whose checksums nobody comes to look at."""
-    return struct.pack("<4sBBHI", b"RGLT", 1, kind, 0, len(payload)) + bytes(
+    return struct.pack("<4sBBHI", b"RGLT", 2, kind, 0, len(payload)) + bytes(
         44) + payload
 
 

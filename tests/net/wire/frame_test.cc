@@ -63,7 +63,7 @@ Bytes Frame(FrameHeader header, const Bytes& payload) {
 TEST(FrameTest, BytesAreFixed) {
   EXPECT_EQ(Hex(Encoded(Example())),
             "52474c54"
-            "01"
+            "02"
             "11"
             "0201"
             "34120000"
@@ -75,7 +75,7 @@ TEST(FrameTest, BytesAreFixed) {
             "5251"
             "64636261"
             "74737271"
-            "170b381a");
+            "1b2c433e");
 }
 
 // The frames of the example: rank 1 of two greets rank 0, says that it
