@@ -47,7 +47,7 @@ STEPS = [
     ("tsan", "", ["make", "test", *TSAN, "SUITE=--suite threads"]),
     ("static", "static", ["make", "static", "SUITE=--suite static"]),
     ("cross", "cross armhf",
-     ["env", "RINGLET_SIM_SEEDS=200", "make", "cross", "ARCH=armhf",
+     ["env", "RINGLET_SIM_SEEDS=64", "make", "cross", "ARCH=armhf",
       "SUITE=--no-suite native"]),
 ]
 FULL = [
