@@ -109,6 +109,15 @@ class Job:
         cells = [line.split(",", 2) for line in lines[1:-1]]  # whole lines
         return {int(c[0]) * STEPS + int(c[1]): c[2] for c in cells}
 
+    def check_order(self, i):
+        """Each row of the log is there once, behind those before it."""
+        log = self.folder(i) / "steps.csv"
+        lines = log.read_text().split("\n")[1:-1] if log.exists() else []
+        steps = [line.split(",", 2)[:2] for line in lines]
+        numbers = [int(epoch) * STEPS + int(step) for epoch, step in steps]
+        assert numbers == sorted(set(numbers)), (
+            f"the log of worker {i} has rows twice, or not in order")
+
     def coverage(self):
         """What each log holds, as ranges."""
         out = []
@@ -180,6 +189,7 @@ class Job:
         assert len(models) == 1, f"{len(models)} models were saved"
         rows = {}
         for i in range(WORKERS):
+            self.check_order(i)
             for step, row in self.rows(i).items():
                 assert rows.setdefault(step, row) == row, (
                     f"step {step} is another one in the log of worker {i}")

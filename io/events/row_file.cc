@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "../../core/base/message.h"
 #include "../../core/base/number_text.h"
@@ -59,10 +61,11 @@ Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
   if (in_memory && offset_ < 0) offset_ = base_;
   const bool resumed = offset_ >= 0;
   Status own;
-  const bool counted = !in_memory || !collective->elastic();
+  elastic_ = collective->elastic();
+  const bool counted = !in_memory || !elastic_;
   keeps_more_ = !counted;
   if (collective->rank() == 0) own = OpenOwn(append, counted);
-  if (!own.ok() && resumed && in_memory && collective->elastic()) {
+  if (!own.ok() && resumed && in_memory && elastic_) {
     Notice("warning: %s: %s; its rows are lost while this worker is the chief",
            callback_, own.message());
     own = Status();
@@ -105,6 +108,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
   const bool resumed = offset_ >= 0;
   RINGLET_RETURN_IF_ERROR(
       files_->OpenLog(filename_, resumed || append, &file_));
+  const std::unique_ptr<HeldLock> lock = LockRows();
   warned_ = dropped_ = has_more_ = false;
   if (resumed) {
     if (last_rows_.empty() && offset_ == base_) TakeBaseRow();
@@ -123,7 +127,7 @@ Status RowFile::OpenOwn(bool append, bool counted) {
         "warning: %s: %s: its last row has no end; those that follow begin "
         "in a new line",
         callback_, filename_.c_str());
-    Write("\n");
+    Append("\n");
     last_.bytes = 0;  // as on the other ranks
     last_rows_.clear();
   }
@@ -186,8 +190,8 @@ Status RowFile::FindLastRow() {
   const std::string rows = last_rows_;
   if (rows.empty()) return Status();
   const bool has_first = StartsWith(rows, first_.str());
-  if (offset_ == 0 && !has_first) Write(first_.str());
-  Write(rows.substr(begun));
+  if (offset_ == 0 && !has_first) Append(first_.str());
+  Append(rows.substr(begun));
   SetLast(rows);
   last_given_ = false;
   return Status();
@@ -269,6 +273,26 @@ void RowFile::Warn(const Status& why, const char* what) const {
          ErrnoText(why.os_error()).c_str(), what);
 }
 
+// In an elastic job the chiefs of two parts may have one file on a shared disk:
+// to look what it has and to write there is one act. One that stands still with
+// the lock holds up nobody for longer than this, and once.
+std::unique_ptr<HeldLock> RowFile::LockRows() {
+  constexpr int kTries = 1000;
+  constexpr auto kPause = std::chrono::microseconds(200);
+  std::unique_ptr<HeldLock> lock;
+  if (file_ == nullptr || !elastic_) return lock;
+  const auto held = [&] {
+    return file_->Lock(&lock).code() == Code::kAlreadyExists;
+  };
+  bool waits = held();
+  for (int i = 0; waits && i < kTries && !held_up_; ++i) {
+    std::this_thread::sleep_for(kPause);
+    waits = held();
+  }
+  held_up_ = waits;
+  return lock;
+}
+
 // Who was lost and does not know it yet may end a step that the others have
 // ended without it: of the same bits, as another chief has written them.
 bool RowFile::IsWritten(const std::string& rows) {
@@ -284,6 +308,11 @@ bool RowFile::IsWritten(const std::string& rows) {
 }
 
 void RowFile::Write(const std::string& rows) {
+  const std::unique_ptr<HeldLock> lock = LockRows();
+  Append(rows);
+}
+
+void RowFile::Append(const std::string& rows) {
   const bool written_already = IsWritten(rows);
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
   last_.Set(rows.data(), rows.size());
@@ -314,6 +343,7 @@ void RowFile::Write(const std::string& rows) {
 void RowFile::Close() {
   open_ = false;
   if (file_ == nullptr) return;
+  const std::unique_ptr<HeldLock> lock = LockRows();
   const Status written = Flush();
   if (!written.ok()) {
     Notice("warning: %s: %s: %s; its last %zu bytes are lost", callback_,

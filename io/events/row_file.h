@@ -99,7 +99,9 @@ class RowFile {
   bool StandsAt(int64_t offset, const std::string& rows) const;
   size_t LastRowsBegun(int64_t end) const;
   bool EndsARow(int64_t offset) const;
+  std::unique_ptr<HeldLock> LockRows();
   bool IsWritten(const std::string& rows);
+  void Append(const std::string& rows);
   Status Flush();
   void Warn(const Status& why, const char* what) const;
 
@@ -134,6 +136,8 @@ class RowFile {
   bool keeps_more_ = false;  // rows behind the offset may be those to come
   bool has_more_ = false;    // there are such
   bool counts_own_ = false;  // the offset was counted in its own file
+  bool elastic_ = false;     // of the job
+  bool held_up_ = false;     // somebody has the lock and stands still
 };
 
 class RowLogger : public Callback {

@@ -61,6 +61,11 @@ Status File::Read(int64_t offset, void* data, size_t bytes) {
   return Status();
 }
 
+Status File::Lock(std::unique_ptr<HeldLock>* lock) {
+  lock->reset();
+  return Status();
+}
+
 Status FileSystem::CreatePrivate(const std::string& path,
                                  std::unique_ptr<File>* file) {
   return Create(path, file);

@@ -20,6 +20,12 @@
 
 namespace ringlet {
 
+// Holds a folder or a file; its destructor lets go, as does the process's end.
+class HeldLock {
+ public:
+  virtual ~HeldLock() = default;
+};
+
 // An open file. Its destructor closes it.
 class File {
  public:
@@ -46,17 +52,15 @@ class File {
   // The file's first `bytes` stay, and what is written next follows them. Of
   // what OpenLog opened.
   virtual Status Truncate(int64_t bytes) = 0;
+  // Never waits: kAlreadyExists where another holder (in this process too) has
+  // the file. A null lock where the disk's format has no locks. Of what
+  // OpenLog opened; it may outlive the File. This one locks nothing.
+  virtual Status Lock(std::unique_ptr<HeldLock>* lock);
   // Reports what the destructor could not; no other call may follow.
   virtual Status Close() = 0;
   virtual const std::string& path() const = 0;
   // It was sealed (SealedFiles), so nobody without the key has written it.
   virtual bool sealed() const { return false; }
-};
-
-// Holds a folder or a file; its destructor lets go, as does the process's end.
-class HeldLock {
- public:
-  virtual ~HeldLock() = default;
 };
 
 class FileSystem {

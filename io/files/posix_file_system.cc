@@ -114,6 +114,8 @@ class PosixFile final : public File {
                    bytes);
   }
 
+  Status Lock(std::unique_ptr<HeldLock>* lock) override;
+
   Status Close() override {
     // Linux closes the descriptor even where it answers EINTR.
     const bool closed = close(fd_.Release()) == 0 || errno == EINTR;
@@ -139,9 +141,31 @@ class PosixLock final : public HeldLock {
   Descriptor fd_;  // closing it unlocks
 };
 
+// Of a file that may stay open: a second descriptor of it.
+class PosixFileLock final : public HeldLock {
+ public:
+  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  ~PosixFileLock() override { flock(fd_.get(), LOCK_UN); }
+
+ private:
+  const Descriptor fd_;
+};
+
 // Without waiting; false, with errno, where it is not locked.
 bool TryLock(int fd) {
   return Uninterrupted([&] { return flock(fd, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+Status PosixFile::Lock(std::unique_ptr<HeldLock>* lock) {
+  lock->reset();
+  Descriptor second(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  if (second.get() < 0) return OsError(errno, "%s: locking", path_.c_str());
+  if (TryLock(second.get())) {
+    *lock = std::make_unique<PosixFileLock>(std::move(second));
+  } else if (errno == EWOULDBLOCK) {
+    return Error(Code::kAlreadyExists, "%s: in use", path_.c_str());
+  }
+  return Status();
 }
 
 // The process written in a lock file; 0 where none can be read.

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <random>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "../../support/elastic_collective.h"
 #include "../../support/full_disk.h"
@@ -497,6 +499,56 @@ TEST(RowFileTest, WhoDoesNotKnowThatItWasLostWritesNoRowTwice) {
   stale.Write("3,0.75\n");
   EXPECT_EQ(ReadWhole(path), all + "3,0.75\n");
   EXPECT_EQ(stale.offset(), static_cast<int64_t>(all.size()) + 7);
+}
+
+// The chiefs of two parts, with one file, compute the same rows.
+TEST(RowFileTest, TwoChiefsWriteEachRowOnce) {
+  for (int round = 0; round < 20; ++round) {
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solos[2];
+    RowFile first("some_logger", path), second("some_logger", path);
+    ASSERT_TRUE(first.Open(solos[0].get(), false).ok());
+    std::string all = "head\n";
+    first.Write(all);
+    CopyState(&first, &second);
+    std::atomic<int> ready{0};
+    const auto writes = [&](RowFile* file, Collective* collective) {
+      if (file == &second) {
+        ASSERT_TRUE(file->Open(collective, false).ok());
+      }
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      for (int i = 0; i < 500; ++i) {
+        file->Write(std::to_string(i) + std::string(i % 40, ',') + "\n");
+      }
+      file->Close();
+    };
+    std::thread other(writes, &second, solos[1].get());
+    writes(&first, solos[0].get());
+    other.join();
+    for (int i = 0; i < 500; ++i) {
+      all += std::to_string(i) + std::string(i % 40, ',') + "\n";
+    }
+    ASSERT_EQ(ReadWhole(path), all);
+  }
+}
+
+// One stands still while it writes.
+TEST(RowFileTest, AHeldLogIsNotWaitedForAgainAndAgain) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solo;
+  RowFile file("some_logger", path);
+  ASSERT_TRUE(file.Open(solo.get(), false).ok());
+  std::unique_ptr<HeldLock> held;
+  ASSERT_TRUE(FileSystem::Posix()->LockFile(path, &held).ok());
+  std::string all;
+  for (int i = 0; i < 1000; ++i) {
+    file.Write("row\n");
+    all += "row\n";
+  }
+  EXPECT_EQ(ReadWhole(path), all);
 }
 
 // A part of the job goes on from where it was, in the file of one that has gone
