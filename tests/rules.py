@@ -6,8 +6,8 @@
 Copies the sources, breaks one rule after another there, builds, and runs the
 tests; some of them must fail. `results`: the rules of docs/one_result.md, by
 digests (x86-64 with AVX2 and FMA); `elastic`: those by which workers leave and
-come, by the simulators. With --folder the copy and its build stay there, for
-the next run.
+come, by the simulators and by scenes of a wrong machine. With --folder the copy
+and its build stay there, for the next run.
 """
 import argparse
 import os
@@ -19,7 +19,8 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TESTS = {"results": ("digests_test", "gemm_test"),
-         "elastic": ("simulator_test", "training_simulator_test")}
+         "elastic": ("simulator_test", "training_simulator_test",
+                     "cross_check_test")}
 PROGRAMS = {"results": ("tools/ringlet/ringlet",), "elastic": ()}
 
 # A product of few columns as a library's kernels for small matrices compute
