@@ -216,9 +216,9 @@ Status Replicas::Join(bool lived) {
   const int64_t age = Age(lived);
   std::vector<Standing> all;
   RINGLET_RETURN_IF_ERROR(GatherStandings(age, &all));
-  RINGLET_RETURN_IF_ERROR(CompareMarks(all));
   const Standing& mine = all[static_cast<size_t>(c->rank())];
   const int root = Root(all);
+  RINGLET_RETURN_IF_ERROR(CompareMarks(all, all[root]));
   // Known also where the state does not come, or there is none.
   missed_verdict_ = Missed(mine, all[root]);
   verdicts_ = all[root].went_back / 2;
@@ -316,10 +316,15 @@ Status Replicas::Judged(const std::vector<Findings>& all,
 }
 
 // Parts of a job that were apart have one history as far as both have gone, or
-// a machine of one part is at fault. Where a round is of who was there each
-// part has its own.
-Status Replicas::CompareMarks(const std::vector<Standing>& all) {
+// a machine of one part is at fault. Not where one has missed a verdict: its
+// history may be another by the machine that was named. Where a round is of who
+// was there each part has its own.
+Status Replicas::CompareMarks(const std::vector<Standing>& all,
+                              const Standing& root) {
   if (config_.owns_replicas()) return Status();
+  const auto counts = [&](const Standing& one) {
+    return one.went_back / 2 == root.went_back / 2;
+  };
   std::vector<int64_t> steps;
   for (const Standing& standing : all) {
     for (const StateMark& mark : standing.marks) steps.push_back(mark.step);
@@ -329,7 +334,7 @@ Status Replicas::CompareMarks(const std::vector<Standing>& all) {
     std::vector<Findings> found(all.size());
     for (size_t r = 0; r < all.size(); ++r) {
       for (const StateMark& mark : all[r].marks) {
-        if (mark.step == step) found[r] = {mark.digest};
+        if (mark.step == step && counts(all[r])) found[r] = {mark.digest};
       }
     }
     RINGLET_RETURN_IF_ERROR(Judged(found, {"weights or optimizer slots"},

@@ -122,7 +122,7 @@ class Replicas {
   Status Judged(const std::vector<Findings>& all,
                 const std::vector<const char*>& parts,
                 const std::string& where);
-  Status CompareMarks(const std::vector<Standing>& all);
+  Status CompareMarks(const std::vector<Standing>& all, const Standing& root);
   int64_t Age(bool lived) const;
   uint32_t SlotsDigest(uint32_t digest) const;
   Status TakeStateOf(int root, bool with_optimizer);

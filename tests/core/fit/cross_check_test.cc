@@ -600,34 +600,39 @@ TEST(CrossCheckTest, AFailedCheckIsNoHistory) {
 
 // One that was cut off before a verdict, with the wrong numbers in its weights,
 // meets the others when all have taken the state of those that went back. It
-// has gone further, and has nothing to give.
+// has gone further, and has nothing to give; nor is it at fault for another
+// history, where the others have the steps that it has made too.
 TEST(CrossCheckTest, WhoMissedAVerdictTakesTheOthersState) {
-  ElasticJob job, other;
-  std::atomic<bool> waits{false};
-  const std::vector<Trained> runs =
-      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
-        const auto layer = std::make_shared<OneBitLayer>(24);
-        int gone = 0;  // any step may be begun a second time
-        return Train(collective, kNoSaves, layer, [&](FitState& fit) {
-          const int64_t step = fit.model->iterations();
-          if (w == 3 && step >= 110) layer->Break();
-          if (w == 0 && step == 150 && gone == 0) {
-            ++gone;
-            collective->MoveTo(&other);
-          } else if (w == 0 && step == 250 && gone == 1) {
-            ++gone;
-            while (!waits) std::this_thread::yield();
-            collective->MoveTo(&job);
-          } else if (w == 1 && step == 120 && gone++ == 1) {
-            waits = true;
-            while (!job.visited()) std::this_thread::yield();
-          }
+  for (const int64_t meets : {120, 220}) {
+    SCOPED_TRACE(meets);
+    ElasticJob job, other;
+    std::atomic<bool> waits{false};
+    const std::vector<Trained> runs =
+        OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+          const auto layer = std::make_shared<OneBitLayer>(24);
+          int gone = 0;  // any step may be begun a second time
+          return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 3 && step >= 110) layer->Break();
+            if (w == 0 && step == 150 && gone == 0) {
+              ++gone;
+              collective->MoveTo(&other);
+            } else if (w == 0 && step == 250 && gone == 1) {
+              ++gone;
+              while (!waits) std::this_thread::yield();
+              collective->MoveTo(&job);
+            } else if (w == 1 && step == meets &&
+                       gone++ == (meets < 150 ? 1 : 0)) {
+              waits = true;
+              while (!job.visited()) std::this_thread::yield();
+            }
+          });
         });
-      });
-  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
-  for (const int w : {0, 1, 2}) {
-    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
-    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+    EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+    for (const int w : {0, 1, 2}) {
+      EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+      EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+    }
   }
 }
 
