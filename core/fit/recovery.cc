@@ -159,7 +159,7 @@ void Recovery::Proven() {
   }
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
-  witnesses_ = model_.collective()->size();
+  witnesses_ = model_.impl_->replicas.workers();
   unproven_ = took_ = false;
 }
 
@@ -177,7 +177,7 @@ void Recovery::GoBack() {
   // Not where rounds have scattered it: whoever has more is right too.
   Replicas& replicas = model_.impl_->replicas;
   if (replicas.spoiled() || (replicas.undecided() && !took_)) {
-    replicas.WentBack(proven_ == nullptr ? 0 : witnesses_);
+    replicas.WentBack(proven_ == nullptr ? std::vector<int64_t>() : witnesses_);
   }
   if (!unproven_ && !scattered()) return Preserve();
   if (proven_ == nullptr) return Forget();

@@ -97,7 +97,7 @@ class Recovery {
   bool unproven_ = false;  // the state has steps, or is of one that has some
   std::unique_ptr<unsigned char[]> proven_;
   StepSnapshot proven_snapshot_;
-  int witnesses_ = 0;  // the workers that had compared it
+  std::vector<int64_t> witnesses_;  // the workers that had compared it
 };
 
 }  // namespace ringlet

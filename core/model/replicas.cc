@@ -4,7 +4,6 @@
 #include <cinttypes>
 #include <cstring>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "../base/byte_order.h"
@@ -182,32 +181,32 @@ Status Replicas::CompareArithmetic() const {
 
 // The first of the greatest age among those that were in the run; of all where
 // none was. Where some went back after a verdict that others have not heard it
-// is one of them: of those that went back to what most workers had compared.
+// is one of them, whose state was compared with whom it names.
 int Replicas::Root(const std::vector<Standing>& all) const {
+  const auto order = [](const Standing& s) {
+    return std::tie(s.verdicts, s.trusted, s.witnesses, s.age);
+  };
   int root = config_.arrivals.reference();
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
     if (config_.arrivals.comes(r)) continue;
-    const Standing &one = all[r], &best = all[root];
-    if (std::tie(one.went_back, one.witnesses, one.age) >
-        std::tie(best.went_back, best.witnesses, best.age)) {
-      root = r;
-    }
+    if (order(all[r]) > order(all[root])) root = r;
   }
   return root;
 }
 
 // One that has just gone back, to where the root is, has missed nothing; nor
-// where nobody has the state whole.
+// where nobody has the state whole, but for one that heard the same verdict.
 bool Replicas::Missed(const Standing& mine, const Standing& root) const {
-  const bool fewer = mine.went_back / 2 < root.went_back / 2;
-  if (!went_back_) return fewer;
-  return (fewer || mine.witnesses < root.witnesses) && root.age >= 0 &&
-         !mine.SameState(root);
+  const bool missed = mine.MissedVerdict(root);
+  if (!went_back_ || mine.SameState(root)) return missed && !went_back_;
+  if (root.age < 0) return missed && mine.verdicts == root.verdicts;
+  return missed || (mine.witnesses > 0 && mine.witnesses < root.witnesses);
 }
 
 Status Replicas::Join(bool lived) {
   Collective* const c = config_.collective;
   took_ = false;
+  workers_ = {c->worker()};
   if (c->size() == 1) return Status();
   const std::string what = "model '" + graph_.name() + "'";
   RINGLET_RETURN_IF_ERROR(
@@ -221,7 +220,8 @@ Status Replicas::Join(bool lived) {
   RINGLET_RETURN_IF_ERROR(CompareMarks(all, all[root]));
   // Known also where the state does not come, or there is none.
   missed_verdict_ = Missed(mine, all[root]);
-  verdicts_ = all[root].went_back / 2;
+  verdicts_ = all[root].verdicts;
+  trusted_ = all[root].trusted;
   if (all[root].age < 0) {
     torn_ = true;
     return Status();
@@ -238,7 +238,9 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
-  took_ = !has_them || (!went_back_ && mine.went_back < all[root].went_back);
+  if (!has_them) witnesses_ = 0;
+  took_ = !has_them || (!went_back_ && (mine.MissedVerdict(all[root]) ||
+                                        all[root].witnesses > 0));
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
@@ -263,32 +265,37 @@ void Replicas::ForgetLaterMarks() {
 }
 
 // Not after a verdict on who was elsewhere, for which nobody goes back.
-void Replicas::WentBack(int witnesses) {
+void Replicas::WentBack(const std::vector<int64_t>& witnesses) {
   went_back_ = true;
-  witnesses_ = witnesses;
-  if (spoiled_) ++verdicts_;
+  witnesses_ = spoiled_ ? 0 : static_cast<int64_t>(witnesses.size());
+  if (!spoiled_) return;
+  ++verdicts_;
+  trusted_ = std::count_if(named_.begin(), named_.end(), [&](int64_t worker) {
+    return std::count(witnesses.begin(), witnesses.end(), worker) > 0;
+  });
 }
 
 // Marks are of elastic jobs alone.
-Status Replicas::GatherStandings(int64_t age,
-                                 std::vector<Standing>* all) const {
+Status Replicas::GatherStandings(int64_t age, std::vector<Standing>* all) {
   Collective* const c = config_.collective;
   const size_t marks = c->elastic() ? kMarks : 0;
-  std::vector<int64_t> mine = {age, age < 0 ? 0 : StateDigest(),
-                               2 * verdicts_ + (went_back_ ? 1 : 0),
-                               went_back_ ? witnesses_ : 0};
+  std::vector<int64_t> mine = {age,        age < 0 ? 0 : StateDigest(),
+                               verdicts_,  trusted_,
+                               witnesses_, c->worker()};
   for (const StateMark& mark : marks_) {
     mine.push_back(mark.step);
     mine.push_back(mark.digest);
   }
-  constexpr size_t kFirst = 4;  // of the marks
+  constexpr size_t kFirst = 6;  // of the marks
   const size_t row = kFirst + 2 * marks;
   mine.resize(row, -1);
   std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * row);
   RINGLET_RETURN_IF_ERROR(
       GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
+  workers_.clear();
   for (auto at = gathered.begin(); at != gathered.end(); at += row) {
-    all->push_back({at[0], at[1], at[2], at[3], {}});
+    workers_.push_back(at[5]);
+    all->push_back({at[0], at[1], at[2], at[3], at[4], {}});
     const auto first = at + kFirst;
     for (size_t k = 0; k < marks && first[2 * k] >= 0; ++k) {
       all->back().marks.push_back({first[2 * k], first[2 * k + 1]});
@@ -309,9 +316,11 @@ Status Replicas::Judged(const std::vector<Findings>& all,
                     [](const Findings& found) { return !found.empty(); });
   // All are to stop: one that a loss keeps from hearing it would go on alone.
   if (2 * named.size() > static_cast<size_t>(judged)) AbortOthers(c, status);
-  spoiled_ = std::any_of(named.begin(), named.end(), [&](int rank) {
-    return !config_.arrivals.comes(rank);
-  });
+  named_.clear();
+  for (const int rank : named) {
+    if (!config_.arrivals.comes(rank)) named_.push_back(workers_[rank]);
+  }
+  spoiled_ = !named_.empty();
   return status;
 }
 
@@ -322,9 +331,6 @@ Status Replicas::Judged(const std::vector<Findings>& all,
 Status Replicas::CompareMarks(const std::vector<Standing>& all,
                               const Standing& root) {
   if (config_.owns_replicas()) return Status();
-  const auto counts = [&](const Standing& one) {
-    return one.went_back / 2 == root.went_back / 2;
-  };
   std::vector<int64_t> steps;
   for (const Standing& standing : all) {
     for (const StateMark& mark : standing.marks) steps.push_back(mark.step);
@@ -333,8 +339,9 @@ Status Replicas::CompareMarks(const std::vector<Standing>& all,
   for (const int64_t step : steps) {
     std::vector<Findings> found(all.size());
     for (size_t r = 0; r < all.size(); ++r) {
+      if (all[r].MissedVerdict(root)) continue;
       for (const StateMark& mark : all[r].marks) {
-        if (mark.step == step && counts(all[r])) found[r] = {mark.digest};
+        if (mark.step == step) found[r] = {mark.digest};
       }
     }
     RINGLET_RETURN_IF_ERROR(Judged(found, {"weights or optimizer slots"},

@@ -7,6 +7,7 @@
 #define RINGLET_CORE_MODEL_REPLICAS_H_
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "../base/status.h"
@@ -34,7 +35,7 @@ class Replicas {
   void Begin() {
     torn_ = took_ = holds_others_ = judged_ = spoiled_ = went_back_ = false;
     undecided_ = false;
-    verdicts_ = 0;
+    verdicts_ = trusted_ = witnesses_ = 0;
     marks_.clear();
   }
   // Compares the ranks' models, and gives all of them the state of one: of
@@ -61,18 +62,24 @@ class Replicas {
   // … and this rank has gone back to an own one that is whole …
   void Mend() { torn_ = holds_others_ = false; }
   // … or the whole state has come from elsewhere.
-  void Restored() { torn_ = holds_others_ = went_back_ = false; }
+  void Restored() {
+    torn_ = holds_others_ = went_back_ = false;
+    witnesses_ = 0;
+  }
   // After a verdict, or where a loss cut one off, this rank goes on from what
-  // was before. Others, who have gone further, may not have heard a verdict: by
-  // the next Join they take this rank's state, and not it theirs. Those that
-  // were elsewhere take at any later one the state of those that have gone back
-  // after more verdicts, and of those that have taken it.
-  // Where some were elsewhere for a while it is that which most workers, of
-  // whom one was perhaps the wrong one, have compared: so many `witnesses`.
-  void WentBack(int witnesses);
-  // The last Join told this rank of one, or of more witnesses: what it had may
-  // be spoiled, also what had passed a comparison where the one that is wrong
-  // was not.
+  // was before: what the workers `witnesses` have compared. Others, who have
+  // gone further, may not have heard a verdict: by the next Join they take this
+  // rank's state, and not it theirs. Those that were elsewhere take at any
+  // later one the state of those that have gone back after more verdicts, and
+  // of those that have taken it. Where one was elsewhere for a while, and has
+  // heard the verdict, the state that counts is that of those who had compared
+  // theirs with who was named.
+  void WentBack(const std::vector<int64_t>& witnesses);
+  // The workers that there are, by their numbers in the job's list.
+  const std::vector<int64_t>& workers() const { return workers_; }
+  // The last Join told this rank of one, or of a state that counts: what it had
+  // may be spoiled, also what had passed a comparison where the one that is
+  // wrong was not.
   bool missed_verdict() const { return missed_verdict_; }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
@@ -107,18 +114,24 @@ class Replicas {
   // What a rank has to give, and what its history is.
   struct Standing {
     int64_t age, digest;
-    int64_t went_back;  // twice the verdicts, and one where it has just done so
-    int64_t witnesses;  // then
+    int64_t verdicts;   // after which the state went back
+    int64_t trusted;    // that many of whom the last one named had compared it
+    int64_t witnesses;  // of what this rank has just gone back to in doubt
     std::vector<StateMark> marks;
     bool SameState(const Standing& other) const {
       return age == other.age && digest == other.digest;
+    }
+    // The other's state is one to go on from, and this one perhaps spoiled.
+    bool MissedVerdict(const Standing& other) const {
+      return std::tie(verdicts, trusted) <
+             std::tie(other.verdicts, other.trusted);
     }
   };
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
   bool Missed(const Standing& mine, const Standing& root) const;
   Status CompareArithmetic() const;
-  Status GatherStandings(int64_t age, std::vector<Standing>* all) const;
+  Status GatherStandings(int64_t age, std::vector<Standing>* all);
   Status Judged(const std::vector<Findings>& all,
                 const std::vector<const char*>& parts,
                 const std::string& where);
@@ -137,8 +150,9 @@ class Replicas {
   bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
   bool missed_verdict_ = false;
-  int witnesses_ = 0;             // where it went back
-  int64_t verdicts_ = 0;          // after which this rank's state went back
+  std::vector<int64_t> workers_;  // by rank
+  std::vector<int64_t> named_;    // those that were in the run, by a verdict
+  int64_t verdicts_ = 0, trusted_ = 0, witnesses_ = 0;  // see Standing
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
 };

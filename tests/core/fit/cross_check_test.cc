@@ -822,6 +822,138 @@ TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackTo) {
   }
 }
 
+// … nor where three did, as many as had compared what is right.
+TEST(CrossCheckTest, WhatAPartFoundRightWithoutItIsNotGoneBackTo) {
+  ElasticJob job, other;
+  std::atomic<int> back{0};
+  std::atomic<bool> calls{false};
+  std::vector<Trained> runs(5);
+  std::vector<std::thread> threads;
+  for (const int w : {0, 1, 2}) job.Arrive(w);
+  for (int w = 0; w < 5; ++w) {
+    threads.emplace_back([&, w] {
+      const bool late = w > 2, moves = late || w == 0;
+      while (late && !calls) std::this_thread::yield();
+      ElasticCollective collective(late ? &other : &job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(24);
+      int gone = late ? 1 : 0, returns = gone;
+      Way way = kNoSaves;
+      way.returned = [&] {
+        if (moves && ++returns == 2) {
+          job.Arrive(w);
+          ++back;
+        }
+        while (!moves && back < 3) std::this_thread::yield();
+      };
+      runs[static_cast<size_t>(w)] =
+          Train(&collective, way, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 2 && step >= 110) layer->Break();
+            if (w == 0 && step == 150 && gone == 0) {
+              ++gone;
+              for (const int there : {0, 3, 4}) other.Arrive(there);
+              calls = true;
+              collective.MoveTo(&other);
+            } else if (moves && step == 155 && gone == 1) {
+              ++gone;
+              collective.MoveTo(&job);
+            }
+          });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(runs[2].status.code(), Code::kOutOfSync);
+  for (const int w : {0, 1, 3, 4}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
+// … nor where it has heard the verdict, and is cut off once more: what it goes
+// back to is further, and goes on.
+TEST(CrossCheckTest, WhatOneFoundRightAloneDoesNotCountLater) {
+  ElasticJob job, other, third;
+  std::atomic<bool> back{false}, waits{false};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0, returns = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (w == 0 && ++returns == 2) {
+            job.Arrive(0);
+            back = true;
+          } else if (w == 0 && returns == 3) {
+            collective->MoveTo(&third);
+          }
+          while (w != 0 && !back) std::this_thread::yield();
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 110) layer->Break();
+          if (w == 0 && step == 150 && gone == 0) {
+            ++gone;
+            collective->MoveTo(&other);
+          } else if (w == 0 && step == 155 && gone == 1) {
+            ++gone;
+            collective->MoveTo(&job);
+          } else if (w == 0 && step == 290 && gone == 2) {
+            ++gone;
+            while (!waits) std::this_thread::yield();
+            collective->MoveTo(&job);
+          } else if (w == 1 && step == 180 && gone++ == 0) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+          }
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
+// What one has found right long ago, before it stood still, is as right as what
+// the others have since then, and so they go back no further than to that.
+TEST(CrossCheckTest, WhoWasAwayForLongCostsNoSteps) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false};
+  std::atomic<int64_t> least{1 << 20};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (w != 0 || gone++ != 1) return;
+          job.Leave(0);
+          while (!waits) std::this_thread::yield();
+          job.Arrive(0);
+          collective->MoveTo(nullptr);
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 295) layer->Break();
+          if (w == 0 && step == 105 && gone == 0) {
+            ++gone;
+            collective->MoveTo(&other);
+          }
+          if (w == 1 && step == 298 && gone++ == 0) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+          }
+          if (w == 1 && waits) least = std::min(least.load(), step);
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  EXPECT_GE(least, 200);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
 // One that was cut off, and computed wrong where nobody could see it, has
 // another history than the others when it hears them again.
 TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
