@@ -77,6 +77,8 @@ class Replicas {
   void WentBack(const std::vector<int64_t>& witnesses);
   // The workers that there are, by their numbers in the job's list.
   const std::vector<int64_t>& workers() const { return workers_; }
+  // So many, in all, are behind this rank's state.
+  int64_t verdicts() const { return verdicts_; }
   // The last Join told this rank of one, or of a state that counts: what it had
   // may be spoiled, also what had passed a comparison where the one that is
   // wrong was not.

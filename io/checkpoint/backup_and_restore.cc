@@ -209,11 +209,13 @@ class BackupAndRestoreCallback final : public Callback {
 
   // The newest backup, rather than what a worker has in memory. That is as new
   // or newer, but for a job that was parted: the part of a chief that comes
-  // back may have gone further.
+  // back may have gone further; with a wrong worker's numbers, perhaps, where
+  // it did not hear that one named.
   bool IsToBeLoaded(const FitState& fit) const {
     if (checkpoints_ == nullptr || checkpoints_->latest().empty()) return false;
     if (!fit.in_memory) return true;
-    if (!fit.comes) return false;  // what it saved before is in the memory too
+    // What it saved before is in the memory too.
+    if (!fit.comes || fit.named) return false;
     SafetensorsReader file;
     if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
     return IsFurther(file.metadata(), fit);

@@ -686,6 +686,55 @@ TEST(BackupTest, AComingChiefsNewerBackupIsTakenUp) {
   }
 }
 
+// … but not where one that computes wrong was named: that part may have had its
+// numbers, and nobody to compare with.
+TEST(BackupTest, ABackupFromBeforeAVerdictIsNotTakenUp) {
+  TempFolder chiefs(TempFolder::InMemory()), others[3];
+  {
+    ElasticJob job;
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto spoils = std::make_shared<Watches>(
+        2, [](FitState& fit) { fit.model->weights()[5] += 1; });
+    FitElastic(&collective, chiefs.path(), spoils,
+               std::make_shared<Watches>(11, Interrupts()));
+  }
+  ElasticJob job;
+  for (const int w : {1, 2, 3}) job.Arrive(w);
+  std::vector<std::thread> threads;
+  std::atomic<bool> called{false};
+  threads.emplace_back([&] {
+    while (!called) std::this_thread::yield();
+    job.Arrive(0);
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto none = std::make_shared<Watches>(-1, nullptr);
+    const ElasticFit run = FitElastic(&collective, chiefs.path(), none, none);
+    EXPECT_TRUE(run.status.ok()) << run.status.message();
+    EXPECT_EQ(run.digest, UndisturbedDigest());
+  });
+  for (const int w : {1, 2, 3}) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto wrong = std::make_shared<Watches>(3, [w](FitState& fit) {
+        if (w == 3) fit.model->weights()[5] += 1;
+      });
+      const auto calls = std::make_shared<Watches>(8, [&, w](FitState&) {
+        called = true;
+        while (w == 1 && !job.visited()) std::this_thread::yield();
+      });
+      const ElasticFit run =
+          FitElastic(&collective, others[w - 1].path(), wrong, calls);
+      if (w == 3) {
+        EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
+        return;
+      }
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Who was the chief for a time leaves no backup to begin another run with.
 TEST(BackupTest, AllWhoWereChiefRemoveTheirBackups) {
   for (const bool one_folder : {false, true}) {
