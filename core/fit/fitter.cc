@@ -159,6 +159,7 @@ Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
   if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
+  if (!fit_.in_memory) model_->impl_->replicas.ForgetMarks();
   recovery_.Begin();
   requests_.GoOnFrom(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));

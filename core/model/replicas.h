@@ -106,6 +106,8 @@ class Replicas {
   void Mark();
   // What comes after the present step is not history.
   void ForgetLaterMarks();
+  // The state is another one, as of a backup: nor is what was before.
+  void ForgetMarks() { marks_.clear(); }
 
  private:
   // The state after so many steps.

@@ -571,7 +571,12 @@ class Watches final : public Callback {
  public:
   Watches(int64_t at, std::function<void(FitState&)> what)
       : at_(at), what_(std::move(what)) {}
+  static constexpr int64_t kGoesOn = -2;  // as it goes on after a loss
   const char* name() const override { return "watches"; }
+  Status OnTrainBegin(FitState& fit) override {
+    if (at_ == kGoesOn && fit.goes_on) what_(fit);
+    return Status();
+  }
   Status OnTrainBatchBegin(FitState& fit) override {
     if (fit.model->iterations() == at_ && !done_ && what_ != nullptr) {
       done_ = true;
@@ -602,20 +607,20 @@ ElasticFit FitElastic(Collective* collective, const std::string& folder,
                       const std::shared_ptr<Watches>& watches,
                       const std::shared_ptr<Watches>& more = nullptr,
                       float rate = 0.01f, int64_t save_freq = 1,
-                      int64_t units = 16) {
+                      int64_t units = 16, int64_t check_every = 100) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 5;
   auto model = TinyModel(Adam(rate), /*dropout=*/0.2f, options, units);
   FitOptions fit = Quiet(kEpochs);
+  fit.check_replicas_every = check_every;
+  if (more != nullptr) fit.callbacks.push_back(more);
   if (!folder.empty()) {
     BackupAndRestoreOptions backup;
     backup.save_freq = save_freq;
     fit.callbacks.push_back(BackupAndRestore(folder, backup));
   }
-  for (const auto& each : {watches, more}) {
-    if (each != nullptr) fit.callbacks.push_back(each);
-  }
+  if (watches != nullptr) fit.callbacks.push_back(watches);
   ElasticFit run;
   run.status = model->Fit(Points(203).Shuffle(3).Batch(40), fit).status();
   run.digest = model->weights_digest();
@@ -728,6 +733,56 @@ TEST(BackupTest, ABackupFromBeforeAVerdictIsNotTakenUp) {
         EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
         return;
       }
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Where a backup is all that is left, what the memory had is no history: it was
+// a wrong worker's, and one that has come since has another.
+TEST(BackupTest, WhatABackupReplacesIsNoHistory) {
+  TempFolder folders[4];
+  TrainAlone(folders[0].path(), 2);
+  ElasticJob job;
+  job.Arrive(1);
+  std::atomic<bool> called{false}, named{false}, again{false};
+  const auto spoils = [](FitState& fit) { fit.model->weights()[5] += 1; };
+  const auto train = [&](int w, const std::shared_ptr<Watches>& one,
+                         const std::shared_ptr<Watches>& other) {
+    ElasticCollective collective(&job, w, 1 << 30);
+    const ElasticFit run =
+        FitElastic(&collective, folders[w].path(), one, other, 0.01f,
+                   /*save_freq=*/1000, 16, /*check_every=*/2);
+    if (run.status.code() == Code::kOutOfSync) job.Arrive(3);
+    return run;
+  };
+  const auto none = std::make_shared<Watches>(-1, nullptr);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    const auto calls = std::make_shared<Watches>(3, [&](FitState& fit) {
+      spoils(fit);
+      for (const int w : {0, 2}) job.Arrive(w);
+      called = true;
+      while (!job.visited()) std::this_thread::yield();
+    });
+    const auto begins = std::make_shared<Watches>(Watches::kGoesOn, spoils);
+    EXPECT_EQ(train(1, calls, begins).status.code(), Code::kOutOfSync);
+    named = true;
+    while (!again) std::this_thread::yield();
+    EXPECT_TRUE(train(1, none, none).status.ok());
+  });
+  for (const int w : {0, 2, 3}) {
+    threads.emplace_back([&, w] {
+      while (!(w == 3 ? named : called)) std::this_thread::yield();
+      const auto calls = std::make_shared<Watches>(7, [&, w](FitState&) {
+        if (w != 0) return;
+        job.Arrive(1);
+        again = true;
+        while (!job.visited()) std::this_thread::yield();
+      });
+      const ElasticFit run = train(w, calls, none);
       EXPECT_TRUE(run.status.ok()) << run.status.message();
       EXPECT_EQ(run.digest, UndisturbedDigest());
     });
