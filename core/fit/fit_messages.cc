@@ -22,7 +22,8 @@ void WarnOfThreads(int threads) {
 void FitMessages::MeetAnew(const Status& status, bool lets_in, bool elastic) {
   if (lets_in) return Notice("note: %s", status.message());
   Notice("warning: %s; %s", status.message(),
-         elastic ? "going on with the workers that are there"
+         elastic ? "going on with the workers that are there, as soon as they "
+                   "suffice"
                  : "waiting for it to come back, to go on from the newest "
                    "state");
 }
