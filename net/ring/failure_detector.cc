@@ -200,6 +200,16 @@ ChainEnd FailureDetector::EndOfChain(int64_t now) const {
   return out;
 }
 
+// It beats four times in a timeout: behind two of them what it said is old.
+Waiting::Other FailureDetector::Told(int peer, int64_t now) const {
+  const Peer& p = peers_[peer];
+  const int64_t silence = now - p.heard;
+  return {peer, p.activity, static_cast<double>(now - p.changed) / 1e9,
+          silence > options_.timeout_nanos / 2
+              ? static_cast<double>(silence) / 1e9
+              : 0};
+}
+
 Waiting FailureDetector::WaitsFor(int64_t now) const {
   Waiting out;
   out.rank = options_.rank;
@@ -207,20 +217,16 @@ Waiting FailureDetector::WaitsFor(int64_t now) const {
   int at = activity_.waiting_on;
   if (!EveryPairLinked()) {
     if (at < 0) return out;
-    const Peer& peer = peers_[at];
-    out.chain.push_back(
-        {at, peer.activity, static_cast<double>(now - peer.changed) / 1e9});
+    out.chain.push_back(Told(at, now));
     const ChainEnd end = EndOfChain(now);
     if (end.rank >= 0 && end.rank != at) {
-      out.chain.push_back({end.rank, end.activity, end.same_ms / 1e3});
+      out.chain.push_back({end.rank, end.activity, end.same_ms / 1e3, 0});
     }
     return out;
   }
   while (at >= 0 && at != options_.rank && out.chain.size() < peers_.size()) {
-    const Peer& peer = peers_[at];
-    out.chain.push_back(
-        {at, peer.activity, static_cast<double>(now - peer.changed) / 1e9});
-    at = out.chain.back().activity.waiting_on = WaitsOn(peer);
+    out.chain.push_back(Told(at, now));
+    at = out.chain.back().activity.waiting_on = WaitsOn(peers_[at]);
   }
   return out;
 }

@@ -125,6 +125,7 @@ class FailureDetector {
   }
   Suspect FindStalled(int64_t now) const;
   Suspect FindStalledBeside(int64_t now) const;
+  Waiting::Other Told(int peer, int64_t now) const;
   // Along the chain that begins with `peer`, as far as this rank knows it: when
   // something last changed, and when the oldest word of it was said.
   int64_t MovedBeside(const Peer& peer) const;

@@ -16,8 +16,19 @@ std::string OperationText(const Activity& activity) {
 
 std::string OtherText(const Waiting::Other& other,
                       const std::vector<std::string>& addresses) {
-  char text[128];
-  if (other.activity.computing()) {
+  char text[160];
+  if (other.silent > 0 && other.activity.computing()) {
+    std::snprintf(text, sizeof(text),
+                  ", silent for %.1f s, which said last that it computes, step "
+                  "%llu, after operation %llu",
+                  other.silent,
+                  static_cast<unsigned long long>(other.activity.step),
+                  static_cast<unsigned long long>(other.activity.sequence));
+  } else if (other.silent > 0) {
+    std::snprintf(text, sizeof(text),
+                  ", silent for %.1f s, which said last that it is %s",
+                  other.silent, OperationText(other.activity).c_str());
+  } else if (other.activity.computing()) {
     std::snprintf(text, sizeof(text),
                   ", which has computed for %.0f s, step %llu, after operation "
                   "%llu",

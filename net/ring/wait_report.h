@@ -19,6 +19,7 @@ struct Waiting {
     int rank = -1;
     Activity activity;
     double seconds = 0;  // since it said something else
+    double silent = 0;   // since it said anything; 0 where that is not long
   };
   int rank = -1;  // this worker
   Activity activity;
@@ -26,6 +27,9 @@ struct Waiting {
 };
 // "rank 0 has waited 5 s in operation 53 (all-reduce), step 17, for rank 2
 // (10.0.0.3:7000), which has computed for 6 s, step 17, after operation 52".
+// One that is silent may do something else by now: "rank 2 (10.0.0.3:7000),
+// silent for 0.9 s, which said last that it computes, step 16, after operation
+// 49".
 // Of a longer chain the first and the last.
 std::string WaitText(const Waiting& waiting, double seconds,
                      const std::vector<std::string>& addresses);

@@ -452,6 +452,11 @@ TEST_F(FailureDetectorTest, AWaitIsToldWithWhatTheOtherDoes) {
   WaitOn(2);
   members_.Beat(2, computes, now_);
   now_ += 7000 * kMs;
+  EXPECT_EQ(WaitText(members_.WaitsFor(now_), 5, addresses),
+            "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
+            "rank 2 (c:3), silent for 7.0 s, which said last that it computes, "
+            "step 16, after operation 4");
+  members_.Heard(2, now_);
   EXPECT_EQ(
       WaitText(members_.WaitsFor(now_), 5, addresses),
       "rank 0 has waited 5.0 s in operation 5 (all-reduce), step 17, for "
@@ -466,6 +471,7 @@ TEST_F(FailureDetectorTest, OfAChainOfWaitsTheEndIsTold) {
   Says(2, 5, FrameType::kAllReduce, 1);
   Says(1, 4, FrameType::kHeartbeat, -1);
   now_ += 60000 * kMs;
+  for (const int peer : {1, 2, 3}) members_.Heard(peer, now_);
   EXPECT_EQ(
       WaitText(members_.WaitsFor(now_), 61.4, addresses),
       "rank 0 has waited 61 s in operation 5 (all-reduce), step 17, for rank 3 "
