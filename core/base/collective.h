@@ -110,6 +110,8 @@ class Collective {
   // Reform may leave out ranks that are lost and take in others, so that rank()
   // and size() are others after it.
   virtual bool elastic() const { return false; }
+  // Of an elastic one: with fewer Reform waits for more.
+  virtual int min_workers() const { return 1; }
   // Another worker of the job waits to take part: Reform lets it in. From any
   // thread.
   virtual bool visited() const { return false; }

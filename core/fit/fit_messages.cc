@@ -19,13 +19,22 @@ void WarnOfThreads(int threads) {
          threads, cores, cores == 1 ? "" : "s", cores);
 }
 
-void FitMessages::MeetAnew(const Status& status, bool lets_in, bool elastic) {
+void FitMessages::MeetAnew(const Status& status, bool lets_in) const {
   if (lets_in) return Notice("note: %s", status.message());
-  Notice("warning: %s; %s", status.message(),
-         elastic ? "going on with the workers that are there, as soon as they "
-                   "suffice"
-                 : "waiting for it to come back, to go on from the newest "
-                   "state");
+  const Collective& collective = *model_.collective();
+  if (!collective.elastic()) {
+    return Notice(
+        "warning: %s; waiting for it to come back, to go on from the newest "
+        "state",
+        status.message());
+  }
+  const int least = collective.min_workers();
+  Notice(
+      "warning: %s; going on with the workers that are there%s",
+      status.message(),
+      least <= 1
+          ? ""
+          : (", once they are " + std::to_string(least) + " or more").c_str());
 }
 
 void FitMessages::Shares(const FitState& fit,

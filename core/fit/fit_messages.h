@@ -32,7 +32,7 @@ class FitMessages {
   }
   // The fit goes on once the ranks have met: after the loss of one, whether or
   // not the status names it, or where all agreed to let another in.
-  static void MeetAnew(const Status& status, bool lets_in, bool elastic);
+  void MeetAnew(const Status& status, bool lets_in) const;
   // After a break, of the process or of the job.
   void WhereItGoesOn(const FitState& fit) const;
   void EpochBegins(const FitState& fit) const;

@@ -83,7 +83,7 @@ bool Fitter::Recovers(Status* status) {
   // A first signal while this worker waits ends the wait.
   if (!elastic || !fit_.interrupted) signals_.reset();
   requests_.Keep(fit_);
-  messages_.MeetAnew(*status, /*lets_in=*/agreed_, elastic);
+  messages_.MeetAnew(*status, /*lets_in=*/agreed_);
   *status = recovery_.Rejoin(status->rank());
   if (!status->ok()) return false;
   requests_.HaveMet();

@@ -67,6 +67,7 @@ class Ring final : public RingCollective, private RingNode::Owner {
     return options_.addresses[workers_[rank]];
   }
   bool elastic() const override { return options_.min_workers > 0; }
+  int min_workers() const override { return options_.min_workers; }
   bool visited() const override { return visited_; }
   int worker() const override { return options_.rank; }
   size_t bucket_bytes() const override {

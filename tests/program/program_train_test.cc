@@ -425,6 +425,9 @@ TEST_F(ProgramTest, AWorkerThatStandsStillDoesNotHoldUpTheEnd) {
     EXPECT_NE(err_.find("worker 1 is stopped: the others have finished"),
               std::string::npos)
         << err_;
+    EXPECT_NE((out_ + err_).find("that are there, once they are 2 or more"),
+              std::string::npos)
+        << err_;
     EXPECT_EQ(Run({"diff", "whole", name}), 0) << out_;
   }
 }
