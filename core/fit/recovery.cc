@@ -160,7 +160,7 @@ void Recovery::Proven() {
   }
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
-  witnesses_ = model_.impl_->replicas.workers();
+  witnesses_ = model_.impl_->replicas.Proven();
   unproven_ = took_ = false;
 }
 

@@ -195,7 +195,7 @@ int Replicas::Root(const std::vector<Standing>& all) const {
 }
 
 // One that has just gone back, to where the root is, has missed nothing; nor
-// where nobody has the state whole, but for one that heard the same verdict.
+// where nobody has the state whole, but for who heard the same verdict.
 bool Replicas::Missed(const Standing& mine, const Standing& root) const {
   const bool missed = mine.MissedVerdict(root);
   if (!went_back_ || mine.SameState(root)) return missed && !went_back_;
@@ -270,9 +270,8 @@ void Replicas::WentBack(const std::vector<int64_t>& witnesses) {
   witnesses_ = spoiled_ ? 0 : static_cast<int64_t>(witnesses.size());
   if (!spoiled_) return;
   ++verdicts_;
-  trusted_ = std::count_if(named_.begin(), named_.end(), [&](int64_t worker) {
-    return std::count(witnesses.begin(), witnesses.end(), worker) > 0;
-  });
+  trusted_ = std::count_if(named_.begin(), named_.end(),
+                           [&](int64_t w) { return Has(witnesses, w); });
 }
 
 // Marks are of elastic jobs alone.
@@ -318,7 +317,8 @@ Status Replicas::Judged(const std::vector<Findings>& all,
   if (2 * named.size() > static_cast<size_t>(judged)) AbortOthers(c, status);
   named_.clear();
   for (const int rank : named) {
-    if (!config_.arrivals.comes(rank)) named_.push_back(workers_[rank]);
+    const bool was = Has(compared_, workers_[rank]);  // in an earlier life
+    if (was || !config_.arrivals.comes(rank)) named_.push_back(workers_[rank]);
   }
   spoiled_ = !named_.empty();
   return status;

@@ -6,6 +6,7 @@
 #ifndef RINGLET_CORE_MODEL_REPLICAS_H_
 #define RINGLET_CORE_MODEL_REPLICAS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <vector>
@@ -75,8 +76,9 @@ class Replicas {
   // heard the verdict, the state that counts is that of those who had compared
   // theirs with who was named.
   void WentBack(const std::vector<int64_t>& witnesses);
-  // The workers that there are, by their numbers in the job's list.
-  const std::vector<int64_t>& workers() const { return workers_; }
+  // The workers that there are have compared this state; their numbers in the
+  // job's list.
+  const std::vector<int64_t>& Proven() { return compared_ = workers_; }
   // So many, in all, are behind this rank's state.
   int64_t verdicts() const { return verdicts_; }
   // The last Join told this rank of one, or of a state that counts: what it had
@@ -131,6 +133,9 @@ class Replicas {
              std::tie(other.verdicts, other.trusted);
     }
   };
+  static bool Has(const std::vector<int64_t>& workers, int64_t worker) {
+    return std::count(workers.begin(), workers.end(), worker) > 0;
+  }
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
   bool Missed(const Standing& mine, const Standing& root) const;
@@ -154,8 +159,9 @@ class Replicas {
   bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
   bool missed_verdict_ = false;
-  std::vector<int64_t> workers_;  // by rank
-  std::vector<int64_t> named_;    // those that were in the run, by a verdict
+  std::vector<int64_t> workers_;   // by rank
+  std::vector<int64_t> compared_;  // by the last Proven
+  std::vector<int64_t> named_;     // those that were in the run, by a verdict
   int64_t verdicts_ = 0, trusted_ = 0, witnesses_ = 0;  // see Standing
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
