@@ -50,6 +50,21 @@ void Faults::CutWithin(int64_t within) {
   });
 }
 
+void Faults::Isolate(int worker, int64_t within) {
+  const int64_t from = network_.now() + network_.Random(within);
+  const int64_t lasts = lasting_ / 4 + network_.Random(8 * lasting_);
+  Count(Fault::kParted);
+  OverBy(from + lasts);
+  network_.At(from, [this, worker, lasts] {
+    job_.Trace(worker, "is cut off" + For(lasts));
+    for (int other = 0; other < size_; ++other) {
+      if (other == worker) continue;
+      network_.Block(worker, other, network_.now() + lasts);
+      network_.Block(other, worker, network_.now() + lasts);
+    }
+  });
+}
+
 // A part of them hears the other no more, or each other.
 void Faults::Part(Fault kind, int64_t lasts) {
   const int bits = std::min(size_, 62);

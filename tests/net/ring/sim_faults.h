@@ -75,6 +75,8 @@ class Faults {
   void Draw();
   // Cuts two at random, in so much time or less.
   void CutWithin(int64_t within);
+  // This one and the others do not hear each other, from within so much time.
+  void Isolate(int worker, int64_t within);
   // It stood still for longer than `lasting`, until just now: of the others'
   // silence meanwhile it knows nothing.
   bool JustWoke(int worker) const;

@@ -1,6 +1,7 @@
 #include "sim_training.h"
 
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -93,6 +94,12 @@ class Tells final : public Callback {
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
     trainee_.ends(-1 - fit.epoch, With(*logs, "val_loss", 0));
     return Status();
+  }
+  void OnFitReturn(FitState&, const Status& status) override {
+    if (trainee_.hears != nullptr && status.code() == Code::kPeerLost &&
+        std::strstr(status.message(), "that machine is at fault") != nullptr) {
+      trainee_.hears();
+    }
   }
 
  private:

@@ -7,8 +7,7 @@
 
 #include "core/base/fnv1a.h"
 #include "net/ring/sealed_stream.h"
-#include "sim_collective.h"
-#include "sim_disk.h"
+#include "sim_host.h"
 #include "sim_training.h"
 
 namespace ringlet {
@@ -29,36 +28,6 @@ int SizeOf(uint64_t seed) {
   const bool large = seed % 16 == 15;
   return static_cast<int>(large ? 5 + seed / 16 % 12 : 2 + seed % 3);
 }
-
-// A worker's machine, which outlives its processes.
-struct Host {
-  Host(Network* network, int worker, int bit)
-      : disk(network),
-        clock(network, worker),
-        layer(std::make_shared<OneBitLayer>(bit)) {}
-  SimDisk disk;
-  SimClock clock;
-  std::shared_ptr<OneBitLayer> layer;
-  bool done = false;  // it has trained to the end
-  int due = 0;        // processes that are still to begin
-  // Its present process, or the last one.
-  std::unique_ptr<SimCollective> process;
-  bool alive() const { return process != nullptr && process->alive(); }
-};
-
-// The worker whose arithmetic is wrong from a step on, until its machine is
-// exchanged. Three or more are in each view then, so it is found out.
-struct Wrong {
-  int worker = -1;  // none
-  int64_t from = 0;
-  bool broken = false;
-  int lives = 0;  // when it was named in so many, it is exchanged
-  // It has added to a step, and nobody has compared since.
-  bool unproven = false;
-  // It was gone before anybody did: its numbers stay (docs/membership.md).
-  bool unnoticed = false;
-  int64_t last = 0, steps = 0;  // it has made in a row, broken
-};
 
 class Job final : public Faults::Job, public SimCollective::Owner {
  public:
@@ -86,6 +55,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   Status Train(SimCollective* collective);
   void Begins(int worker, int64_t step);
   void Ends(int worker, int64_t step, uint64_t digest);
+  void Hears(int worker);
   void CutAsTheyCompare(int64_t step);
   void HurtTransfer(int worker);
   void NotNamed(int64_t step);
@@ -102,6 +72,7 @@ class Job final : public Faults::Job, public SimCollective::Owner {
   int64_t step_nanos_ = 0;  // that it computes at most, besides
   Wrong wrong_;
   bool calm_ = false;  // nothing else goes wrong
+  int cuts_off_ = 0;   // of one worker, once one computes wrong
   int transfers_ = 0;  // that are still to be hurt
   Fnv1a told_;
   TrainingReport report_;
@@ -168,7 +139,8 @@ void Job::DrawWrong() {
   wrong_.worker = static_cast<int>(network_.Random(size_));
   wrong_.from = network_.Random(kSteps);
   wrong_.lives = 1 + static_cast<int>(network_.Random(2));
-  ring_.min_workers = std::max(3, ring_.min_workers);
+  if (network_.Chance(2)) ring_.min_workers = std::max(3, ring_.min_workers);
+  cuts_off_ = static_cast<int>(network_.Random(4));
   training_.check_every = 1 + network_.Random(6);
 }
 
@@ -186,6 +158,9 @@ void Job::Trace(int worker, const std::string& what) {
 void Job::Met(int worker, const std::vector<int>& members) {
   if (ending_) return;
   ++report_.views;
+  hosts_[worker]->Met(members,
+                      std::any_of(members.begin(), members.end(),
+                                  [&](int m) { return hosts_[m]->knows; }));
   HurtTransfer(worker);
   wrong_.unnoticed |=
       wrong_.unproven &&
@@ -223,6 +198,7 @@ void Job::Crash(int worker, bool silent) {
 void Job::Start(int worker) {
   Host& host = *hosts_[worker];
   if (host.alive() || host.done) return;
+  host.Starts();
   if (worker == wrong_.worker) wrong_.last = wrong_.steps = 0;
   host.process = std::make_unique<SimCollective>(
       &network_, &ring_, worker, seed_,
@@ -252,6 +228,9 @@ Status Job::Train(SimCollective* collective) {
     ++report_.resumed;
     Trace(worker, "resumes from " + from);
   };
+  trainee.hears = [=] {
+    if (counts()) Hears(worker);
+  };
   host.disk.UsedBy(collective);
   const Status status = sim::Train(training_, trainee);
   host.disk.UsedBy(nullptr);
@@ -261,7 +240,16 @@ Status Job::Train(SimCollective* collective) {
   return status;
 }
 
+void Job::Hears(int worker) {
+  Host& host = *hosts_[worker];
+  Trace(worker, "hears who is wrong");
+  if (host.Meets(wrong_.worker) && hosts_[wrong_.worker]->lived) {
+    host.knows |= host.witness;
+  }
+}
+
 void Job::Begins(int worker, int64_t step) {
+  hosts_[worker]->Trains(wrong_.worker);
   if (worker != wrong_.worker || wrong_.lives == 0 || step < wrong_.from) {
     return;
   }
@@ -270,8 +258,11 @@ void Job::Begins(int worker, int64_t step) {
     faults_.Count(Fault::kWrongBit);
     faults_.OverBy(network_.now());
     hosts_[worker]->layer->Break();
+    for (int n = calm_ ? 0 : cuts_off_; n > 0; --n) {
+      faults_.Isolate(static_cast<int>(network_.Random(size_)), 4 * kTimeout);
+    }
   }
-  wrong_.broken = wrong_.unproven = true;
+  wrong_.broken = wrong_.was = wrong_.unproven = true;
 }
 
 void Job::Ends(int worker, int64_t step, uint64_t digest) {
@@ -280,8 +271,11 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
   if (worker == wrong_.worker && wrong_.broken) NotNamed(step);
   const Digests& right = Undisturbed(training_);
   const auto at = right.find(step);
+  const Host& host = *hosts_[worker];
+  const bool alone = worker == wrong_.worker && host.view.size() == 1;
   const bool may_differ =
-      wrong_.unnoticed || (wrong_.unproven && step != 0 && at != right.end());
+      !host.knows && (wrong_.unnoticed || (alone && wrong_.broken) ||
+                      (wrong_.unproven && step != 0 && at != right.end()));
   if (may_differ || (at != right.end() && at->second == digest)) return;
   Violated("worker " + std::to_string(worker) +
            " has other weights or losses after " + std::to_string(step) +
@@ -301,6 +295,7 @@ void Job::NotNamed(int64_t step) {
   wrong_.steps = step > wrong_.last ? wrong_.steps + step - wrong_.last : 0;
   if (wrong_.last == 0) wrong_.steps = 0;
   wrong_.last = step;
+  if (hosts_[wrong_.worker]->view.size() == 1) wrong_.steps = 0;
   if (wrong_.steps > training_.check_every + training_.local_steps) {
     Violated("worker " + std::to_string(wrong_.worker) +
              " computes wrong, and nobody says so");
@@ -308,13 +303,21 @@ void Job::NotNamed(int64_t step) {
 }
 
 void Job::OutOfSync(int worker, const std::string& said) {
+  const bool all_stop = said.find("no more than half") != std::string::npos;
+  if (all_stop && worker != wrong_.worker && wrong_.was &&
+      hosts_[worker]->Meets(wrong_.worker)) {
+    wrong_.unnoticed |= wrong_.unproven;
+    return;
+  }
   if (worker != wrong_.worker || !wrong_.broken ||
-      said.find("this machine is at fault") == std::string::npos) {
+      (!all_stop &&
+       said.find("this machine is at fault") == std::string::npos)) {
     return Violated("worker " + std::to_string(worker) + " is named: " + said);
   }
   // Before the others have heard it, perhaps.
   for (int n = calm_ ? 0 : 2; n > 0; --n) faults_.CutWithin(kMs / 10);
   ++report_.named;
+  wrong_.unnoticed |= all_stop && wrong_.unproven;
   wrong_.unproven = false;
   faults_.OverBy(network_.now());
   if (--wrong_.lives > 0) return;
