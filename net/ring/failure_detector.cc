@@ -227,6 +227,8 @@ Waiting FailureDetector::WaitsFor(int64_t now) const {
   while (at >= 0 && at != options_.rank && out.chain.size() < peers_.size()) {
     out.chain.push_back(Told(at, now));
     at = out.chain.back().activity.waiting_on = WaitsOn(peers_[at]);
+    // For whom it waits now nobody knows.
+    if (out.chain.back().silent > 0) break;
   }
   return out;
 }

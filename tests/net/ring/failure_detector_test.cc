@@ -480,6 +480,19 @@ TEST_F(FailureDetectorTest, OfAChainOfWaitsTheEndIsTold) {
       "computed for 60 s, step 0, after operation 4");
 }
 
+TEST_F(FailureDetectorTest, ASilentOneIsTheEndOfAChain) {
+  const std::vector<std::string> addresses = {"a:1", "b:2", "c:3", "d:4"};
+  WaitOn(1);
+  Says(1, 3, FrameType::kAllReduce, 2);
+  now_ += 20 * kTimeout;
+  Says(2, 5, FrameType::kAllReduce, 1);
+  members_.Heard(2, now_);
+  const Waiting waiting = members_.WaitsFor(now_);
+  ASSERT_EQ(waiting.chain.size(), 1u);
+  EXPECT_EQ(waiting.chain[0].rank, 1);
+  EXPECT_GT(waiting.chain[0].silent, 0);
+}
+
 TEST_F(FailureDetectorTest, AWaitForOneAnotherIsToldToo) {
   WaitOn(1);
   Says(1, 5, FrameType::kAllReduce, 2);
