@@ -125,6 +125,9 @@ struct FitState : public Saveable {
   // Set by a callback while it writes another state over that of the fit and
   // its model: where that is cut off the worker has neither.
   bool replacing = false;
+  // … and has done so: nor is there any where a worker is lost before all
+  // callbacks have begun.
+  bool replaced = false;
   // It has trained already: a worker was lost since, or let in.
   bool goes_on = false;
   // Up to the first step: this worker comes to the run of others, which go on

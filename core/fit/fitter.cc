@@ -161,6 +161,7 @@ Status Fitter::SetUp() {
   model_->impl_->replicas.Restored();
   if (!fit_.in_memory) model_->impl_->replicas.ForgetMarks();
   recovery_.Begin();
+  fit_.replaced = false;
   requests_.GoOnFrom(fit_);
   RINGLET_RETURN_IF_ERROR(requests_.Agree(model_->collective(), &fit_));
   RINGLET_RETURN_IF_ERROR(CheckAtBegin());

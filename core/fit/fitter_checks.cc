@@ -74,7 +74,7 @@ Status Fitter::CheckAtStep() {
 // What the fit goes on from: the last snapshot, or one from before a worker
 // that was in the run may have spoiled it, or has taken a part of it with it.
 void Fitter::KeepState() {
-  if (fit_.replacing) {
+  if (fit_.replacing || fit_.replaced) {
     recovery_.Replaced();
   } else if (model_->impl_->replicas.spoiled() || recovery_.scattered()) {
     recovery_.GoBack();

@@ -90,6 +90,7 @@ class BackupAndRestoreCallback final : public Callback {
     fit.replacing = true;
     RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&state}, 0));
     fit.replacing = fit.lost = fit.in_memory = false;
+    fit.replaced = true;
     if (fit.chief) fit.restored_from = checkpoints_->latest();
     return Status();
   }

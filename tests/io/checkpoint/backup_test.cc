@@ -572,10 +572,13 @@ class Watches final : public Callback {
   Watches(int64_t at, std::function<void(FitState&)> what)
       : at_(at), what_(std::move(what)) {}
   static constexpr int64_t kGoesOn = -2;  // as it goes on after a loss
+  static constexpr int64_t kMeets = -3;  // before it meets others, as it begins
   const char* name() const override { return "watches"; }
   Status OnTrainBegin(FitState& fit) override {
     if (at_ == kGoesOn && fit.goes_on) what_(fit);
-    return Status();
+    if (at_ != kMeets) return Status();
+    what_(fit);
+    return fit.model->collective()->Barrier();
   }
   Status OnTrainBatchBegin(FitState& fit) override {
     if (fit.model->iterations() == at_ && !done_ && what_ != nullptr) {
@@ -1267,6 +1270,47 @@ TEST(BackupTest, ALoadThatIsCutOffLeavesNoMix) {
     }
   }
   EXPECT_GT(cut_off, 50);
+}
+
+// The chief, which alone has the backup, is lost when all have its state, as
+// another callback begins: at the start, or where it came to a job that runs.
+TEST(BackupTest, ALoadThatACallbackIsCutOffBehindIsNoState) {
+  for (const bool runs : {false, true}) {
+    SCOPED_TRACE(runs);
+    TempFolder folders[3];
+    TrainAlone(folders[0].path(), 11);
+    ElasticJob job;
+    for (int w = runs ? 1 : 0; w < 3; ++w) job.Arrive(w);
+    std::atomic<bool> called{!runs};
+    std::vector<std::thread> threads;
+    for (int w = 0; w < 3; ++w) {
+      threads.emplace_back([&, w] {
+        while (w == 0 && !called) std::this_thread::yield();
+        if (w == 0 && runs) job.Arrive(0);
+        ElasticCollective collective(&job, w, 1 << 30);
+        const auto waits = std::make_shared<Watches>(4, [&](FitState&) {
+          if (!runs) return;
+          called = true;
+          while (!job.visited()) std::this_thread::yield();
+        });
+        const auto meets =
+            std::make_shared<Watches>(Watches::kMeets, [&](FitState& fit) {
+              if (!fit.restored_from.empty()) collective.DieInNextCall();
+            });
+        const ElasticFit run =
+            FitElastic(&collective, folders[w].path(), meets, waits);
+        if (w == 0) {
+          EXPECT_TRUE(collective.dead());
+        } else if (run.status.ok()) {
+          EXPECT_EQ(run.digest, UndisturbedDigest()) << "worker " << w;
+        } else {
+          EXPECT_EQ(run.status.code(), Code::kCancelled)
+              << run.status.message();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 }  // namespace
