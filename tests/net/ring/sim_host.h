@@ -36,14 +36,19 @@ struct Host {
   std::vector<int> view;
   bool lived = false, trains = false, witness = false, knows = false;
   bool with_knower = false;
-  void Starts() { lived = trains = witness = knows = false; }
-  void Met(const std::vector<int>& members, bool knower) {
+  // It has the wrong one's numbers, and has met nobody who knows since; nor had
+  // it as it saved (docs/membership.md).
+  bool spoiled = false, with_spoiled = false, saved_spoiled = false;
+  void Starts() { lived = trains = witness = knows = spoiled = false; }
+  void Met(const std::vector<int>& members, bool knower, bool spoils) {
     view = members;
     with_knower = knower;
+    with_spoiled = spoils;
     trains = false;
   }
   void Trains(int wrong) {
     knows |= with_knower;
+    spoiled = !knows && (spoiled || with_spoiled);
     if (!trains) witness = Meets(wrong);
     lived = trains = true;
   }

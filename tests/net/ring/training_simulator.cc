@@ -158,9 +158,11 @@ void Job::Trace(int worker, const std::string& what) {
 void Job::Met(int worker, const std::vector<int>& members) {
   if (ending_) return;
   ++report_.views;
-  hosts_[worker]->Met(members,
-                      std::any_of(members.begin(), members.end(),
-                                  [&](int m) { return hosts_[m]->knows; }));
+  const auto any = [&](bool Host::*is) {
+    return std::any_of(members.begin(), members.end(),
+                       [&](int m) { return *hosts_[m].*is; });
+  };
+  hosts_[worker]->Met(members, any(&Host::knows), any(&Host::spoiled));
   HurtTransfer(worker);
   wrong_.unnoticed |=
       wrong_.unproven &&
@@ -227,6 +229,9 @@ Status Job::Train(SimCollective* collective) {
     if (!counts()) return;
     ++report_.resumed;
     Trace(worker, "resumes from " + from);
+    for (const int m : hosts_[worker]->view) {
+      hosts_[m]->with_spoiled |= hosts_[worker]->saved_spoiled;
+    }
   };
   trainee.hears = [=] {
     if (counts()) Hears(worker);
@@ -271,12 +276,17 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
   if (worker == wrong_.worker && wrong_.broken) NotNamed(step);
   const Digests& right = Undisturbed(training_);
   const auto at = right.find(step);
-  const Host& host = *hosts_[worker];
+  if (at != right.end() && at->second == digest) return;
+  Host& host = *hosts_[worker];
   const bool alone = worker == wrong_.worker && host.view.size() == 1;
   const bool may_differ =
-      !host.knows && (wrong_.unnoticed || (alone && wrong_.broken) ||
-                      (wrong_.unproven && step != 0 && at != right.end()));
-  if (may_differ || (at != right.end() && at->second == digest)) return;
+      !host.knows &&
+      (wrong_.unnoticed || (alone && wrong_.broken) || host.spoiled ||
+       (wrong_.unproven && step != 0 && at != right.end()));
+  if (may_differ) {
+    host.spoiled = host.saved_spoiled = true;
+    return;
+  }
   Violated("worker " + std::to_string(worker) +
            " has other weights or losses after " + std::to_string(step) +
            " steps");
