@@ -155,11 +155,13 @@ Status Fitter::SetUp() {
   }
   if (!recovery_.whole()) model_->impl_->stepper.BeginRounds();
   RINGLET_RETURN_IF_ERROR(recovery_.TakeUpState());
-  if (!fit_.in_memory) requests_.Clear();
+  if (!fit_.in_memory) {
+    requests_.Clear();
+    model_->impl_->replicas.ForgetMarks();
+  }
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
   if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
-  if (!fit_.in_memory) model_->impl_->replicas.ForgetMarks();
   recovery_.Begin();
   fit_.replaced = false;
   requests_.GoOnFrom(fit_);

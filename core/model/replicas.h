@@ -108,7 +108,8 @@ class Replicas {
   void Mark();
   // What comes after the present step is not history.
   void ForgetLaterMarks();
-  // The state is another one, as of a backup: nor is what was before.
+  // No rank's state is gone on from, as where a backup is all that is left: nor
+  // is what was before.
   void ForgetMarks() { marks_.clear(); }
 
  private:

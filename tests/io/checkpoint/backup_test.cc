@@ -793,6 +793,57 @@ TEST(BackupTest, WhatABackupReplacesIsNoHistory) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// … but it stays where a coming chief's backup is only further: one that has
+// computed wrong elsewhere is named by it.
+TEST(BackupTest, WhatAFurtherBackupGoesOnFromIsHistory) {
+  TempFolder folders[4];
+  TrainAlone(folders[0].path(), 12);
+  ElasticJob job, other;
+  for (const int w : {1, 2, 3}) job.Arrive(w);
+  std::atomic<bool> called{false}, again{false};
+  const auto at = [](int64_t step, const std::function<void(FitState&)>& what) {
+    return std::make_shared<Watches>(step, what);
+  };
+  const auto train = [&](int w, const std::shared_ptr<Watches>& one,
+                         const std::shared_ptr<Watches>& another,
+                         ElasticCollective* collective) {
+    return FitElastic(collective, folders[w].path(), one, another, 0.01f,
+                      /*save_freq=*/1, 16, /*check_every=*/4);
+  };
+  std::vector<std::thread> threads;
+  for (const int w : {0, 1, 2}) {
+    threads.emplace_back([&, w] {
+      while (w == 0 && !called) std::this_thread::yield();
+      if (w == 0) job.Arrive(0);
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto waits = [&, w](std::atomic<bool>* tells) {
+        if (w != 1) return;
+        *tells = true;
+        while (!job.visited()) std::this_thread::yield();
+      };
+      const ElasticFit run =
+          train(w, at(5, [&](FitState&) { waits(&called); }),
+                at(13, [&](FitState&) { waits(&again); }), &collective);
+      EXPECT_TRUE(run.status.ok()) << run.status.message();
+      EXPECT_EQ(run.digest, UndisturbedDigest());
+    });
+  }
+  threads.emplace_back([&] {
+    ElasticCollective collective(&job, 3, 1 << 30);
+    const auto leaves = at(3, [&](FitState& fit) {
+      fit.model->weights()[5] += 1;
+      collective.MoveTo(&other);
+    });
+    const auto returns = at(15, [&](FitState&) {
+      while (!again) std::this_thread::yield();
+      collective.MoveTo(&job);
+    });
+    const Status status = train(3, leaves, returns, &collective).status;
+    EXPECT_EQ(status.code(), Code::kOutOfSync) << status.message();
+  });
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Who was the chief for a time leaves no backup to begin another run with.
 TEST(BackupTest, AllWhoWereChiefRemoveTheirBackups) {
   for (const bool one_folder : {false, true}) {
