@@ -119,9 +119,9 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
-  // … and a worker that computes wrong was named in this run: what a part of
-  // the job has saved that was away then may be of its numbers.
-  bool named = false;
+  // … and so often a worker that computes wrong was named in this run: what a
+  // part of the job has saved that was away then may be of its numbers.
+  int64_t verdicts = 0;
   // Set by a callback while it writes another state over that of the fit and
   // its model: where that is cut off the worker has neither.
   bool replacing = false;

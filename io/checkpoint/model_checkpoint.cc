@@ -143,7 +143,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, counted ? RunMark() : Mark(), &all));
     const int64_t most = MostAttempts(all);
-    RunMark last = {attempt_, fit.epoch, fit.step};
+    RunMark last = {attempt_, fit.verdicts, fit.epoch, fit.step};
     bool later = false;
     for (const RunMark& mark : all) {
       if (!mark.IsLaterThan(last)) continue;
@@ -298,7 +298,8 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const RunMark mark = {attempt_, fit.epoch, batch > 0 ? batch : fit.step};
+      const RunMark mark = {attempt_, fit.verdicts, fit.epoch,
+                            batch > 0 ? batch : fit.step};
       LaterStays guard(options_.files, path, mark);
       const Status written = Write(fit.model, path, mark, &guard);
       if (!written.ok()) {
@@ -307,9 +308,8 @@ class ModelCheckpointCallback final : public Callback {
       saved = written.ok() ? 1 : 0;
       if (guard.kept()) {
         Notice(
-            "note: %s stays: this job, or another part of it, has saved it "
-            "at a later step",
-            path.c_str());
+            "note: %s stays: this job, or another part of it, has saved it %s",
+            path.c_str(), guard.when());
       } else if (written.ok() && options_.verbose > 0) {
         Print("\nEpoch %" PRId64 ": finished saving model to %s\n",
               fit.epoch + 1, path.c_str());

@@ -8,8 +8,8 @@
 namespace ringlet {
 namespace {
 
-constexpr char kAttemptKey[] = "attempt", kEpochKey[] = "epoch",
-               kStepKey[] = "step";
+constexpr char kAttemptKey[] = "attempt", kVerdictsKey[] = "verdicts",
+               kEpochKey[] = "epoch", kStepKey[] = "step";
 
 // Of up to 18 digits, and nothing else; -1: it is not.
 int64_t NumberIn(const Metadata& metadata, const char* key) {
@@ -27,11 +27,15 @@ int64_t NumberIn(const Metadata& metadata, const char* key) {
 
 bool RunMark::IsLaterThan(const RunMark& other) const {
   return attempt == other.attempt &&
-         std::tie(epoch, step) > std::tie(other.epoch, other.step);
+         std::tie(verdicts, epoch, step) >
+             std::tie(other.verdicts, other.epoch, other.step);
 }
 
 void AddMark(const RunMark& mark, Metadata* metadata) {
   (*metadata)[kAttemptKey] = std::to_string(mark.attempt);
+  if (mark.verdicts > 0) {
+    (*metadata)[kVerdictsKey] = std::to_string(mark.verdicts);
+  }
   (*metadata)[kEpochKey] = std::to_string(mark.epoch);
   (*metadata)[kStepKey] = std::to_string(mark.step);
 }
@@ -39,22 +43,28 @@ void AddMark(const RunMark& mark, Metadata* metadata) {
 RunMark MarkAt(FileSystem* files, const std::string& path) {
   SafetensorsReader file;
   if (!file.Open(files, path).ok()) return {};
-  const RunMark mark = {NumberIn(file.metadata(), kAttemptKey),
-                        NumberIn(file.metadata(), kEpochKey),
-                        NumberIn(file.metadata(), kStepKey)};
-  const bool known = mark.attempt > 0 && mark.epoch >= 0 && mark.step >= 0;
+  const Metadata& metadata = file.metadata();
+  const bool named = metadata.count(kVerdictsKey) > 0;
+  const RunMark mark = {NumberIn(metadata, kAttemptKey),
+                        named ? NumberIn(metadata, kVerdictsKey) : 0,
+                        NumberIn(metadata, kEpochKey),
+                        NumberIn(metadata, kStepKey)};
+  const bool known = mark.attempt > 0 && mark.verdicts >= 0 &&
+                     mark.epoch >= 0 && mark.step >= 0;
   return known ? mark : RunMark();
 }
 
 Status GatherMarks(Collective* collective, const RunMark& mine,
                    std::vector<RunMark>* all) {
-  static_assert(sizeof(RunMark) == 3 * sizeof(int64_t));
+  static_assert(sizeof(RunMark) == 4 * sizeof(int64_t));
   all->resize(static_cast<size_t>(collective->size()));
-  return GatherNumbers(collective, &mine, sizeof(int64_t), 3, all->data());
+  return GatherNumbers(collective, &mine, sizeof(int64_t), 4, all->data());
 }
 
 bool LaterStays::Keeps() {
-  kept_ = MarkAt(&files_, path_).IsLaterThan(mark_);
+  const RunMark there = MarkAt(&files_, path_);
+  kept_ = there.IsLaterThan(mark_);
+  named_ = there.verdicts > mark_.verdicts;
   return kept_;
 }
 

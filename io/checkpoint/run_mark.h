@@ -3,9 +3,11 @@
 // Internal to io/. Where the network parts an elastic job whose workers share a
 // disk, each part has a chief that saves, to the same names. All parts compute
 // one history, so what another part has saved at a later step is what this one
-// would save there, and stays. A run that begins over older files, on whatever
-// worker's disk, counts one more than these, and replaces them. The keys are
-// part of the format (docs/checkpoint_format.md).
+// would save there, and stays; but where one has named a machine that computes
+// wrong the other may have its numbers, and what it saves counts as of before.
+// A run that begins over older files, on whatever worker's disk, counts one
+// more than these, and replaces them. The keys are part of the format
+// (docs/checkpoint_format.md).
 
 #ifndef RINGLET_IO_CHECKPOINT_RUN_MARK_H_
 #define RINGLET_IO_CHECKPOINT_RUN_MARK_H_
@@ -21,10 +23,11 @@
 namespace ringlet {
 
 struct RunMark {
-  int64_t attempt = 0;  // of the runs that saved there; 0: none is known
-  int64_t epoch = 0;    // from 0
-  int64_t step = 0;     // of it that were taken
-  // Of the same run, and of a later step.
+  int64_t attempt = 0;   // of the runs that saved there; 0: none is known
+  int64_t verdicts = 0;  // in it (FitState::verdicts)
+  int64_t epoch = 0;     // from 0
+  int64_t step = 0;      // of it that were taken
+  // Of the same run, and of a later step, or since a later verdict.
   bool IsLaterThan(const RunMark& other) const;
 };
 
@@ -37,19 +40,24 @@ RunMark MarkAt(FileSystem* files, const std::string& path);
 Status GatherMarks(Collective* collective, const RunMark& mine,
                    std::vector<RunMark>* all);
 
-// Keeps what the same run has saved at a later step.
+// Keeps what the same run has saved later, in that sense.
 class LaterStays final : public SaveGuard {
  public:
   LaterStays(FileSystem* files, const std::string& path, const RunMark& mark)
       : files_(*files), path_(path), mark_(mark) {}
   bool Keeps() override;
   bool kept() const { return kept_; }
+  // When that was saved, in words.
+  const char* when() const {
+    return named_ ? "after it named a machine that computes wrong"
+                  : "at a later step";
+  }
 
  private:
   FileSystem& files_;
   const std::string path_;
   const RunMark mark_;
-  bool kept_ = false;
+  bool kept_ = false, named_ = false;
 };
 
 }  // namespace ringlet

@@ -114,8 +114,10 @@ struct ModelCheckpointOptions {
 //
 // In an elastic job that the network has parted, each part has a chief. Of a
 // file whose name has no fields, on one disk for all, the one that is behind
-// leaves what the other has saved at a later step (a note says so). A run that
-// begins, or goes on from a backup, replaces whatever is there.
+// leaves what the other has saved at a later step (a note says so); what was
+// saved where a machine that computes wrong was not named yet (docs/
+// membership.md) is replaced by those who have named it. A run that begins, or
+// goes on from a backup, replaces whatever is there.
 //
 // Called on every rank; the chief saves. Its best lasts from one fit to the
 // next, and is saved with a run by BackupAndRestore. A disk that is full, fails

@@ -89,13 +89,39 @@ struct Case {
   }
 };
 
+// Has wrong numbers in its weights, and a score of its own by them.
+class Spoiled final : public Callback {
+ public:
+  explicit Spoiled(int64_t from) : from_(from) {}
+  const char* name() const override { return "spoiled"; }
+  Status OnTrainBatchBegin(FitState& fit) override {
+    if (fit.model->iterations() != from_ || spoiled_) return Status();
+    spoiled_ = true;
+    fit.model->weights()[5] += 1;
+    return Status();
+  }
+  Status OnEpochEnd(FitState& fit, Logs* logs) override {
+    const bool alone = fit.model->collective()->size() == 1;
+    if (spoiled_ && alone) {
+      logs->Set("score", 0.5 + 0.1 * static_cast<double>(fit.epoch));
+    }
+    return Status();
+  }
+
+ private:
+  const int64_t from_;
+  bool spoiled_ = false;
+};
+
 // Trains with a ModelCheckpoint to `path`. `dies`: this worker does.
+// `spoiled_from`: a step; -1: it is not.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              const Case& c, Watch::AtStep at_step,
-                             int64_t examples = 203, bool dies = false) {
+                             int64_t examples = 203, bool dies = false,
+                             int64_t spoiled_from = -1) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
-  options.replicas = 3;
+  options.replicas = 4;
   const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
   ModelCheckpointOptions saving;
   saving.monitor = "score";
@@ -106,6 +132,7 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
   const auto watch = std::make_shared<Watch>(path);
   FitOptions fit = Quiet(4);
   fit.callbacks = {std::make_shared<Watch>(std::move(at_step)),
+                   std::make_shared<Spoiled>(spoiled_from),
                    ModelCheckpoint(path, saving), watch};
   const Status status =
       model->Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
@@ -181,6 +208,54 @@ TEST(PartedCheckpointTest, TheBetterModelStays) {
 
 TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
+}
+
+// What one has saved alone that was cut off with a wrong machine's numbers in
+// its weights is of no later step of the run of those who have named that.
+TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job, other;
+  std::shared_ptr<Watch> parts[4];
+  std::atomic<bool> ahead{false}, calls{false};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 4; ++w) job.Arrive(w);
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      int gone = 0;
+      const auto at_step = [&](int64_t step) {
+        if (w == 0 && step == 3 && gone == 0) {
+          ++gone;
+          collective.MoveTo(&other);
+        } else if (w == 0 && step == 20 && gone == 1) {
+          ++gone;
+          ahead = true;
+          while (!calls) std::this_thread::yield();
+          collective.MoveTo(&job);
+        } else if (w == 1 && step == 9 && gone == 0) {
+          ++gone;
+          while (!ahead) std::this_thread::yield();
+        } else if (w == 1 && step == 14 && gone == 1) {
+          ++gone;
+          calls = true;
+          while (!job.visited()) std::this_thread::yield();
+        }
+      };
+      parts[w] = Train(&collective, path, {/*best=*/true}, at_step, 203,
+                       /*dies=*/w == 3,
+                       w == 0   ? 3
+                       : w == 3 ? 5
+                                : -1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(parts[1]->weights.size(), 4u);
+  EXPECT_EQ(parts[0]->weights.back(), parts[1]->weights.back());
+  Metadata metadata;
+  EXPECT_TRUE(WeightsIn(path, &metadata) == parts[1]->weights[1]);
+  EXPECT_EQ(metadata["epoch"], "1");
+  EXPECT_EQ(metadata["attempt"], "1");
 }
 
 // Of two workers with disks of their own the first is lost before it has saved
