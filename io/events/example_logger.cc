@@ -22,8 +22,8 @@ class ExampleLoggerCallback final : public RowLogger {
       file_.SetLast(RowsOf(fit, last_));
     }
     Collective* const collective = fit.model->collective();
-    RINGLET_RETURN_IF_ERROR(
-        file_.Open(collective, /*append=*/false, fit.in_memory));
+    RINGLET_RETURN_IF_ERROR(file_.Open(collective, /*append=*/false,
+                                       fit.in_memory, fit.verdicts > 0));
     if (file_.offset() > 0) return file_.ReadHeader(collective, &rows_);
     file_.Write("epoch,step,replica,pass,used,size,examples\n");
     return Status();

@@ -51,7 +51,9 @@ void RowFile::Row::Set(const char* from, size_t size) {
   bytes = static_cast<int64_t>(size);
 }
 
-Status RowFile::Open(Collective* collective, bool append, bool in_memory) {
+Status RowFile::Open(Collective* collective, bool append, bool in_memory,
+                     bool named) {
+  named_ = named;
   if (!in_memory) first_.bytes = 0;
   const bool knows = in_memory && has_last();
   if (!knows) last_.bytes = 0, last_given_ = false;
@@ -302,7 +304,7 @@ bool RowFile::IsWritten(const std::string& rows) {
     return false;
   }
   if (StandsAt(offset_, rows)) return true;
-  if (has_more_) file_->Truncate(offset_).IgnoreError();  // another run's
+  if (has_more_ || named_) file_->Truncate(offset_).IgnoreError();
   has_more_ = false;
   return false;
 }

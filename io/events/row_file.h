@@ -47,8 +47,10 @@ class RowFile {
   // refused: what it leads to may not be a log. Where rank 0 fails, all do;
   // but where it goes on from memory in an elastic job a warning says that its
   // rows are lost. `in_memory`: what was restored, if anything, is a worker's
-  // memory.
-  Status Open(Collective* collective, bool append, bool in_memory = true);
+  // memory. `named`: a worker that computes wrong was, so that what another
+  // chief has written may be of its numbers.
+  Status Open(Collective* collective, bool append, bool in_memory = true,
+              bool named = false);
   bool is_open() const { return open_; }
   // Before an Open that goes on from a worker's memory: what the last Write was
   // given, which that holds only where it is short. On every rank.
@@ -135,6 +137,7 @@ class RowFile {
   std::string base_row_;
   bool keeps_more_ = false;  // rows behind the offset may be those to come
   bool has_more_ = false;    // there are such
+  bool named_ = false;       // see Open
   bool counts_own_ = false;  // the offset was counted in its own file
   bool elastic_ = false;     // of the job
   bool held_up_ = false;     // somebody has the lock and stands still

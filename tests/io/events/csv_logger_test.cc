@@ -575,6 +575,31 @@ TEST(RowFileTest, WhoIsBehindTakesNoRowsAway) {
   }
 }
 
+// Nor do those of a chief that goes on with a wrong machine's numbers, and has
+// not heard that it was named.
+TEST(RowFileTest, RowsOfBeforeAVerdictDoNotStay) {
+  TempFolder folder;
+  const std::string path = folder / "log.csv";
+  ElasticSolo solos[2];
+  RowFile right("some_logger", path), wrong("some_logger", path);
+  ASSERT_TRUE(right.Open(solos[0].get(), false).ok());
+  std::string all = "head\n";
+  right.Write(all);
+  CopyState(&right, &wrong);
+  ASSERT_TRUE(wrong.Open(solos[1].get(), false).ok());
+  for (int i = 0; i < 9; ++i) wrong.Write(std::to_string(i) + ",7\n");
+  right.Close();
+  ASSERT_TRUE(right.Open(solos[0].get(), false, true, /*named=*/true).ok());
+  for (const char* row : {"0,1\n", "1,1.5\n", "2,1.25\n"}) {
+    right.Write(row);
+    all += row;
+    EXPECT_EQ(ReadWhole(path), all);
+    wrong.Write("9,7\n");
+  }
+  right.Write("3,1\n");
+  EXPECT_EQ(ReadWhole(path), all + "3,1\n");
+}
+
 // So too where it goes back to before its first row.
 TEST(RowFileTest, WhoGoesBackToTheBeginTakesNoRowsAway) {
   for (const bool append : {false, true}) {
