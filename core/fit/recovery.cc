@@ -215,6 +215,9 @@ Status Recovery::Rejoin(int lost_rank) {
     // It does not go with another rank's weights.
     if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
     if (model_.impl_->replicas.missed_verdict()) proven_.reset();
+    // Nor what fewer had compared than what others have gone back to.
+    const int64_t doubt = model_.impl_->replicas.doubt();
+    if (doubt > static_cast<int64_t>(witnesses_.size())) proven_.reset();
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
       return PeerLost(lost_rank, "%s", rejoined.message());
     }

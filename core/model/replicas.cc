@@ -222,6 +222,7 @@ Status Replicas::Join(bool lived) {
   missed_verdict_ = Missed(mine, all[root]);
   verdicts_ = all[root].verdicts;
   trusted_ = all[root].trusted;
+  doubt_ = mine.SameState(all[root]) ? 0 : all[root].witnesses;
   if (all[root].age < 0) {
     torn_ = true;
     return Status();

@@ -55,6 +55,7 @@ class Replicas {
   void Meet() {
     took_ = judged_ = spoiled_ = undecided_ = missed_verdict_ = false;
     checked_ = {-1, 0};
+    doubt_ = 0;
   }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
@@ -85,6 +86,9 @@ class Replicas {
   // may be spoiled, also what had passed a comparison where the one that is
   // wrong was not.
   bool missed_verdict() const { return missed_verdict_; }
+  // The last Join gave this rank the state of one that had just gone back in
+  // doubt, to what so many workers had compared; 0: it did not.
+  int64_t doubt() const { return doubt_; }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
   int64_t StateDigest() const;
@@ -160,6 +164,7 @@ class Replicas {
   bool judged_ = false, spoiled_ = false, undecided_ = false;
   bool went_back_ = false;
   bool missed_verdict_ = false;
+  int64_t doubt_ = 0;
   std::vector<int64_t> workers_;   // by rank
   std::vector<int64_t> compared_;  // by the last Proven
   std::vector<int64_t> named_;     // those that were in the run, by a verdict

@@ -822,6 +822,45 @@ TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackTo) {
   }
 }
 
+// … nor where the others are in doubt alone, for who heard the verdict is lost.
+TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
+  ElasticJob job, other;
+  std::atomic<bool> back{false};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0, returns = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          ++returns;
+          if (w == 0 && returns == 2) {
+            job.Arrive(0);
+            back = true;
+          }
+          if (w == 1 && returns == 1) collective->LoseGather(kOfACheck);
+          while (w != 0 && returns == 2 && !back) std::this_thread::yield();
+          if (w == 2 && returns == 2) collective->DieInNextCall();
+        };
+        return Train(collective, way, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step >= 110) layer->Break();
+          if (w == 0 && step == 150 && gone == 0) {
+            ++gone;
+            collective->MoveTo(&other);
+          } else if (w == 0 && step == 155 && gone == 1) {
+            ++gone;
+            collective->MoveTo(&job);
+          }
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  EXPECT_EQ(runs[2].status.code(), Code::kInternal);  // dead
+  for (const int w : {0, 1}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
 // … nor where three did, as many as had compared what is right.
 TEST(CrossCheckTest, WhatAPartFoundRightWithoutItIsNotGoneBackTo) {
   ElasticJob job, other;
