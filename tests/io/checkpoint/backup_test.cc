@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/sanitized.h"
 #include "../../support/simulated_file_system.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
@@ -596,8 +597,9 @@ class Watches final : public Callback {
  private:
   const int64_t at_;
   const std::function<void(FitState&)> what_;
-  bool done_ = false;
-  int64_t steps_ = 0;
+  // One may be several workers'.
+  std::atomic<bool> done_{false};
+  std::atomic<int64_t> steps_{0};
 };
 
 struct ElasticFit {
@@ -1266,6 +1268,11 @@ TEST(BackupTest, WhatABackupPassesOverIsHistory) {
 TEST(BackupTest, ALoadThatIsCutOffLeavesNoMix) {
   constexpr int64_t kUnits = 600;
   constexpr int kMost = 40;  // broadcasts
+#ifdef RINGLET_SANITIZED
+  constexpr int kApart = 0;
+#else
+  constexpr int kApart = 4;
+#endif
   const auto train = [](ElasticCollective* collective, const TempFolder& folder,
                         int64_t step, std::function<void(FitState&)> then) {
     return FitElastic(collective, folder.path(),
@@ -1276,7 +1283,7 @@ TEST(BackupTest, ALoadThatIsCutOffLeavesNoMix) {
   const uint64_t expected = train(nullptr, none, -1, nullptr).digest;
   int cut_off = 0;
   for (int first = 1; first <= kMost; ++first) {
-    for (int second = first; second <= first + 4; ++second) {
+    for (int second = first; second <= first + kApart; ++second) {
       TempFolder f0(TempFolder::InMemory()), f1(TempFolder::InMemory()),
           f2(TempFolder::InMemory());
       {
@@ -1320,7 +1327,7 @@ TEST(BackupTest, ALoadThatIsCutOffLeavesNoMix) {
       cut_off += dead == 2;
     }
   }
-  EXPECT_GT(cut_off, 50);
+  EXPECT_GT(cut_off, kApart == 0 ? 10 : 50);
 }
 
 // The chief, which alone has the backup, is lost when all have its state, as

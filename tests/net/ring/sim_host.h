@@ -40,11 +40,13 @@ struct Host {
   // it as it saved (docs/membership.md).
   bool spoiled = false, with_spoiled = false, saved_spoiled = false;
   void Starts() { lived = trains = witness = knows = spoiled = false; }
-  void Met(const std::vector<int>& members, bool knower, bool spoils) {
+  void Met(const std::vector<int>& members, int wrong, bool knower,
+           bool spoils) {
     view = members;
     with_knower = knower;
     with_spoiled = spoils;
     trains = false;
+    witness &= Meets(wrong);  // they compare first
   }
   void Trains(int wrong) {
     knows |= with_knower;

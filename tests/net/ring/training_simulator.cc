@@ -162,7 +162,8 @@ void Job::Met(int worker, const std::vector<int>& members) {
     return std::any_of(members.begin(), members.end(),
                        [&](int m) { return *hosts_[m].*is; });
   };
-  hosts_[worker]->Met(members, any(&Host::knows), any(&Host::spoiled));
+  hosts_[worker]->Met(members, wrong_.worker, any(&Host::knows),
+                      any(&Host::spoiled));
   HurtTransfer(worker);
   wrong_.unnoticed |=
       wrong_.unproven &&
