@@ -25,7 +25,9 @@ bool Recovery::enabled() const {
 
 // Travels as six numbers.
 struct Recovery::Offer {
-  int64_t lived;  // it has trained, and not from a start of its own now
+  static constexpr int64_t kKeeps = 2;
+  int64_t lived;  // it has trained, and not from a start of its own now;
+                  // kKeeps: and it has what gives way (gives_way_)
   int64_t whole;  // its state is
   int64_t epoch;
   int64_t step;
@@ -54,13 +56,18 @@ Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
   if (collective->size() == 1 && !collective->elastic()) return Status();
-  if (!snapshot_.valid() && proven_ != nullptr) Replaced();
+  const bool keeps = !snapshot_.valid() && proven_ != nullptr;
+  if (keeps && !gives_way_) Replaced();
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
   const Replicas& replicas = model_.impl_->replicas;
   const bool lived = begun_ || replicas.torn() || replicas.holds_others();
-  Offer mine = {lived ? 1 : 0,         whole ? 1 : 0, fit_.epoch, fit_.step, 0,
+  Offer mine = {keeps && gives_way_ ? Offer::kKeeps : int64_t{lived},
+                int64_t{whole},
+                fit_.epoch,
+                fit_.step,
+                0,
                 replicas.StateDigest()};
   if (whole && model_.local_updates().scatters()) {
     mine.rounds =
@@ -71,6 +78,13 @@ Status Recovery::TakeUpState() {
   RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, &mine, sizeof(int64_t),
                                         kNumbers, offers.data()));
   const int source = Furthest(offers);
+  // They are lost for whom it was to give way.
+  if (source < 0 && std::any_of(offers.begin(), offers.end(), [](auto& offer) {
+        return offer.lived == Offer::kKeeps;
+      })) {
+    gives_way_ = false;
+    return TakeUpState();
+  }
   fit_.in_memory = source >= 0;
   fit_.verdicts = replicas.verdicts();
   fit_.lost = source < 0 &&
@@ -91,6 +105,8 @@ Status Recovery::TakeUpState() {
       [&](const Offer& offer) { return offer.model == offers[source].model; });
   RunState given(&fit_, /*live=*/true, rounds, model);
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&given}, source));
+  if (gives_way_) proven_.reset();
+  gives_way_ = false;
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
   return Status();
@@ -161,7 +177,7 @@ void Recovery::Proven() {
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
   witnesses_ = model_.impl_->replicas.Proven();
-  unproven_ = took_ = false;
+  unproven_ = took_ = gives_way_ = false;
 }
 
 void Recovery::GoBackInDoubt() {
@@ -181,7 +197,7 @@ void Recovery::GoBack() {
     replicas.WentBack(proven_ == nullptr ? std::vector<int64_t>() : witnesses_);
   }
   if (!unproven_ && !scattered()) return Preserve();
-  if (proven_ == nullptr) return Forget();
+  if (proven_ == nullptr || gives_way_) return Forget();
   const unsigned char* from = proven_.get();
   for (const StateSpan& span : ModelSpans()) {
     std::memcpy(span.data, from, span.bytes());
@@ -215,9 +231,8 @@ Status Recovery::Rejoin(int lost_rank) {
     // It does not go with another rank's weights.
     if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
     if (model_.impl_->replicas.missed_verdict()) proven_.reset();
-    // Nor what fewer had compared than what others have gone back to.
     const int64_t doubt = model_.impl_->replicas.doubt();
-    if (doubt > static_cast<int64_t>(witnesses_.size())) proven_.reset();
+    gives_way_ |= doubt > static_cast<int64_t>(witnesses_.size());
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
       return PeerLost(lost_rank, "%s", rejoined.message());
     }

@@ -97,6 +97,9 @@ class Recovery {
   bool unproven_ = false;  // the state has steps, or is of one that has some
   std::unique_ptr<unsigned char[]> proven_;
   StepSnapshot proven_snapshot_;
+  // Fewer had compared it than what others have gone back to: of no use once
+  // that is here, nor as long as anybody has a whole state.
+  bool gives_way_ = false;
   std::vector<int64_t> witnesses_;  // the workers that had compared it
 };
 

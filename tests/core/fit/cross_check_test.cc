@@ -908,6 +908,53 @@ TEST(CrossCheckTest, WhatAPartFoundRightWithoutItIsNotGoneBackTo) {
   }
 }
 
+// But where who has gone back is lost on the way, what one found right alone is
+// all that is left.
+TEST(CrossCheckTest, WhatOneFoundRightAloneIsKeptUntilTheOthersIsThere) {
+  int lost = 0;
+  for (int cut = 1; cut <= 12; ++cut) {
+    SCOPED_TRACE(cut);
+    ElasticJob job, other;
+    std::atomic<bool> cut_off{false}, back{false};
+    const std::vector<Trained> runs =
+        OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
+          int gone = 0, returns = 0;
+          Way way = kNoSaves;
+          way.returned = [&] {
+            ++returns;
+            if (w == 0 && returns == 2) {
+              job.Arrive(0);
+              back = true;
+            }
+            if (w != 1 || returns != 2) return;
+            cut_off = true;
+            while (!back) std::this_thread::yield();
+            collective->DieInBroadcast(cut);
+          };
+          const auto layer = std::make_shared<OneBitLayer>(24);
+          return Train(collective, way, layer, [&](FitState& fit) {
+            const int64_t step = fit.model->iterations();
+            if (w == 0 && step == 150 && gone == 0) {
+              ++gone;
+              collective->MoveTo(&other);
+            } else if (w == 0 && step == 155 && gone == 1) {
+              ++gone;
+              while (!cut_off) std::this_thread::yield();
+              collective->MoveTo(&job);
+            } else if (w == 2 && step == 199) {
+              collective->DieInGather(kOfACheck);
+            }
+          });
+        });
+    EXPECT_EQ(runs[2].status.code(), Code::kInternal)  // dead
+        << runs[2].status.message();
+    lost += runs[1].status.code() == Code::kInternal;
+    EXPECT_TRUE(runs[0].status.ok()) << runs[0].status.message();
+    EXPECT_EQ(runs[0].digest, Undisturbed(0).digest);
+  }
+  EXPECT_GT(lost, 3);
+}
+
 // … nor where it has heard the verdict, and is cut off once more: what it goes
 // back to is further, and goes on.
 TEST(CrossCheckTest, WhatOneFoundRightAloneDoesNotCountLater) {
