@@ -295,38 +295,25 @@ std::unique_ptr<HeldLock> RowFile::LockRows() {
   return lock;
 }
 
-// Who was lost and does not know it yet may end a step that the others have
-// ended without it: of the same bits, as another chief has written them.
-bool RowFile::IsWritten(const std::string& rows) {
-  int64_t size = 0;
-  if (file_ == nullptr || !counts_own_ || !kept_.empty() ||
-      !file_->Size(&size).ok() || size <= offset_) {
-    return false;
-  }
-  if (StandsAt(offset_, rows)) return true;
-  if (has_more_ || named_) file_->Truncate(offset_).IgnoreError();
-  has_more_ = false;
-  return false;
-}
-
 void RowFile::Write(const std::string& rows) {
   const std::unique_ptr<HeldLock> lock = LockRows();
   Append(rows);
 }
 
 void RowFile::Append(const std::string& rows) {
-  const bool written_already = IsWritten(rows);
+  DropWritten();
+  const size_t written_already = Written(rows);
   if (offset_ == 0) first_.Set(rows.data(), rows.find('\n') + 1);
   last_.Set(rows.data(), rows.size());
   last_rows_ = rows;
   offset_ += static_cast<int64_t>(rows.size());
   last_at_ = offset_;
-  if (file_ == nullptr || written_already) return;
+  if (file_ == nullptr || written_already == rows.size()) return;
   // What waits goes first. Whole rows are dropped, and the newest, so that what
   // is in the file goes on as what is kept.
   bool fits = true;
   if (!kept_.empty() && !Flush().ok()) fits = kept_.size() < kMostKept;
-  if (fits) kept_ += rows;
+  if (fits) kept_ += rows.substr(written_already);
   const Status written = Flush();
   if (written.ok()) {
     warned_ = false;
@@ -346,6 +333,7 @@ void RowFile::Close() {
   open_ = false;
   if (file_ == nullptr) return;
   const std::unique_ptr<HeldLock> lock = LockRows();
+  DropWritten();
   const Status written = Flush();
   if (!written.ok()) {
     Notice("warning: %s: %s: %s; its last %zu bytes are lost", callback_,

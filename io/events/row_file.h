@@ -99,10 +99,12 @@ class RowFile {
   int64_t EndOfLastRow(int64_t end) const;
   int64_t FindRow(int64_t from, int64_t to) const;
   bool StandsAt(int64_t offset, const std::string& rows) const;
+  bool HasAt(int64_t offset, const std::string& rows) const;
   size_t LastRowsBegun(int64_t end) const;
   bool EndsARow(int64_t offset) const;
   std::unique_ptr<HeldLock> LockRows();
-  bool IsWritten(const std::string& rows);
+  size_t Written(const std::string& rows);
+  void DropWritten();
   void Append(const std::string& rows);
   Status Flush();
   void Warn(const Status& why, const char* what) const;

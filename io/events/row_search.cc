@@ -78,9 +78,12 @@ bool RowFile::LastRowEndsAt(int64_t offset) const {
   return size > 0 && StandsAt(offset - size, last_rows_);
 }
 
-// Whole rows, from the begin of one on.
+// From the begin of a row on.
 bool RowFile::StandsAt(int64_t offset, const std::string& rows) const {
-  if (offset < 0 || !EndsARow(offset)) return false;
+  return offset >= 0 && EndsARow(offset) && HasAt(offset, rows);
+}
+
+bool RowFile::HasAt(int64_t offset, const std::string& rows) const {
   std::string there(rows.size(), '\0');
   for (size_t done = 0, n = 0; done < there.size(); done += n) {
     const Status read = ReadAt(&there[done], there.size() - done,
@@ -88,6 +91,38 @@ bool RowFile::StandsAt(int64_t offset, const std::string& rows) const {
     if (!read.ok() || n == 0) return false;
   }
   return there == rows;
+}
+
+// Who was lost and does not know it yet may end a step that the others have
+// ended without it: of the same bits, as another chief has written them. So
+// many bytes of them are there; fewer than all where the disk is full.
+size_t RowFile::Written(const std::string& rows) {
+  int64_t size = 0;
+  if (file_ == nullptr || !counts_own_ || !kept_.empty() ||
+      !file_->Size(&size).ok() || size <= offset_) {
+    return 0;
+  }
+  const auto more = static_cast<size_t>(size - offset_);
+  if (StandsAt(offset_, rows.substr(0, more))) {
+    return std::min(more, rows.size());
+  }
+  if (has_more_ || named_) file_->Truncate(offset_).IgnoreError();
+  has_more_ = false;
+  return 0;
+}
+
+// Of the rows that a full disk did not take another chief may have written some
+// meanwhile, the first perhaps from where it was torn.
+void RowFile::DropWritten() {
+  int64_t size = 0;
+  if (kept_.empty() || dropped_ || file_ == nullptr || !elastic_ ||
+      !counts_own_ || !file_->Size(&size).ok()) {
+    return;
+  }
+  const int64_t at = offset_ - static_cast<int64_t>(kept_.size());
+  if (at < 0 || size <= at) return;
+  const std::string there = kept_.substr(0, static_cast<size_t>(size - at));
+  if (HasAt(at, there)) kept_.erase(0, there.size());
 }
 
 // The row that ends there; "" where it is longer than a state has.

@@ -534,6 +534,39 @@ TEST(RowFileTest, TwoChiefsWriteEachRowOnce) {
   }
 }
 
+// So too where the disk is full for both, and has space again.
+TEST(RowFileTest, TwoChiefsOnAFullDiskWriteEachRowOnce) {
+  for (const size_t space : {0, 3, 6, 9}) {
+    SCOPED_TRACE(space);
+    TempFolder folder;
+    const std::string path = folder / "log.csv";
+    ElasticSolo solos[2];
+    RowFile first("some_logger", path), second("some_logger", path);
+    ASSERT_TRUE(first.Open(solos[0].get(), false).ok());
+    std::string all = "head\n";
+    first.Write(all);
+    CopyState(&first, &second);
+    ASSERT_TRUE(second.Open(solos[1].get(), false).ok());
+    testing::internal::CaptureStderr();
+    const auto write = [&](RowFile* file, int row) {
+      file->Write(std::to_string(row) + ",0.5\n");
+    };
+    {
+      FullDisk full(all.size() + space);
+      for (const int row : {0, 1, 2}) {
+        write(&first, row);
+        write(&second, row);
+      }
+    }
+    for (const int row : {3, 4}) write(&first, row);
+    for (const int row : {3, 4, 5}) write(&second, row);
+    write(&first, 5);
+    testing::internal::GetCapturedStderr();
+    for (int row = 0; row < 6; ++row) all += std::to_string(row) + ",0.5\n";
+    EXPECT_EQ(ReadWhole(path), all);
+  }
+}
+
 // One stands still while it writes.
 TEST(RowFileTest, AHeldLogIsNotWaitedForAgainAndAgain) {
   TempFolder folder;
