@@ -14,30 +14,28 @@ std::string OperationText(const Activity& activity) {
   return text;
 }
 
+// What it computes, or takes part in.
+std::string ActivityText(const Activity& activity) {
+  if (!activity.computing()) return OperationText(activity);
+  return "step " + std::to_string(activity.step) + ", after operation " +
+         std::to_string(activity.sequence);
+}
+
 std::string OtherText(const Waiting::Other& other,
                       const std::vector<std::string>& addresses) {
+  const bool computing = other.activity.computing();
+  const std::string what = ActivityText(other.activity);
   char text[160];
-  if (other.silent > 0 && other.activity.computing()) {
+  if (other.silent > 0) {
     std::snprintf(text, sizeof(text),
-                  ", silent for %.1f s, which said last that it computes, step "
-                  "%llu, after operation %llu",
-                  other.silent,
-                  static_cast<unsigned long long>(other.activity.step),
-                  static_cast<unsigned long long>(other.activity.sequence));
-  } else if (other.silent > 0) {
-    std::snprintf(text, sizeof(text),
-                  ", silent for %.1f s, which said last that it is %s",
-                  other.silent, OperationText(other.activity).c_str());
-  } else if (other.activity.computing()) {
-    std::snprintf(text, sizeof(text),
-                  ", which has computed for %.0f s, step %llu, after operation "
-                  "%llu",
-                  other.seconds,
-                  static_cast<unsigned long long>(other.activity.step),
-                  static_cast<unsigned long long>(other.activity.sequence));
+                  ", silent for %.1f s, which said last that it %s%s",
+                  other.silent, computing ? "computes, " : "is ", what.c_str());
+  } else if (computing) {
+    std::snprintf(text, sizeof(text), ", which has computed for %.0f s, %s",
+                  other.seconds, what.c_str());
   } else {
     std::snprintf(text, sizeof(text), ", which has been %s, for %.0f s",
-                  OperationText(other.activity).c_str(), other.seconds);
+                  what.c_str(), other.seconds);
   }
   std::string out = "rank " + std::to_string(other.rank) + " (" +
                     addresses[other.rank] + ")" + text;
