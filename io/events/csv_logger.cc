@@ -49,8 +49,7 @@ class CSVLoggerCallback final : public RowLogger {
   // The columns of a file that is gone on with are its own.
   Status Open(const FitState& fit) {
     Collective* const collective = fit.model->collective();
-    RINGLET_RETURN_IF_ERROR(
-        file_.Open(collective, append_, fit.in_memory, fit.verdicts > 0));
+    RINGLET_RETURN_IF_ERROR(OpenFile(fit, append_));
     if (file_.offset() == 0) return Status();
     RINGLET_RETURN_IF_ERROR(file_.ReadHeader(collective, &header_));
     size_t from = header_.find(separator_);

@@ -22,8 +22,7 @@ class ExampleLoggerCallback final : public RowLogger {
       file_.SetLast(RowsOf(fit, last_));
     }
     Collective* const collective = fit.model->collective();
-    RINGLET_RETURN_IF_ERROR(file_.Open(collective, /*append=*/false,
-                                       fit.in_memory, fit.verdicts > 0));
+    RINGLET_RETURN_IF_ERROR(OpenFile(fit, /*append=*/false));
     if (file_.offset() > 0) return file_.ReadHeader(collective, &rows_);
     file_.Write("epoch,step,replica,pass,used,size,examples\n");
     return Status();

@@ -17,6 +17,7 @@
 #include "../../core/base/message.h"
 #include "../../core/base/number_text.h"
 #include "../../core/base/text.h"
+#include "../../core/model/model.h"
 
 namespace ringlet {
 namespace {
@@ -374,6 +375,11 @@ Status RowFile::StateLoaded() const {
     }
   }
   return Status();
+}
+
+Status RowLogger::OpenFile(const FitState& fit, bool append) {
+  return file_.Open(fit.model->collective(), append, fit.in_memory,
+                    fit.verdicts > 0);
 }
 
 void AppendShortest(double value, std::string* row) {

@@ -171,6 +171,9 @@ class RowLogger : public Callback {
   const char* const name_;
 
  protected:
+  // As the fit begins, or goes on.
+  Status OpenFile(const FitState& fit, bool append);
+
   RowFile file_;
 };
 

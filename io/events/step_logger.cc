@@ -42,8 +42,7 @@ class StepLoggerCallback final : public RowLogger {
   }
   Status Open(const FitState& fit) {
     const Model& model = *fit.model;
-    RINGLET_RETURN_IF_ERROR(file_.Open(model.collective(), /*append=*/false,
-                                       fit.in_memory, fit.verdicts > 0));
+    RINGLET_RETURN_IF_ERROR(OpenFile(fit, /*append=*/false));
     writes_digests_ = digests_;
     if (file_.offset() > 0) return ReadColumns(model.collective());
     row_ = "epoch,step";
