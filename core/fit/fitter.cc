@@ -162,6 +162,8 @@ Status Fitter::SetUp() {
   RINGLET_RETURN_IF_ERROR(Tell(&Callback::OnTrainBegin));
   if (fit_.lost) return NobodyHasTheState();
   model_->impl_->replicas.Restored();
+  // All had passed a comparison before a backup was saved.
+  if (fit_.replaced) model_->impl_->replicas.SetUncompared({});
   recovery_.Begin();
   fit_.replaced = false;
   requests_.GoOnFrom(fit_);

@@ -154,6 +154,7 @@ Status Fitter::Train(Batch* batch, bool* taken) {
     m.config.speeds.Add(m.stepper.report().replica_nanos());
   }
   recovery_.StepTaken();
+  m.replicas.StepTaken();
   AddMetrics(fit_.step_metrics, &fit_.metrics);
   return Status();
 }

@@ -23,29 +23,34 @@ bool Recovery::enabled() const {
          (collective.size() > 1 && AnyRestoresAfterLoss(*fit_.callbacks));
 }
 
-// Travels as six numbers.
+// Travels as numbers of 64 bits.
 struct Recovery::Offer {
-  static constexpr int64_t kKeeps = 2;
-  int64_t lived;  // it has trained, and not from a start of its own now;
-                  // kKeeps: and it has what gives way (gives_way_)
+  int64_t lived;  // it has trained, and not from a start of its own now
   int64_t whole;  // its state is
   int64_t epoch;
   int64_t step;
-  int64_t rounds;  // the digest of their state
-  int64_t model;   // that of the weights and the optimizer's slots
+  int64_t rounds;              // the digest of their state
+  int64_t model;               // that of the weights and the optimizer's slots
+  UncomparedSteps uncompared;  // in these
+  UncomparedSteps kept;        // in what it would go back to
   bool SameState(const Offer& other) const {
     return std::tie(whole, epoch, step, rounds) ==
            std::tie(other.whole, other.epoch, other.step, other.rounds);
   }
 };
 
-// The first of the ranks that have gone furthest with a whole state; -1: none.
-int Recovery::Furthest(const std::vector<Offer>& offers) {
+// The first of the ranks that have gone furthest with a whole state; with one
+// in doubt where there is no other. -1: none.
+int Recovery::Furthest(const std::vector<Offer>& offers) const {
+  const Replicas& replicas = model_.impl_->replicas;
+  const auto order = [&](const Offer& offer) {
+    return std::make_tuple(!replicas.Doubts(offer.uncompared), offer.epoch,
+                           offer.step);
+  };
   int best = -1;
   for (size_t r = 0; r < offers.size(); ++r) {
     if (offers[r].whole == 0) continue;
-    if (best < 0 || std::tie(offers[r].epoch, offers[r].step) >
-                        std::tie(offers[best].epoch, offers[best].step)) {
+    if (best < 0 || order(offers[r]) > order(offers[best])) {
       best = static_cast<int>(r);
     }
   }
@@ -56,19 +61,20 @@ Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
   if (collective->size() == 1 && !collective->elastic()) return Status();
-  const bool keeps = !snapshot_.valid() && proven_ != nullptr;
-  if (keeps && !gives_way_) Replaced();
+  if (!snapshot_.valid() && proven_ != nullptr) Replaced();
   const bool whole = snapshot_.valid();
   RunState state(&fit_, /*live=*/true);
   if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));
-  const Replicas& replicas = model_.impl_->replicas;
+  Replicas& replicas = model_.impl_->replicas;
   const bool lived = begun_ || replicas.torn() || replicas.holds_others();
-  Offer mine = {keeps && gives_way_ ? Offer::kKeeps : int64_t{lived},
-                int64_t{whole},
-                fit_.epoch,
-                fit_.step,
-                0,
-                replicas.StateDigest()};
+  Offer mine = {};
+  mine.lived = lived ? 1 : 0;
+  mine.whole = whole ? 1 : 0;
+  mine.epoch = fit_.epoch;
+  mine.step = fit_.step;
+  mine.model = replicas.StateDigest();
+  mine.uncompared = replicas.uncompared();
+  mine.kept = proven_uncompared_;
   if (whole && model_.local_updates().scatters()) {
     mine.rounds =
         static_cast<int64_t>(model_.impl_->stepper.round_state()->Digest());
@@ -78,13 +84,6 @@ Status Recovery::TakeUpState() {
   RINGLET_RETURN_IF_ERROR(GatherNumbers(collective, &mine, sizeof(int64_t),
                                         kNumbers, offers.data()));
   const int source = Furthest(offers);
-  // They are lost for whom it was to give way.
-  if (source < 0 && std::any_of(offers.begin(), offers.end(), [](auto& offer) {
-        return offer.lived == Offer::kKeeps;
-      })) {
-    gives_way_ = false;
-    return TakeUpState();
-  }
   fit_.in_memory = source >= 0;
   fit_.verdicts = replicas.verdicts();
   fit_.lost = source < 0 &&
@@ -94,7 +93,6 @@ Status Recovery::TakeUpState() {
   begun_ = unproven_ = true;
   // One's own, where it is the same, is not changed by the other's.
   if (!offers[source].SameState(mine)) snapshot_.Invalidate();
-  took_ |= !snapshot_.valid();
   // That of rounds, which is long, goes only where somebody lacks it.
   const bool rounds = !std::all_of(
       offers.begin(), offers.end(),
@@ -105,8 +103,10 @@ Status Recovery::TakeUpState() {
       [&](const Offer& offer) { return offer.model == offers[source].model; });
   RunState given(&fit_, /*live=*/true, rounds, model);
   RINGLET_RETURN_IF_ERROR(BroadcastState(collective, {&given}, source));
-  if (gives_way_) proven_.reset();
-  gives_way_ = false;
+  replicas.SetUncompared(offers[source].uncompared);
+  // Of no use once that is here of those who doubt it.
+  if (replicas.Doubts(proven_uncompared_)) proven_.reset();
+  if (proven_ == nullptr) proven_uncompared_ = offers[source].kept;
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
   return Status();
@@ -162,6 +162,7 @@ std::vector<StateSpan> Recovery::ModelSpans() const {
 
 void Recovery::Proven() {
   if (!takes_snapshots_ || !snapshot_.valid()) return;
+  proven_uncompared_ = model_.impl_->replicas.uncompared();
   const std::vector<StateSpan> spans = ModelSpans();
   size_t bytes = 0;
   for (const StateSpan& span : spans) bytes += span.bytes();
@@ -176,12 +177,11 @@ void Recovery::Proven() {
   }
   snapshot_.Complete();
   proven_snapshot_ = snapshot_;
-  witnesses_ = model_.impl_->replicas.Proven();
-  unproven_ = took_ = gives_way_ = false;
+  unproven_ = false;
 }
 
 void Recovery::GoBackInDoubt() {
-  if (proven_ == nullptr || took_) return Preserve();
+  if (proven_ == nullptr) return Preserve();
   GoBack();
 }
 
@@ -191,13 +191,21 @@ bool Recovery::scattered() const {
 }
 
 void Recovery::GoBack() {
-  // Not where rounds have scattered it: whoever has more is right too.
   Replicas& replicas = model_.impl_->replicas;
-  if (replicas.spoiled() || (replicas.undecided() && !took_)) {
-    replicas.WentBack(proven_ == nullptr ? std::vector<int64_t>() : witnesses_);
+  // Not where rounds have scattered it: whoever has more is right too.
+  if (replicas.undecided() && proven_ != nullptr) {
+    replicas.Doubt(proven_uncompared_);
   }
   if (!unproven_ && !scattered()) return Preserve();
-  if (proven_ == nullptr || gives_way_) return Forget();
+  // No better off: that has as many of the wrong one's steps.
+  if (replicas.spoiled() && whole() && !scattered() &&
+      !replicas.FreesFrom(proven_uncompared_)) {
+    return Preserve();
+  }
+  if (proven_ == nullptr || replicas.Disbelieves(proven_uncompared_)) {
+    replicas.Disbelieve(proven_uncompared_);
+    return Forget();
+  }
   const unsigned char* from = proven_.get();
   for (const StateSpan& span : ModelSpans()) {
     std::memcpy(span.data, from, span.bytes());
@@ -209,6 +217,7 @@ void Recovery::GoBack() {
   m.stepper.round_state()->StateLoaded().IgnoreError();
   snapshot_ = proven_snapshot_;
   weights_.reset();
+  m.replicas.WentBack(proven_uncompared_);
   m.replicas.Mend();
   m.replicas.ForgetLaterMarks();
 }
@@ -230,9 +239,7 @@ Status Recovery::Rejoin(int lost_rank) {
     const Status rejoined = model_.impl_->Rejoin(begun_ || !fit_.comes);
     // It does not go with another rank's weights.
     if (model_.impl_->replicas.changed()) snapshot_.Invalidate();
-    if (model_.impl_->replicas.missed_verdict()) proven_.reset();
-    const int64_t doubt = model_.impl_->replicas.doubt();
-    gives_way_ |= doubt > static_cast<int64_t>(witnesses_.size());
+    if (model_.impl_->replicas.Disbelieves(proven_uncompared_)) proven_.reset();
     if (rejoined.code() == Code::kDeadlineExceeded) {  // it is still lost
       return PeerLost(lost_rank, "%s", rejoined.message());
     }

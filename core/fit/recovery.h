@@ -16,6 +16,7 @@
 
 #include "../base/status.h"
 #include "../model/model.h"
+#include "../model/worker_steps.h"
 #include "callback.h"
 #include "run_state.h"
 
@@ -59,9 +60,7 @@ class Recovery {
   // had a part of the state alone. Where nothing is kept this worker's state is
   // no one's.
   void GoBack();
-  // … and a worker may have done so: that, where the last Proven is of the run
-  // that this worker's steps are of. Where it has taken another's state since
-  // it keeps that, and those who gave it decide.
+  // … and a worker may have done so: that, where something is kept.
   void GoBackInDoubt();
   // Rounds scatter it, and there were some since the last snapshot that all
   // have.
@@ -80,7 +79,7 @@ class Recovery {
  private:
   // What a rank has for the others to go on from.
   struct Offer;
-  static int Furthest(const std::vector<Offer>& offers);
+  int Furthest(const std::vector<Offer>& offers) const;
   bool enabled() const;
   // This worker's state is no one's whole state.
   void Forget();
@@ -93,14 +92,12 @@ class Recovery {
   std::unique_ptr<float[]> weights_;
   // Of the last Proven: weights, slots and steps, and what goes with them.
   std::vector<StateSpan> ModelSpans() const;
-  bool took_ = false;      // another's state, since the last Proven
   bool unproven_ = false;  // the state has steps, or is of one that has some
   std::unique_ptr<unsigned char[]> proven_;
   StepSnapshot proven_snapshot_;
-  // Fewer had compared it than what others have gone back to: of no use once
-  // that is here, nor as long as anybody has a whole state.
-  bool gives_way_ = false;
-  std::vector<int64_t> witnesses_;  // the workers that had compared it
+  // … or, where nothing is kept here, what those have kept whose state this is:
+  // so much they believe.
+  UncomparedSteps proven_uncompared_;
 };
 
 }  // namespace ringlet

@@ -1,9 +1,11 @@
 #include "replicas.h"
 
 #include <algorithm>
+#include <array>
 #include <cinttypes>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "../base/byte_order.h"
@@ -180,11 +182,11 @@ Status Replicas::CompareArithmetic() const {
 }
 
 // The first of the greatest age among those that were in the run; of all where
-// none was. Where some went back after a verdict that others have not heard it
-// is one of them, whose state was compared with whom it names.
+// none was. None whose state may be wrong where there is another.
 int Replicas::Root(const std::vector<Standing>& all) const {
-  const auto order = [](const Standing& s) {
-    return std::tie(s.verdicts, s.trusted, s.witnesses, s.age);
+  const auto order = [this](const Standing& s) {
+    return std::make_tuple(!Disbelieves(s.uncompared), s.age >= 0,
+                           !Doubts(s.uncompared), s.age);
   };
   int root = config_.arrivals.reference();
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
@@ -192,15 +194,6 @@ int Replicas::Root(const std::vector<Standing>& all) const {
     if (order(all[r]) > order(all[root])) root = r;
   }
   return root;
-}
-
-// One that has just gone back, to where the root is, has missed nothing; nor
-// where nobody has the state whole, but for who heard the same verdict.
-bool Replicas::Missed(const Standing& mine, const Standing& root) const {
-  const bool missed = mine.MissedVerdict(root);
-  if (!went_back_ || mine.SameState(root)) return missed && !went_back_;
-  if (root.age < 0) return missed && mine.verdicts == root.verdicts;
-  return missed || (mine.witnesses > 0 && mine.witnesses < root.witnesses);
 }
 
 Status Replicas::Join(bool lived) {
@@ -215,15 +208,12 @@ Status Replicas::Join(bool lived) {
   const int64_t age = Age(lived);
   std::vector<Standing> all;
   RINGLET_RETURN_IF_ERROR(GatherStandings(age, &all));
+  // Known also where no other state comes.
+  torn_ = torn_ || Disbelieves(uncompared_);
+  RINGLET_RETURN_IF_ERROR(CompareMarks(all));
   const Standing& mine = all[static_cast<size_t>(c->rank())];
   const int root = Root(all);
-  RINGLET_RETURN_IF_ERROR(CompareMarks(all, all[root]));
-  // Known also where the state does not come, or there is none.
-  missed_verdict_ = Missed(mine, all[root]);
-  verdicts_ = all[root].verdicts;
-  trusted_ = all[root].trusted;
-  doubt_ = mine.SameState(all[root]) ? 0 : all[root].witnesses;
-  if (all[root].age < 0) {
+  if (all[root].age < 0 || Disbelieves(all[root].uncompared)) {
     torn_ = true;
     return Status();
   }
@@ -239,9 +229,8 @@ Status Replicas::Join(bool lived) {
   }
   if (started) RINGLET_RETURN_IF_ERROR(updater_.BroadcastProgress(c, root));
   torn_ = false;
-  if (!has_them) witnesses_ = 0;
-  took_ = !has_them || (!went_back_ && (mine.MissedVerdict(all[root]) ||
-                                        all[root].witnesses > 0));
+  took_ = !has_them;
+  uncompared_ = all[root].uncompared;
   if (took_ && c->elastic()) marks_ = all[static_cast<size_t>(root)].marks;
   holds_others_ = holds_others_ || (took_ && updater_.iterations() > 0);
   return Status();
@@ -265,40 +254,72 @@ void Replicas::ForgetLaterMarks() {
   }
 }
 
-// Not after a verdict on who was elsewhere, for which nobody goes back.
-void Replicas::WentBack(const std::vector<int64_t>& witnesses) {
-  went_back_ = true;
-  witnesses_ = spoiled_ ? 0 : static_cast<int64_t>(witnesses.size());
-  if (!spoiled_) return;
-  ++verdicts_;
-  trusted_ = std::count_if(named_.begin(), named_.end(),
-                           [&](int64_t w) { return Has(witnesses, w); });
+// One that goes on alone cannot know which of them was wrong, and is no more
+// in doubt than who has never heard of it.
+void Replicas::StepTaken() {
+  if (workers_.size() == 1) doubt_.Clear();
+  for (const int64_t w : workers_) {
+    uncompared_.Took(w, disbelief_.verdicts(w), updater_.iterations());
+  }
 }
 
-// Marks are of elastic jobs alone.
-Status Replicas::GatherStandings(int64_t age, std::vector<Standing>* all) {
-  Collective* const c = config_.collective;
-  const size_t marks = c->elastic() ? kMarks : 0;
-  std::vector<int64_t> mine = {age,        age < 0 ? 0 : StateDigest(),
-                               verdicts_,  trusted_,
-                               witnesses_, c->worker()};
-  for (const StateMark& mark : marks_) {
-    mine.push_back(mark.step);
-    mine.push_back(mark.digest);
+void Replicas::Doubt(const UncomparedSteps& kept) {
+  for (const int64_t w : workers_) {
+    const bool own = w == config_.collective->worker();
+    if (own || uncompared_.Same(kept, w)) continue;
+    doubt_.Add(w, disbelief_.verdicts(w) + 1, kept.Known(w));
   }
-  constexpr size_t kFirst = 6;  // of the marks
-  const size_t row = kFirst + 2 * marks;
-  mine.resize(row, -1);
-  std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * row);
+}
+
+bool Replicas::FreesFrom(const UncomparedSteps& kept) const {
+  return std::any_of(named_.begin(), named_.end(),
+                     [&](int64_t w) { return !uncompared_.Same(kept, w); });
+}
+
+void Replicas::WentBack(const UncomparedSteps& kept) {
+  uncompared_ = kept;
+  Disbelieve(kept);
+}
+
+void Replicas::Disbelieve(const UncomparedSteps& kept) {
+  for (const int64_t w : named_) {
+    disbelief_.Add(w, disbelief_.verdicts(w), kept.Known(w));
+  }
+}
+
+// Marks, and whose numbers are in a state, are of elastic jobs alone.
+Status Replicas::GatherStandings(int64_t age, std::vector<Standing>* all) {
+  struct Row {
+    int64_t age = 0, digest = 0, worker = 0;
+    std::array<StateMark, kMarks> marks;
+    Disbelief disbelief, doubt;
+    UncomparedSteps uncompared;
+    Row() { marks.fill({-1, -1}); }
+  };
+  Collective* const c = config_.collective;
+  const size_t numbers =
+      c->elastic() ? sizeof(Row) / sizeof(int64_t) : 3;  // the first ones
+  Row mine;
+  mine.age = age;
+  mine.digest = age < 0 ? 0 : StateDigest();
+  mine.worker = c->worker();
+  std::copy(marks_.begin(), marks_.end(), mine.marks.begin());
+  mine.disbelief = disbelief_;
+  mine.doubt = doubt_;
+  mine.uncompared = uncompared_;
+  std::vector<int64_t> gathered(static_cast<size_t>(c->size()) * numbers);
   RINGLET_RETURN_IF_ERROR(
-      GatherNumbers(c, mine.data(), sizeof(int64_t), row, gathered.data()));
+      GatherNumbers(c, &mine, sizeof(int64_t), numbers, gathered.data()));
   workers_.clear();
-  for (auto at = gathered.begin(); at != gathered.end(); at += row) {
-    workers_.push_back(at[5]);
-    all->push_back({at[0], at[1], at[2], at[3], at[4], {}});
-    const auto first = at + kFirst;
-    for (size_t k = 0; k < marks && first[2 * k] >= 0; ++k) {
-      all->back().marks.push_back({first[2 * k], first[2 * k + 1]});
+  for (auto at = gathered.begin(); at != gathered.end(); at += numbers) {
+    Row row;
+    std::memcpy(static_cast<void*>(&row), &*at, numbers * sizeof(int64_t));
+    workers_.push_back(row.worker);
+    disbelief_.Join(row.disbelief);
+    doubt_.Join(row.doubt);
+    all->push_back({row.age, row.digest, {}, row.uncompared});
+    for (size_t k = 0; k < kMarks && row.marks[k].step >= 0; ++k) {
+      all->back().marks.push_back(row.marks[k]);
     }
   }
   return Status();
@@ -317,20 +338,21 @@ Status Replicas::Judged(const std::vector<Findings>& all,
   // All are to stop: one that a loss keeps from hearing it would go on alone.
   if (2 * named.size() > static_cast<size_t>(judged)) AbortOthers(c, status);
   named_.clear();
+  spoiled_ = false;
   for (const int rank : named) {
-    const bool was = Has(compared_, workers_[rank]);  // in an earlier life
-    if (was || !config_.arrivals.comes(rank)) named_.push_back(workers_[rank]);
+    const int64_t w = workers_[rank];
+    named_.push_back(w);
+    spoiled_ |= uncompared_.last(w) > 0;
+    disbelief_.Add(w, disbelief_.verdicts(w) + 1, uncompared_.Known(w));
   }
-  spoiled_ = !named_.empty();
   return status;
 }
 
 // Parts of a job that were apart have one history as far as both have gone, or
-// a machine of one part is at fault. Not where one has missed a verdict: its
-// history may be another by the machine that was named. Where a round is of who
-// was there each part has its own.
-Status Replicas::CompareMarks(const std::vector<Standing>& all,
-                              const Standing& root) {
+// a machine of one part is at fault. Not where one has numbers that are in
+// doubt: its history may be another by the machine that was named. Where a
+// round is of who was there each part has its own.
+Status Replicas::CompareMarks(const std::vector<Standing>& all) {
   if (config_.owns_replicas()) return Status();
   std::vector<int64_t> steps;
   for (const Standing& standing : all) {
@@ -340,7 +362,8 @@ Status Replicas::CompareMarks(const std::vector<Standing>& all,
   for (const int64_t step : steps) {
     std::vector<Findings> found(all.size());
     for (size_t r = 0; r < all.size(); ++r) {
-      if (all[r].MissedVerdict(root)) continue;
+      const UncomparedSteps& of = all[r].uncompared;
+      if (Disbelieves(of) || Doubts(of)) continue;
       for (const StateMark& mark : all[r].marks) {
         if (mark.step == step) found[r] = {mark.digest};
       }
@@ -370,13 +393,17 @@ Status Replicas::CrossCheck(const PassDigests& mine) {
   for (auto at = gathered.begin(); at != gathered.end(); at += n) {
     all.emplace_back(at, at + n);
   }
-  return Judged(
-      all,
-      {"number of steps or learning rate", "weights or optimizer slots",
-       "losses or metrics of the same examples",
-       "gradients of the same examples"},
-      "model '" + graph_.name() + "' after " +
-          std::to_string(updater_.iterations()) + " steps");
+  const Status status =
+      Judged(all,
+             {"number of steps or learning rate", "weights or optimizer slots",
+              "losses or metrics of the same examples",
+              "gradients of the same examples"},
+             "model '" + graph_.name() + "' after " +
+                 std::to_string(updater_.iterations()) + " steps");
+  if (!status.ok()) return status;
+  for (const int64_t w : workers_) uncompared_.Passed(w, checked_.step);
+  doubt_.Clear();
+  return status;
 }
 
 Status Replicas::Check() const {

@@ -6,9 +6,7 @@
 #ifndef RINGLET_CORE_MODEL_REPLICAS_H_
 #define RINGLET_CORE_MODEL_REPLICAS_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "../base/status.h"
@@ -19,6 +17,7 @@
 #include "stepper.h"
 #include "updater.h"
 #include "verdict.h"
+#include "worker_steps.h"
 
 namespace ringlet {
 
@@ -34,15 +33,17 @@ class Replicas {
 
   // The weights were placed anew: they are whole, and not another rank's.
   void Begin() {
-    torn_ = took_ = holds_others_ = judged_ = spoiled_ = went_back_ = false;
-    undecided_ = false;
-    verdicts_ = trusted_ = witnesses_ = 0;
+    torn_ = took_ = holds_others_ = judged_ = spoiled_ = undecided_ = false;
+    disbelief_.Clear();
+    doubt_.Clear();
+    uncompared_ = {};
     marks_.clear();
   }
   // Compares the ranks' models, and gives all of them the state of one: of
   // those that `lived` through a loss the one that has made most steps, else
-  // rank 0's. Where none that was in the run has its state whole nobody takes
-  // any: see CheckWhole.
+  // rank 0's. A state that has a named worker's numbers nobody takes, nor keeps
+  // it who has it. Where none that was in the run has its state whole nobody
+  // takes any: see CheckWhole.
   Status Join(bool lived);
   // By the last Join nobody has the model whole, since the worker that gave it
   // to the others was lost meanwhile.
@@ -53,9 +54,9 @@ class Replicas {
   bool holds_others() const { return holds_others_; }
   // The ranks meet anew: the last Join is of before.
   void Meet() {
-    took_ = judged_ = spoiled_ = undecided_ = missed_verdict_ = false;
+    took_ = judged_ = spoiled_ = undecided_ = false;
     checked_ = {-1, 0};
-    doubt_ = 0;
+    named_.clear();
   }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
@@ -64,31 +65,36 @@ class Replicas {
   // … and this rank has gone back to an own one that is whole …
   void Mend() { torn_ = holds_others_ = false; }
   // … or the whole state has come from elsewhere.
-  void Restored() {
-    torn_ = holds_others_ = went_back_ = false;
-    witnesses_ = 0;
+  void Restored() { torn_ = holds_others_ = false; }
+  // A step was made by the workers that there are.
+  void StepTaken();
+  // Whose numbers are in this rank's state.
+  const UncomparedSteps& uncompared() const { return uncompared_; }
+  // The state is another one, with these.
+  void SetUncompared(const UncomparedSteps& of) { uncompared_ = of; }
+  // The last verdict is on workers of whose steps a state with `kept` has fewer
+  // than this rank's has.
+  bool FreesFrom(const UncomparedSteps& kept) const;
+  // This rank has gone back after a verdict, to a state with these, which is
+  // the present one now; nor are more of the named ones' steps believed …
+  void WentBack(const UncomparedSteps& kept);
+  // … or has none, and others have gone back to one with these.
+  void Disbelieve(const UncomparedSteps& kept);
+  // A loss cut a comparison off, which may have named one, and this rank goes
+  // back to a state with these. What others have added to its own is in doubt,
+  // by the next Join for all: where they can they go on from a state without,
+  // until all have passed a comparison, or this rank has made a step alone.
+  void Doubt(const UncomparedSteps& kept);
+  // A state that has these may be wrong, by a verdict …
+  bool Disbelieves(const UncomparedSteps& of) const {
+    return of.AreOf(disbelief_);
   }
-  // After a verdict, or where a loss cut one off, this rank goes on from what
-  // was before: what the workers `witnesses` have compared. Others, who have
-  // gone further, may not have heard a verdict: by the next Join they take this
-  // rank's state, and not it theirs. Those that were elsewhere take at any
-  // later one the state of those that have gone back after more verdicts, and
-  // of those that have taken it. Where one was elsewhere for a while, and has
-  // heard the verdict, the state that counts is that of those who had compared
-  // theirs with who was named.
-  void WentBack(const std::vector<int64_t>& witnesses);
-  // The workers that there are have compared this state; their numbers in the
-  // job's list.
-  const std::vector<int64_t>& Proven() { return compared_ = workers_; }
-  // So many, in all, are behind this rank's state.
-  int64_t verdicts() const { return verdicts_; }
-  // The last Join told this rank of one, or of a state that counts: what it had
-  // may be spoiled, also what had passed a comparison where the one that is
-  // wrong was not.
-  bool missed_verdict() const { return missed_verdict_; }
-  // The last Join gave this rank the state of one that had just gone back in
-  // doubt, to what so many workers had compared; 0: it did not.
-  int64_t doubt() const { return doubt_; }
+  // … or is to give way to one of before, where there is one.
+  bool Doubts(const UncomparedSteps& of) const { return of.AreOf(doubt_); }
+  // How often workers were named.
+  int64_t verdicts() const {
+    return static_cast<int64_t>(disbelief_.verdicts());
+  }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
   int64_t StateDigest() const;
@@ -101,7 +107,7 @@ class Replicas {
   bool checked(int64_t step) const { return checked_.step == step; }
   // The last error was a verdict, which the others know or need not …
   bool judged() const { return judged_; }
-  // … on one that was in the run: what it computed is in everybody's state.
+  // … on one whose numbers are in this rank's state.
   bool spoiled() const { return spoiled_; }
   // A worker was lost while they compared. Perhaps it was the one that is
   // wrong, and nobody else has heard the verdict.
@@ -125,31 +131,20 @@ class Replicas {
   // What a rank has to give, and what its history is.
   struct Standing {
     int64_t age, digest;
-    int64_t verdicts;   // after which the state went back
-    int64_t trusted;    // that many of whom the last one named had compared it
-    int64_t witnesses;  // of what this rank has just gone back to in doubt
     std::vector<StateMark> marks;
+    UncomparedSteps uncompared;
     bool SameState(const Standing& other) const {
       return age == other.age && digest == other.digest;
     }
-    // The other's state is one to go on from, and this one perhaps spoiled.
-    bool MissedVerdict(const Standing& other) const {
-      return std::tie(verdicts, trusted) <
-             std::tie(other.verdicts, other.trusted);
-    }
   };
-  static bool Has(const std::vector<int64_t>& workers, int64_t worker) {
-    return std::count(workers.begin(), workers.end(), worker) > 0;
-  }
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
-  bool Missed(const Standing& mine, const Standing& root) const;
   Status CompareArithmetic() const;
   Status GatherStandings(int64_t age, std::vector<Standing>* all);
   Status Judged(const std::vector<Findings>& all,
                 const std::vector<const char*>& parts,
                 const std::string& where);
-  Status CompareMarks(const std::vector<Standing>& all, const Standing& root);
+  Status CompareMarks(const std::vector<Standing>& all);
   int64_t Age(bool lived) const;
   uint32_t SlotsDigest(uint32_t digest) const;
   Status TakeStateOf(int root, bool with_optimizer);
@@ -162,13 +157,11 @@ class Replicas {
   bool took_ = false;  // the last Join changed it
   bool holds_others_ = false;
   bool judged_ = false, spoiled_ = false, undecided_ = false;
-  bool went_back_ = false;
-  bool missed_verdict_ = false;
-  int64_t doubt_ = 0;
-  std::vector<int64_t> workers_;   // by rank
-  std::vector<int64_t> compared_;  // by the last Proven
-  std::vector<int64_t> named_;     // those that were in the run, by a verdict
-  int64_t verdicts_ = 0, trusted_ = 0, witnesses_ = 0;  // see Standing
+  std::vector<int64_t> workers_;  // by rank
+  std::vector<int64_t> named_;    // by the last verdict
+  Disbelief disbelief_;           // by verdicts, all ranks' of a view
+  Disbelief doubt_;               // as if by one more; see Doubt
+  UncomparedSteps uncompared_;
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps
 };

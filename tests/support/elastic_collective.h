@@ -102,6 +102,7 @@ class ElasticCollective final : public Collective {
   }
   Status AllGather(const void* in, size_t bytes, void* out) override {
     if (bytes == last_bytes_) DieInNextCall();
+    if (bytes == move_bytes_) MoveTo(move_to_), move_bytes_ = 0;
     return Call([&] {
       const Status status = in_->AllGather(in, bytes, out);
       if (bytes != lost_bytes_ || !status.ok()) return status;
@@ -143,6 +144,11 @@ class ElasticCollective final : public Collective {
   void LoseGather(size_t bytes) { lost_bytes_ = bytes; }
   // The next such gather is the call that it dies in.
   void DieInGather(size_t bytes) { last_bytes_ = bytes; }
+  // … or the one before which it moves to `job`.
+  void MoveInGather(size_t bytes, ElasticJob* job) {
+    move_bytes_ = bytes;
+    move_to_ = job;
+  }
   // The `count`th broadcast from now, over all meetings, is.
   void DieInBroadcast(int count) { last_broadcast_ = broadcasts_ + count; }
   void DieAfterReform(int calls) { dies_after_reform_ = calls; }
@@ -167,7 +173,9 @@ class ElasticCollective final : public Collective {
   const int worker_;
   int calls_left_, dies_after_reform_ = 0;
   bool dead_ = false;
-  size_t lost_bytes_ = 0, last_bytes_ = 0, broadcast_bytes_ = 0;
+  size_t lost_bytes_ = 0, last_bytes_ = 0, move_bytes_ = 0,
+         broadcast_bytes_ = 0;
+  ElasticJob* move_to_ = nullptr;
   int broadcasts_ = 0, last_broadcast_ = 0;
   int rank_ = 0, reforms_ = 0;
   ElasticJob::View view_;

@@ -729,7 +729,7 @@ TEST(CrossCheckTest, WhoWentBackInDoubtHasTheStateToo) {
         bool deaf = false;
         Way way = kNoSaves;
         way.returned = [&] {
-          if (w == 0) collective->DieInGather(6 * sizeof(int64_t));
+          if (w == 0) collective->DieInGather((6 + 2 * 64) * sizeof(int64_t));
         };
         return Train(collective, way, layer, [&](FitState& fit) {
           const int64_t step = fit.model->iterations();
@@ -822,8 +822,10 @@ TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackTo) {
   }
 }
 
-// … nor where the others are in doubt alone, for who heard the verdict is lost.
-TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
+// … nor where the others are in doubt alone, for who heard the verdict is lost,
+// or the only one who lives and heard it is that one.
+void FoundRightAlone(bool hears) {
+  SCOPED_TRACE(hears);
   ElasticJob job, other;
   std::atomic<bool> back{false};
   const std::vector<Trained> runs =
@@ -838,7 +840,8 @@ TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
             back = true;
           }
           if (w == 1 && returns == 1) collective->LoseGather(kOfACheck);
-          while (w != 0 && returns == 2 && !back) std::this_thread::yield();
+          const bool waits = hears || returns == 2;
+          while (w != 0 && waits && !back) std::this_thread::yield();
           if (w == 2 && returns == 2) collective->DieInNextCall();
         };
         return Train(collective, way, layer, [&](FitState& fit) {
@@ -859,6 +862,10 @@ TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
     EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
   }
+}
+
+TEST(CrossCheckTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
+  for (const bool hears : {false, true}) FoundRightAlone(hears);
 }
 
 // … nor where three did, as many as had compared what is right.
@@ -1074,6 +1081,192 @@ TEST(CrossCheckTest, AnotherHistoryIsRefusedWherePartsMeet) {
   for (const int w : {0, 1, 2}) {
     EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
     EXPECT_EQ(runs[w].digest, Undisturbed({}).digest);
+  }
+}
+
+// … also where it was cut off as they compared, and went on alone.
+TEST(CrossCheckTest, AnotherHistoryOfOneInDoubtIsRefused) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;
+        return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 0 && step == 230 && gone++ == 0) {
+            waits = true;
+            while (!job.visited()) std::this_thread::yield();
+          } else if (w == 3 && step == 99 && gone == 0) {
+            gone = 1;
+            collective->MoveInGather(kOfACheck, &other);
+          } else if (w == 3 && step == 120 && gone == 1) {
+            layer->Break();
+          } else if (w == 3 && step == 250 && gone == 1) {
+            gone = 2;
+            while (!waits) std::this_thread::yield();
+            layer->Mend();  // so that no check of now would find it
+            collective->MoveTo(&job);
+          }
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync)
+      << runs[3].status.message();
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed({}).digest);
+  }
+}
+
+// One that was cut off as they compared has what it kept alone where the others
+// are lost as they give it theirs.
+TEST(CrossCheckTest, WhoWasInDoubtKeepsWhatItHas) {
+  for (int dies = 1; dies < 8; ++dies) {
+    SCOPED_TRACE(dies);
+    ElasticJob job, other;
+    std::atomic<bool> waits{false};
+    const std::vector<Trained> runs =
+        OnAll(&job, 2, [&](int w, ElasticCollective* collective) {
+          int gone = 0;
+          return Train(collective, kNoSaves, std::make_shared<OneBitLayer>(0),
+                       [&](FitState& fit) {
+                         const int64_t step = fit.model->iterations();
+                         if (w == 1 && step == 199 && gone == 0) {
+                           ++gone;
+                           collective->MoveInGather(kOfACheck, &other);
+                         } else if (w == 1 && step == 320 && gone == 1) {
+                           ++gone;
+                           while (!waits) std::this_thread::yield();
+                           collective->MoveTo(&job);
+                         } else if (w == 0 && step == 325 && gone++ == 0) {
+                           waits = true;
+                           while (!job.visited()) std::this_thread::yield();
+                           collective->DieInBroadcast(dies);
+                         }
+                       });
+        });
+    EXPECT_TRUE(runs[1].status.ok()) << runs[1].status.message();
+    EXPECT_EQ(runs[1].digest, Undisturbed(0).digest);
+  }
+}
+
+// One that died before the others compared is wrong when it comes back, and
+// with it one comes that has kept nothing to go back to.
+TEST(CrossCheckTest, AComerCostsTheOthersNothingByAVerdict) {
+  ElasticJob job;
+  std::atomic<bool> calls{false};
+  std::atomic<int64_t> least{1 << 20};
+  std::vector<Trained> runs(5);
+  std::vector<std::thread> threads;
+  const auto live = [&](int w, bool again) {
+    ElasticCollective collective(&job, w, 1 << 30);
+    const auto layer = std::make_shared<OneBitLayer>(24);
+    if (w == 3 && again) layer->Break();
+    int gone = 0;
+    runs[static_cast<size_t>(w)] =
+        Train(&collective, kNoSaves, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w == 3 && step == 150) collective.DieInNextCall();
+          if (w == 1 && calls) least = std::min(least.load(), step);
+          if (w != 1 || step != 230 || gone++ > 0) return;
+          for (const int comes : {3, 4}) job.Arrive(comes);
+          calls = true;
+          while (!job.visited()) std::this_thread::yield();
+        });
+  };
+  for (const int w : {0, 1, 2, 3}) job.Arrive(w);
+  for (int w = 0; w < 5; ++w) {
+    threads.emplace_back([&, w] {
+      if (w < 4) live(w, false);
+      if (w < 3) return;
+      while (!calls) std::this_thread::yield();
+      live(w, true);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  EXPECT_GE(least, 230);
+  for (const int w : {0, 1, 2, 4}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
+// One that stood still for long is back, and another one dies as they compare:
+// that it may be wrong itself is no reason to go back to what it had.
+TEST(CrossCheckTest, WhoStoodStillDoesNotDecideInDoubt) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false};
+  std::atomic<int64_t> least{1 << 20};
+  const std::vector<Trained> runs =
+      OnAll(&job, 4, [&](int w, ElasticCollective* collective) {
+        int gone = 0;
+        Way way = kNoSaves;
+        way.returned = [&] {
+          if (w != 2 || gone++ != 1) return;
+          job.Leave(2);
+          while (!waits) std::this_thread::yield();
+          job.Arrive(2);
+          collective->MoveTo(nullptr);
+        };
+        return Train(collective, way, std::make_shared<OneBitLayer>(0),
+                     [&](FitState& fit) {
+                       const int64_t step = fit.model->iterations();
+                       if (w == 2 && step == 105 && gone == 0) {
+                         ++gone;
+                         collective->MoveTo(&other);
+                       }
+                       if (w == 1 && step == 298 && gone++ == 0) {
+                         waits = true;
+                         while (!job.visited()) std::this_thread::yield();
+                       }
+                       if (w == 3 && step == 298)
+                         collective->DieInGather(kOfACheck);
+                       if (w == 1 && waits)
+                         least = std::min(least.load(), step);
+                     });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kInternal);  // dead
+  EXPECT_GE(least, 200);
+  for (const int w : {0, 1, 2}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
+  }
+}
+
+// Two were cut off right after a comparison. One of them, which is wrong, comes
+// back and is named; the other has its numbers of fewer steps than the others
+// have made, and then goes further than they.
+TEST(CrossCheckTest, WhoWasApartWithTheWrongOneTakesTheOthersState) {
+  ElasticJob job, other;
+  std::atomic<int> waits{0};
+  const std::vector<Trained> runs =
+      OnAll(&job, 5, [&](int w, ElasticCollective* collective) {
+        const auto layer = std::make_shared<OneBitLayer>(24);
+        int gone = 0;
+        return Train(collective, kNoSaves, layer, [&](FitState& fit) {
+          const int64_t step = fit.model->iterations();
+          if (w > 2 && step == 200 && gone == 0) {
+            ++gone;
+            for (const int there : {3, 4}) other.Arrive(there);
+            collective->MoveTo(&other);
+          } else if (w == 3 && step == 205) {
+            layer->Break();
+          } else if (gone == 1 && step == (w == 3 ? 215 : 290) && w > 2) {
+            ++gone;
+            while (waits < w - 2) std::this_thread::yield();
+            collective->MoveTo(&job);
+          } else if (w == 1 && step == (gone == 0 ? 230 : 240) && gone < 2) {
+            ++gone;
+            ++waits;
+            while (!job.visited()) std::this_thread::yield();
+          }
+        });
+      });
+  EXPECT_EQ(runs[3].status.code(), Code::kOutOfSync);
+  for (const int w : {0, 1, 2, 4}) {
+    EXPECT_TRUE(runs[w].status.ok()) << runs[w].status.message();
+    EXPECT_EQ(runs[w].digest, Undisturbed(0).digest) << w;
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "../../support/elastic_collective.h"
+#include "../../support/one_bit_layer.h"
 #include "../../support/temp_folder.h"
 #include "../../support/tiny_model.h"
 #include "io/checkpoint/safetensors.h"
@@ -89,40 +90,33 @@ struct Case {
   }
 };
 
-// Has wrong numbers in its weights, and a score of its own by them.
-class Spoiled final : public Callback {
+// One that is alone has a score of its own, by the numbers in its weights.
+class ScoresAlone final : public Callback {
  public:
-  explicit Spoiled(int64_t from) : from_(from) {}
-  const char* name() const override { return "spoiled"; }
-  Status OnTrainBatchBegin(FitState& fit) override {
-    if (fit.model->iterations() != from_ || spoiled_) return Status();
-    spoiled_ = true;
-    fit.model->weights()[5] += 1;
-    return Status();
-  }
+  const char* name() const override { return "scores_alone"; }
   Status OnEpochEnd(FitState& fit, Logs* logs) override {
-    const bool alone = fit.model->collective()->size() == 1;
-    if (spoiled_ && alone) {
+    if (fit.model->collective()->size() == 1) {
       logs->Set("score", 0.5 + 0.1 * static_cast<double>(fit.epoch));
     }
     return Status();
   }
-
- private:
-  const int64_t from_;
-  bool spoiled_ = false;
 };
 
-// Trains with a ModelCheckpoint to `path`. `dies`: this worker does.
-// `spoiled_from`: a step; -1: it is not.
+// Trains with a ModelCheckpoint to `path`. `dies`: this worker does. With a
+// layer it scores alone.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              const Case& c, Watch::AtStep at_step,
                              int64_t examples = 203, bool dies = false,
-                             int64_t spoiled_from = -1) {
+                             std::shared_ptr<OneBitLayer> layer = nullptr) {
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 4;
-  const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+  const bool scores = layer != nullptr;
+  if (!scores) layer = std::make_shared<OneBitLayer>(24);
+  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
+                    BatchNormalization(0.9f), Custom(layer), Dense(3)});
+  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                {Accuracy()}, options);
   ModelCheckpointOptions saving;
   saving.monitor = "score";
   saving.mode = MonitorMode::kMax;
@@ -131,11 +125,12 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
   saving.save_freq = c.save_freq;
   const auto watch = std::make_shared<Watch>(path);
   FitOptions fit = Quiet(4);
-  fit.callbacks = {std::make_shared<Watch>(std::move(at_step)),
-                   std::make_shared<Spoiled>(spoiled_from),
-                   ModelCheckpoint(path, saving), watch};
+  fit.callbacks = {std::make_shared<Watch>(std::move(at_step))};
+  if (scores) fit.callbacks.push_back(std::make_shared<ScoresAlone>());
+  fit.callbacks.push_back(ModelCheckpoint(path, saving));
+  fit.callbacks.push_back(watch);
   const Status status =
-      model->Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
+      model.Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
   EXPECT_EQ(status.ok(), !dies) << status.message();
   return watch;
 }
@@ -214,7 +209,8 @@ TEST(PartedCheckpointTest, WithinAnEpochToo) {
 // its weights is of no later step of the run of those who have named that.
 TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
   TempFolder folder;
-  const std::string path = folder / "m.safetensors";
+  const Case c = {/*best=*/true, /*weights_only=*/true};
+  const std::string path = folder / c.name();
   ElasticJob job, other;
   std::shared_ptr<Watch> parts[4];
   std::atomic<bool> ahead{false}, calls{false};
@@ -223,8 +219,10 @@ TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
   for (int w = 0; w < 4; ++w) {
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(24);
       int gone = 0;
       const auto at_step = [&](int64_t step) {
+        if (w == 3 && step == 2) layer->Break();
         if (w == 0 && step == 3 && gone == 0) {
           ++gone;
           collective.MoveTo(&other);
@@ -242,11 +240,8 @@ TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
           while (!job.visited()) std::this_thread::yield();
         }
       };
-      parts[w] = Train(&collective, path, {/*best=*/true}, at_step, 203,
-                       /*dies=*/w == 3,
-                       w == 0   ? 3
-                       : w == 3 ? 5
-                                : -1);
+      parts[w] = Train(&collective, path, c, at_step, 203,
+                       /*dies=*/w == 3, layer);
     });
   }
   for (std::thread& thread : threads) thread.join();
