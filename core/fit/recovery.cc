@@ -75,6 +75,8 @@ Status Recovery::TakeUpState() {
   mine.model = replicas.StateDigest();
   mine.uncompared = replicas.uncompared();
   mine.kept = proven_uncompared_;
+  // Those who name this worker do not go by what it kept alone.
+  mine.kept.DropUncompared(collective->worker());
   if (whole && model_.local_updates().scatters()) {
     mine.rounds =
         static_cast<int64_t>(model_.impl_->stepper.round_state()->Digest());

@@ -86,6 +86,9 @@ class UncomparedSteps {
   void Passed(int64_t worker, int64_t step) {
     if (Disbelief::Has(worker)) at_[worker] = kCompared | Field(step);
   }
+  void DropUncompared(int64_t worker) {
+    if (last(worker) > 0) at_[worker] = 0;
+  }
   // There are numbers that are not believed.
   bool AreOf(const Disbelief& disbelief) const {
     for (int64_t w = 0; w < kMostInTable; ++w) {

@@ -102,6 +102,18 @@ class ScoresAlone final : public Callback {
   }
 };
 
+std::unique_ptr<Sequential> WithLayer(std::shared_ptr<OneBitLayer> layer,
+                                      const CompileOptions& options) {
+  auto model = std::make_unique<Sequential>();
+  for (const Layer& part : {Input({2}), Dense(16, kRelu), Custom(layer)}) {
+    model->Add(part);
+  }
+  model->Add(Dense(3));
+  model->Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
+                 {Accuracy()}, options);
+  return model;
+}
+
 // Trains with a ModelCheckpoint to `path`. `dies`: this worker does. With a
 // layer it scores alone.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
@@ -111,12 +123,9 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
   CompileOptions options(collective);
   options.reduction = Reduction::kExact;
   options.replicas = 4;
-  const bool scores = layer != nullptr;
-  if (!scores) layer = std::make_shared<OneBitLayer>(24);
-  Sequential model({Input({2}), Dense(16, kRelu), Dropout(0.2f),
-                    BatchNormalization(0.9f), Custom(layer), Dense(3)});
-  model.Compile(Adam(0.01f), SparseCategoricalCrossentropy(kFromLogits),
-                {Accuracy()}, options);
+  const auto model = layer == nullptr
+                         ? TinyModel(Adam(0.01f), /*dropout=*/0.2f, options)
+                         : WithLayer(layer, options);
   ModelCheckpointOptions saving;
   saving.monitor = "score";
   saving.mode = MonitorMode::kMax;
@@ -126,11 +135,12 @@ std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
   const auto watch = std::make_shared<Watch>(path);
   FitOptions fit = Quiet(4);
   fit.callbacks = {std::make_shared<Watch>(std::move(at_step))};
-  if (scores) fit.callbacks.push_back(std::make_shared<ScoresAlone>());
+  if (layer != nullptr)
+    fit.callbacks.push_back(std::make_shared<ScoresAlone>());
   fit.callbacks.push_back(ModelCheckpoint(path, saving));
   fit.callbacks.push_back(watch);
   const Status status =
-      model.Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
+      model->Fit(Points(examples).Shuffle(3).Batch(40), fit).status();
   EXPECT_EQ(status.ok(), !dies) << status.message();
   return watch;
 }
