@@ -257,7 +257,7 @@ void Replicas::ForgetLaterMarks() {
 // One that goes on alone cannot know which of them was wrong, and is no more
 // in doubt than who has never heard of it.
 void Replicas::StepTaken() {
-  if (workers_.size() == 1) doubt_.Clear();
+  if (workers_.size() == 1) EndDoubt();
   for (const int64_t w : workers_) {
     uncompared_.Took(w, disbelief_.verdicts(w), updater_.iterations());
   }
@@ -320,6 +320,12 @@ Status Replicas::GatherStandings(int64_t age, std::vector<Standing>* all) {
     all->push_back({row.age, row.digest, {}, row.uncompared});
     for (size_t k = 0; k < kMarks && row.marks[k].step >= 0; ++k) {
       all->back().marks.push_back(row.marks[k]);
+    }
+  }
+  absent_doubt_ = doubt_;
+  for (size_t r = 0; r < workers_.size(); ++r) {
+    if (!config_.arrivals.comes(static_cast<int>(r))) {
+      absent_doubt_.Clear(workers_[r]);
     }
   }
   return Status();
@@ -402,7 +408,7 @@ Status Replicas::CrossCheck(const PassDigests& mine) {
                  std::to_string(updater_.iterations()) + " steps");
   if (!status.ok()) return status;
   for (const int64_t w : workers_) uncompared_.Passed(w, checked_.step);
-  doubt_.Clear();
+  EndDoubt();
   return status;
 }
 

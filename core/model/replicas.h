@@ -35,7 +35,7 @@ class Replicas {
   void Begin() {
     torn_ = took_ = holds_others_ = judged_ = spoiled_ = undecided_ = false;
     disbelief_.Clear();
-    doubt_.Clear();
+    EndDoubt();
     uncompared_ = {};
     marks_.clear();
   }
@@ -57,6 +57,7 @@ class Replicas {
     took_ = judged_ = spoiled_ = undecided_ = false;
     checked_ = {-1, 0};
     named_.clear();
+    absent_doubt_ = doubt_;
   }
   // A state that was not this rank's has arrived by Join, in part or whole.
   bool changed() const { return torn_ || took_; }
@@ -89,8 +90,12 @@ class Replicas {
   bool Disbelieves(const UncomparedSteps& of) const {
     return of.AreOf(disbelief_);
   }
-  // … or is to give way to one of before, where there is one.
-  bool Doubts(const UncomparedSteps& of) const { return of.AreOf(doubt_); }
+  // … or is to give way to one of before, where there is one. Not for those who
+  // are in the run and here: they compare with all before any step, and were
+  // not named before, or have not heard it.
+  bool Doubts(const UncomparedSteps& of) const {
+    return of.AreOf(absent_doubt_);
+  }
   // How often workers were named.
   int64_t verdicts() const {
     return static_cast<int64_t>(disbelief_.verdicts());
@@ -137,6 +142,10 @@ class Replicas {
       return age == other.age && digest == other.digest;
     }
   };
+  void EndDoubt() {
+    doubt_.Clear();
+    absent_doubt_.Clear();
+  }
   Fingerprint MakeFingerprint() const;
   int Root(const std::vector<Standing>& all) const;
   Status CompareArithmetic() const;
@@ -161,6 +170,7 @@ class Replicas {
   std::vector<int64_t> named_;    // by the last verdict
   Disbelief disbelief_;           // by verdicts, all ranks' of a view
   Disbelief doubt_;               // as if by one more; see Doubt
+  Disbelief absent_doubt_;        // … on whom the last Join did not meet
   UncomparedSteps uncompared_;
   StateMark checked_ = {-1, 0};   // by the last CrossCheck, until a Mark
   std::vector<StateMark> marks_;  // the last ones, in the order of their steps

@@ -53,6 +53,9 @@ class Disbelief {
     }
   }
   void Clear() { at_.fill(0); }
+  void Clear(int64_t worker) {
+    if (Has(worker)) at_[worker] = 0;
+  }
 
  private:
   friend class UncomparedSteps;

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "thread_collective.h"
@@ -118,11 +117,12 @@ class ElasticCollective final : public Collective {
   }
   Status Reform() override {
     if (dead_) return Error(Code::kInternal, "dead");
-    if (next_job_ != nullptr) {
+    if (next_job_ != nullptr && next_job_ != job_) {
       next_job_->Arrive(worker_);
       job_->Leave(worker_);
-      job_ = std::exchange(next_job_, nullptr);
+      job_ = next_job_;
     }
+    next_job_ = nullptr;
     view_ = job_->Meet(worker_);
     rank_ = static_cast<int>(
         std::find(view_.members.begin(), view_.members.end(), worker_) -
@@ -137,7 +137,8 @@ class ElasticCollective final : public Collective {
   int worker() const override { return worker_; }
 
   void DieInNextCall() { calls_left_ = 1; }
-  // The next call finds the others lost; this worker meets those of `job`.
+  // The next call finds the others lost; this worker meets those of `job`,
+  // which may be those.
   void MoveTo(ElasticJob* job) { next_job_ = job; }
   // The next gather of so many bytes of a rank ends on all others, and here
   // where one of them does anything else than a barrier.

@@ -329,5 +329,27 @@ TEST(VerdictTest, WhoStoodStillDoesNotDecideInDoubt) {
   ExpectRight(runs, {0, 1, 2});
 }
 
+// … nor is what the other one had that was alone since then: that one is there,
+// and compares again. The first time one of them did not hear the other.
+TEST(VerdictTest, WhoStoodStillDoesNotDoubtOneThatIsThere) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false};
+  std::atomic<int64_t> least{1 << 20};
+  const auto runs = Play(&job, 2, [&](Actor* a) {
+    a->sees = [&](int64_t step) {
+      if (waits) least = std::min(least.load(), step);
+    };
+    if (a->number == 0) return a->ReceivesAt(298, &job, &waits);
+    a->MovesAt(105, &other);
+    a->returned = [&, a](int times) {
+      if (times != 1) return;
+      a->StandsStill(&job, waits);
+      a->collective->MoveInGather(kOfACheck, &job);
+    };
+  });
+  EXPECT_GE(least, 200);
+  ExpectRight(runs, {0, 1});
+}
+
 }  // namespace
 }  // namespace ringlet
