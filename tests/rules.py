@@ -96,7 +96,7 @@ ELASTIC = {
          "  if (whole) RINGLET_RETURN_IF_ERROR(snapshot_.Restore(&state));\n",
          ""),
     "a comparison that a loss cuts off proves nothing":
-        ("core/model/replicas.cc", "  undecided_ = true;\n", ""),
+        ("core/model/replicas_check.cc", "  undecided_ = true;\n", ""),
 }
 RULES = {"results": RESULTS, "elastic": ELASTIC}
 
