@@ -22,7 +22,9 @@
 
 namespace ringlet {
 
+class Disbelief;
 class Model;
+class UncomparedSteps;
 
 // Names and values, in the order in which they were first set. Setting a known
 // name allocates nothing.
@@ -122,6 +124,10 @@ struct FitState : public Saveable {
   // … and so often a worker that computes wrong was named in this run: what a
   // part of the job has saved that was away then may be of its numbers.
   int64_t verdicts = 0;
+  // Whose numbers the state has, and which of them a state must not have
+  // (model/worker_steps.h).
+  const UncomparedSteps* uncompared = nullptr;
+  const Disbelief* disbelief = nullptr;
   // Set by a callback while it writes another state over that of the fit and
   // its model: where that is cut off the worker has neither.
   bool replacing = false;

@@ -132,6 +132,8 @@ void Fitter::Reset() {
   fit_.chief = collective.rank() == 0;
   fit_.goes_on = recovery_.begun();
   fit_.comes = model_->impl_->config.arrivals.comes(collective.rank());
+  fit_.uncompared = &model_->impl_->replicas.uncompared();
+  fit_.disbelief = &model_->impl_->replicas.disbelief();
   fit_.step_metrics = model_->step_metrics();
   fit_.metrics.assign(model_->num_metric_states(), MetricState());
   const CompileConfig& config = model_->impl_->config;

@@ -96,6 +96,7 @@ class Replicas {
   bool Doubts(const UncomparedSteps& of) const {
     return of.AreOf(absent_doubt_);
   }
+  const Disbelief& disbelief() const { return disbelief_; }
   // How often workers were named.
   int64_t verdicts() const {
     return static_cast<int64_t>(disbelief_.verdicts());

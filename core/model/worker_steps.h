@@ -30,6 +30,9 @@ class Disbelief {
   uint32_t verdicts(int64_t worker) const {
     return Has(worker) ? static_cast<uint32_t>(at_[worker] >> 32) : 0;
   }
+  int64_t believed(int64_t worker) const {
+    return Has(worker) ? UINT32_MAX - (at_[worker] & UINT32_MAX) : 0;
+  }
   uint64_t verdicts() const {
     uint64_t sum = 0;
     for (const uint64_t entry : at_) sum += entry >> 32;
@@ -69,6 +72,10 @@ class UncomparedSteps {
   // 0: all its numbers were compared, or there are none.
   int64_t last(int64_t worker) const {
     return Disbelief::Has(worker) && !Compared(worker) ? Known(worker) : 0;
+  }
+  // So often it had been named when it took part in that step.
+  uint32_t verdicts(int64_t worker) const {
+    return last(worker) > 0 ? static_cast<uint32_t>(at_[worker] >> 32) : 0;
   }
   // Up to here its numbers are in this state, or are compared.
   int64_t Known(int64_t worker) const {

@@ -143,7 +143,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, counted ? RunMark() : Mark(), &all));
     const int64_t most = MostAttempts(all);
-    RunMark last = {attempt_, fit.verdicts, fit.epoch, fit.step};
+    RunMark last = MarkOf(fit, attempt_, fit.step);
     bool later = false;
     for (const RunMark& mark : all) {
       if (!mark.IsLaterThan(last)) continue;
@@ -298,8 +298,7 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const RunMark mark = {attempt_, fit.verdicts, fit.epoch,
-                            batch > 0 ? batch : fit.step};
+      const RunMark mark = MarkOf(fit, attempt_, batch > 0 ? batch : fit.step);
       LaterStays guard(options_.files, path, mark);
       const Status written = Write(fit.model, path, mark, &guard);
       if (!written.ok()) {

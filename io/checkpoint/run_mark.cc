@@ -1,15 +1,19 @@
 #include "run_mark.h"
 
+#include <array>
 #include <cstdlib>
+#include <sstream>
 #include <tuple>
 
+#include "../../core/base/text.h"
 #include "safetensors.h"
 
 namespace ringlet {
 namespace {
 
-constexpr char kAttemptKey[] = "attempt", kVerdictsKey[] = "verdicts",
-               kEpochKey[] = "epoch", kStepKey[] = "step";
+constexpr char kAttemptKey[] = "attempt", kEpochKey[] = "epoch",
+               kStepKey[] = "step", kUncomparedKey[] = "uncompared",
+               kNamedKey[] = "named";
 
 // Of up to 18 digits, and nothing else; -1: it is not.
 int64_t NumberIn(const Metadata& metadata, const char* key) {
@@ -23,19 +27,78 @@ int64_t NumberIn(const Metadata& metadata, const char* key) {
   return is_number ? std::strtoll(text.c_str(), nullptr, 10) : -1;
 }
 
+// Each three numbers: a worker, verdicts on it, and a step.
+using Triple = std::array<int64_t, 3>;
+
+void AddTriple(int64_t worker, int64_t verdicts, int64_t step,
+               std::string* text) {
+  if (!text->empty()) *text += ' ';
+  *text += std::to_string(worker) + ':' + std::to_string(verdicts) + ':' +
+           std::to_string(step);
+}
+
+std::string TextOf(const UncomparedSteps& of) {
+  std::string text;
+  for (int64_t w = 0; w < kMostInTable; ++w) {
+    if (of.last(w) > 0) AddTriple(w, of.verdicts(w), of.last(w), &text);
+  }
+  return text;
+}
+
+std::string TextOf(const Disbelief& disbelief) {
+  std::string text;
+  for (int64_t w = 0; w < kMostInTable; ++w) {
+    if (disbelief.verdicts(w) == 0) continue;
+    AddTriple(w, disbelief.verdicts(w), disbelief.believed(w), &text);
+  }
+  return text;
+}
+
+// As far as they make sense.
+std::vector<Triple> TriplesIn(const Metadata& metadata, const char* key) {
+  std::vector<Triple> triples;
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return triples;
+  std::istringstream text(found->second);
+  constexpr int64_t kMost[] = {kMostInTable - 1, kMostVerdicts, UINT32_MAX};
+  for (std::string one; text >> one;) {
+    std::istringstream parts(one);
+    Triple triple;
+    for (size_t k = 0; k < triple.size(); ++k) {
+      std::string part;
+      std::getline(parts, part, ':');
+      triple[k] = WholeNumber(part, kMost[k]);
+      if (triple[k] < 0) return triples;
+    }
+    triples.push_back(triple);
+  }
+  return triples;
+}
+
 }  // namespace
 
 bool RunMark::IsLaterThan(const RunMark& other) const {
-  return attempt == other.attempt &&
-         std::tie(verdicts, epoch, step) >
-             std::tie(other.verdicts, other.epoch, other.step);
+  if (attempt != other.attempt) return false;
+  if (IsOfBefore(other) != other.IsOfBefore(*this)) return !IsOfBefore(other);
+  return std::tie(epoch, step) > std::tie(other.epoch, other.step);
+}
+
+RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t step) {
+  RunMark mark;
+  mark.attempt = attempt;
+  mark.epoch = fit.epoch;
+  mark.step = step;
+  if (fit.uncompared != nullptr) mark.uncompared = *fit.uncompared;
+  if (fit.disbelief != nullptr) mark.disbelief = *fit.disbelief;
+  return mark;
 }
 
 void AddMark(const RunMark& mark, Metadata* metadata) {
   (*metadata)[kAttemptKey] = std::to_string(mark.attempt);
-  if (mark.verdicts > 0) {
-    (*metadata)[kVerdictsKey] = std::to_string(mark.verdicts);
-  }
+  const std::string uncompared = TextOf(mark.uncompared),
+                    named = TextOf(mark.disbelief);
+  if (!uncompared.empty()) (*metadata)[kUncomparedKey] = uncompared;
+  if (!named.empty()) (*metadata)[kNamedKey] = named;
   (*metadata)[kEpochKey] = std::to_string(mark.epoch);
   (*metadata)[kStepKey] = std::to_string(mark.step);
 }
@@ -44,27 +107,34 @@ RunMark MarkAt(FileSystem* files, const std::string& path) {
   SafetensorsReader file;
   if (!file.Open(files, path).ok()) return {};
   const Metadata& metadata = file.metadata();
-  const bool named = metadata.count(kVerdictsKey) > 0;
-  const RunMark mark = {NumberIn(metadata, kAttemptKey),
-                        named ? NumberIn(metadata, kVerdictsKey) : 0,
-                        NumberIn(metadata, kEpochKey),
-                        NumberIn(metadata, kStepKey)};
-  const bool known = mark.attempt > 0 && mark.verdicts >= 0 &&
-                     mark.epoch >= 0 && mark.step >= 0;
-  return known ? mark : RunMark();
+  RunMark mark;
+  mark.attempt = NumberIn(metadata, kAttemptKey);
+  mark.epoch = NumberIn(metadata, kEpochKey);
+  mark.step = NumberIn(metadata, kStepKey);
+  if (mark.attempt <= 0 || mark.epoch < 0 || mark.step < 0) return {};
+  for (const auto& [worker, verdicts, step] :
+       TriplesIn(metadata, kUncomparedKey)) {
+    mark.uncompared.Took(worker, static_cast<uint32_t>(verdicts), step);
+  }
+  for (const auto& [worker, verdicts, step] : TriplesIn(metadata, kNamedKey)) {
+    mark.disbelief.Add(worker, static_cast<uint32_t>(verdicts), step);
+  }
+  return mark;
 }
 
 Status GatherMarks(Collective* collective, const RunMark& mine,
                    std::vector<RunMark>* all) {
-  static_assert(sizeof(RunMark) == 4 * sizeof(int64_t));
+  constexpr size_t kNumbers = sizeof(RunMark) / sizeof(int64_t);
+  static_assert(kNumbers == 3 + 2 * kMostInTable);
   all->resize(static_cast<size_t>(collective->size()));
-  return GatherNumbers(collective, &mine, sizeof(int64_t), 4, all->data());
+  return GatherNumbers(collective, &mine, sizeof(int64_t), kNumbers,
+                       all->data());
 }
 
 bool LaterStays::Keeps() {
   const RunMark there = MarkAt(&files_, path_);
   kept_ = there.IsLaterThan(mark_);
-  named_ = there.verdicts > mark_.verdicts;
+  named_ = mark_.IsOfBefore(there);
   return kept_;
 }
 

@@ -4,9 +4,9 @@
 // disk, each part has a chief that saves, to the same names. All parts compute
 // one history, so what another part has saved at a later step is what this one
 // would save there, and stays; but where one has named a machine that computes
-// wrong the other may have its numbers, and what it saves counts as of before.
-// A run that begins over older files, on whatever worker's disk, counts one
-// more than these, and replaces them. The keys are part of the format
+// wrong, what has numbers of that which it does not believe counts as of
+// before. A run that begins over older files, on whatever worker's disk, counts
+// one more than these, and replaces them. The keys are part of the format
 // (docs/checkpoint_format.md).
 
 #ifndef RINGLET_IO_CHECKPOINT_RUN_MARK_H_
@@ -17,19 +17,29 @@
 #include <vector>
 
 #include "../../core/base/collective.h"
+#include "../../core/fit/callback.h"
+#include "../../core/model/worker_steps.h"
 #include "../files/file_system.h"
 #include "checkpoint.h"
 
 namespace ringlet {
 
 struct RunMark {
-  int64_t attempt = 0;   // of the runs that saved there; 0: none is known
-  int64_t verdicts = 0;  // in it (FitState::verdicts)
-  int64_t epoch = 0;     // from 0
-  int64_t step = 0;      // of it that were taken
-  // Of the same run, and of a later step, or since a later verdict.
+  int64_t attempt = 0;         // of the runs that saved there; 0: none is known
+  int64_t epoch = 0;           // from 0
+  int64_t step = 0;            // of it that were taken
+  UncomparedSteps uncompared;  // in that state
+  Disbelief disbelief;         // of those who saved it
+  // By what those of the other know the model may be wrong.
+  bool IsOfBefore(const RunMark& other) const {
+    return uncompared.AreOf(other.disbelief);
+  }
+  // Of the same run, and of a later step, where neither is of before.
   bool IsLaterThan(const RunMark& other) const;
 };
+
+// … and the state that `fit` has now, of the run with that number.
+RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t step);
 
 void AddMark(const RunMark& mark, Metadata* metadata);
 

@@ -215,14 +215,13 @@ TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
 }
 
-// What one has saved alone that was cut off with a wrong machine's numbers in
-// its weights is of no later step of the run of those who have named that.
-TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
-  TempFolder folder;
-  const Case c = {/*best=*/true, /*weights_only=*/true};
-  const std::string path = folder / c.name();
+// The last worker of four computes wrong from step `from` on, and is named by
+// those without the first one, which was cut off after three steps, and saves
+// alone what is the best by far.
+std::vector<std::shared_ptr<Watch>> NamesOne(const std::string& path,
+                                             const Case& c, int64_t from) {
   ElasticJob job, other;
-  std::shared_ptr<Watch> parts[4];
+  std::vector<std::shared_ptr<Watch>> parts(4);
   std::atomic<bool> ahead{false}, calls{false};
   std::vector<std::thread> threads;
   for (int w = 0; w < 4; ++w) job.Arrive(w);
@@ -232,7 +231,7 @@ TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
       const auto layer = std::make_shared<OneBitLayer>(24);
       int gone = 0;
       const auto at_step = [&](int64_t step) {
-        if (w == 3 && step == 2) layer->Break();
+        if (w == 3 && step == from) layer->Break();
         if (w == 0 && step == 3 && gone == 0) {
           ++gone;
           collective.MoveTo(&other);
@@ -255,11 +254,35 @@ TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  return parts;
+}
+
+// What one has saved alone that was cut off with a wrong machine's numbers in
+// its weights is of no later step of the run of those who have named that.
+TEST(PartedCheckpointTest, WhatIsOfBeforeAVerdictIsReplaced) {
+  TempFolder folder;
+  const Case c = {/*best=*/true, /*weights_only=*/true};
+  const std::string path = folder / c.name();
+  const auto parts = NamesOne(path, c, /*from=*/2);
   ASSERT_EQ(parts[1]->weights.size(), 4u);
   EXPECT_EQ(parts[0]->weights.back(), parts[1]->weights.back());
   Metadata metadata;
   EXPECT_TRUE(WeightsIn(path, &metadata) == parts[1]->weights[1]);
   EXPECT_EQ(metadata["epoch"], "1");
+  EXPECT_EQ(metadata["attempt"], "1");
+}
+
+// … but where the machine was right until then it is, and it stays: so does
+// what that one has, and its best model is not saved again.
+TEST(PartedCheckpointTest, WhatHasNoNumbersOfAWrongOneStays) {
+  TempFolder folder;
+  const Case c = {/*best=*/true, /*weights_only=*/true};
+  const std::string path = folder / c.name();
+  const auto parts = NamesOne(path, c, /*from=*/5);
+  ASSERT_EQ(parts[0]->weights.size(), 4u);
+  Metadata metadata;
+  EXPECT_TRUE(WeightsIn(path, &metadata) == parts[0]->weights[2]);
+  EXPECT_EQ(metadata["epoch"], "2");
   EXPECT_EQ(metadata["attempt"], "1");
 }
 
