@@ -39,7 +39,7 @@ namespace ringlet {
 constexpr uint32_t kWireMagic = 0x544C4752;    // "RGLT"
 constexpr uint32_t kSealedMagic = 0x534C4752;  // "RGLS", where a key is needed
 // Of the frames, and of what the library's own operations gather in them.
-constexpr uint8_t kWireVersion = 3;
+constexpr uint8_t kWireVersion = 2;
 constexpr size_t kFrameHeaderBytes = 56;
 // The most a bulk frame carries.
 constexpr uint32_t kSegmentBytes = 64 << 10;

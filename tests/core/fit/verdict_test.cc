@@ -109,6 +109,7 @@ TEST(VerdictTest, WhoMissedItTakesTheOthersState) {
     SCOPED_TRACE(meets);
     ElasticJob job, other;
     std::atomic<bool> waits{false};
+    int64_t least = 1 << 20;
     const auto runs = Play(&job, 4, [&](Actor* a) {
       if (a->number == 3) a->BreaksAt(110);
       if (a->number == 0) {
@@ -116,9 +117,13 @@ TEST(VerdictTest, WhoMissedItTakesTheOthersState) {
         a->MovesAt(250, &job, waits);
       }
       if (a->number != 1) return;
+      a->sees = [&](int64_t step) {
+        if (waits) least = std::min(least, step);
+      };
       if (meets < 150) a->At(meets, [] {});  // not yet
       a->ReceivesAt(meets, &job, &waits);
     });
+    EXPECT_GE(least, meets);
     ExpectEnd(runs, 3, Code::kOutOfSync);
     ExpectRight(runs, {0, 1, 2});
   }
@@ -236,6 +241,30 @@ TEST(VerdictTest, ThatOnAnotherHistoryCostsNoSteps) {
   });
   ExpectEnd(runs, 3, Code::kOutOfSync);
   EXPECT_GE(least, 310);
+  ExpectRight(runs, {0, 1, 2});
+}
+
+// What one has that was cut off before the machine's last right comparison is
+// gone on from.
+TEST(VerdictTest, WhoWasCutOffBeforeItWasWrongKeepsItsLead) {
+  ElasticJob job, other;
+  std::atomic<bool> waits{false}, back{false};
+  int64_t least = 1 << 20;
+  const auto runs = Play(&job, 4, [&](Actor* a) {
+    if (a->number == 3) a->BreaksAt(210);
+    if (a->number == 0) {
+      a->sees = [&](int64_t step) {
+        if (step == 320) back = true;
+        if (back) least = std::min(least, step);
+      };
+      a->MovesAt(150, &other);
+      a->MovesAt(320, &job, waits);
+    } else if (a->number == 1) {
+      a->ReceivesAt(250, &job, &waits);  // once it has gone back
+    }
+  });
+  ExpectEnd(runs, 3, Code::kOutOfSync);
+  EXPECT_GE(least, 320);
   ExpectRight(runs, {0, 1, 2});
 }
 
