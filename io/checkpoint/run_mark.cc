@@ -1,8 +1,9 @@
 #include "run_mark.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <sstream>
+#include <string_view>
 #include <tuple>
 
 #include "../../core/base/text.h"
@@ -59,16 +60,19 @@ std::vector<Triple> TriplesIn(const Metadata& metadata, const char* key) {
   std::vector<Triple> triples;
   const auto found = metadata.find(key);
   if (found == metadata.end()) return triples;
-  std::istringstream text(found->second);
-  constexpr int64_t kMost[] = {kMostInTable - 1, kMostVerdicts, UINT32_MAX};
-  for (std::string one; text >> one;) {
-    std::istringstream parts(one);
-    Triple triple;
-    for (size_t k = 0; k < triple.size(); ++k) {
-      std::string part;
-      std::getline(parts, part, ':');
-      triple[k] = WholeNumber(part, kMost[k]);
-      if (triple[k] < 0) return triples;
+  std::string_view rest = found->second;
+  const auto number_up_to = [&](char end, int64_t most) {
+    const size_t length = std::min(rest.find(end), rest.size());
+    const std::string_view part = rest.substr(0, length);
+    rest.remove_prefix(std::min(length + 1, rest.size()));
+    return WholeNumber(part, most);
+  };
+  while (!rest.empty()) {
+    const Triple triple = {number_up_to(':', kMostInTable - 1),
+                           number_up_to(':', kMostVerdicts),
+                           number_up_to(' ', UINT32_MAX)};
+    for (const int64_t number : triple) {
+      if (number < 0) return triples;
     }
     triples.push_back(triple);
   }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <initializer_list>
@@ -162,6 +163,12 @@ struct Actor {
   // As its fit lets go: the first time, the second, …
   std::function<void(int times)> returned;
   std::function<void(int64_t step)> sees;  // each step
+  // The first step of all that it sees once that is so.
+  void SeesFrom(const std::atomic<bool>& since, std::atomic<int64_t>* least) {
+    sees = [&since, least](int64_t step) {
+      if (since) *least = std::min(least->load(), step);
+    };
+  }
 
   // Before it makes this step, once, and after all that was said before.
   void At(int64_t step, std::function<void()> act) {

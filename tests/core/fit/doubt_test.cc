@@ -16,17 +16,20 @@ namespace {
 
 // --- what one has found right alone
 
-// One that was cut off with the wrong numbers in its weights, and is back as
-// the others compare: that is later than what all had.
+// Worker 3 computes wrong, and 0 is away for a few steps that have its numbers.
+void CutsOffWithWrongNumbers(Actor* a, ElasticJob* job, ElasticJob* other) {
+  if (a->number == 3) a->BreaksAt(110);
+  if (a->number != 0) return;
+  a->MovesAt(150, other);
+  a->MovesAt(155, job);
+}
+
+// It is back as the others compare: what it has is later than what all had.
 TEST(DoubtTest, WhatOneFoundRightAloneIsNotGoneBackTo) {
   ElasticJob job, other;
   std::atomic<bool> back{false};
   const auto runs = Play(&job, 4, [&](Actor* a) {
-    if (a->number == 3) a->BreaksAt(110);
-    if (a->number == 0) {
-      a->MovesAt(150, &other);
-      a->MovesAt(155, &job);
-    }
+    CutsOffWithWrongNumbers(a, &job, &other);
     a->returned = [&, a](int times) {
       if (a->number != 0) return Await(back);
       if (times != 2) return;
@@ -46,11 +49,7 @@ TEST(DoubtTest, WhatOneFoundRightAloneIsNotGoneBackToInDoubt) {
     ElasticJob job, other;
     std::atomic<bool> back{false};
     const auto runs = Play(&job, 4, [&](Actor* a) {
-      if (a->number == 3) a->BreaksAt(110);
-      if (a->number == 0) {
-        a->MovesAt(150, &other);
-        a->MovesAt(155, &job);
-      }
+      CutsOffWithWrongNumbers(a, &job, &other);
       a->returned = [&, a](int times) {
         if (a->number == 0 && times == 2) {
           job.Arrive(0);
@@ -111,10 +110,8 @@ TEST(DoubtTest, WhatOneFoundRightAloneDoesNotCountLater) {
   ElasticJob job, other, third;
   std::atomic<bool> back{false}, waits{false};
   const auto runs = Play(&job, 4, [&](Actor* a) {
-    if (a->number == 3) a->BreaksAt(110);
+    CutsOffWithWrongNumbers(a, &job, &other);
     if (a->number == 0) {
-      a->MovesAt(150, &other);
-      a->MovesAt(155, &job);
       a->MovesAt(290, &job, waits);
     } else if (a->number == 1) {
       a->ReceivesAt(180, &job, &waits);

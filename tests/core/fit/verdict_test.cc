@@ -67,12 +67,10 @@ TEST(VerdictTest, OneThatWasAloneGoesBackNoFurtherThanAHundredSteps) {
         EXPECT_EQ(run.status.code(), Code::kInternal) << run.status.message();
       }
     });
-    int64_t least = kComes;  // that it was at once it had been further
+    std::atomic<int64_t> least{kComes};
     const Trained run = Live(&job, 1, [&](Actor* a) {
       a->way.rounds = rounds;
-      a->sees = [&](int64_t step) {
-        if (called) least = std::min(least, step);
-      };
+      a->SeesFrom(called, &least);
       a->ReceivesAt(kComes, &job, &called);
     });
     ExpectRight({run}, {0}, rounds);
@@ -109,7 +107,7 @@ TEST(VerdictTest, WhoMissedItTakesTheOthersState) {
     SCOPED_TRACE(meets);
     ElasticJob job, other;
     std::atomic<bool> waits{false};
-    int64_t least = 1 << 20;
+    std::atomic<int64_t> least{1 << 20};
     const auto runs = Play(&job, 4, [&](Actor* a) {
       if (a->number == 3) a->BreaksAt(110);
       if (a->number == 0) {
@@ -117,9 +115,7 @@ TEST(VerdictTest, WhoMissedItTakesTheOthersState) {
         a->MovesAt(250, &job, waits);
       }
       if (a->number != 1) return;
-      a->sees = [&](int64_t step) {
-        if (waits) least = std::min(least, step);
-      };
+      a->SeesFrom(waits, &least);
       if (meets < 150) a->At(meets, [] {});  // not yet
       a->ReceivesAt(meets, &job, &waits);
     });
@@ -249,13 +245,13 @@ TEST(VerdictTest, ThatOnAnotherHistoryCostsNoSteps) {
 TEST(VerdictTest, WhoWasCutOffBeforeItWasWrongKeepsItsLead) {
   ElasticJob job, other;
   std::atomic<bool> waits{false}, back{false};
-  int64_t least = 1 << 20;
+  std::atomic<int64_t> least{1 << 20};
   const auto runs = Play(&job, 4, [&](Actor* a) {
     if (a->number == 3) a->BreaksAt(210);
     if (a->number == 0) {
       a->sees = [&](int64_t step) {
         if (step == 320) back = true;
-        if (back) least = std::min(least, step);
+        if (back) least = std::min(least.load(), step);
       };
       a->MovesAt(150, &other);
       a->MovesAt(320, &job, waits);
@@ -284,9 +280,7 @@ TEST(VerdictTest, AComerCostsTheOthersNothingByIt) {
         *run = Live(&job, w, [&](Actor* a) {
           if (w == 3) a->DiesAt(150);
           if (w != 1) return;
-          a->sees = [&](int64_t step) {
-            if (calls) least = std::min(least.load(), step);
-          };
+          a->SeesFrom(calls, &least);
           a->At(230, [&] {
             for (const int comes : {3, 4}) job.Arrive(comes);
             calls = true;
@@ -307,55 +301,43 @@ TEST(VerdictTest, AComerCostsTheOthersNothingByIt) {
   ExpectRight(runs, {0, 1, 2, 4});
 }
 
-// What one has found right long ago, before it stood still, is as right as what
-// the others have since then, and so they go back no further than to that.
-TEST(VerdictTest, WhoWasAwayForLongCostsNoSteps) {
-  ElasticJob job, other;
+// `still` stands still from step 105 until it is received at step 298. What
+// happens to `other` then costs less than the steps since.
+template <typename Direct>
+void ExpectLittleIsLost(int still, Code ends, const Direct& other) {
+  ElasticJob job, nobody;
   std::atomic<bool> waits{false};
   std::atomic<int64_t> least{1 << 20};
   const auto runs = Play(&job, 4, [&](Actor* a) {
-    if (a->number == 3) a->BreaksAt(295);
-    if (a->number == 0) {
-      a->MovesAt(105, &other);
+    if (a->number == still) {
+      a->MovesAt(105, &nobody);
       a->returned = [&, a](int times) {
         if (times == 1) a->StandsStill(&job, waits);
       };
     } else if (a->number == 1) {
-      a->sees = [&](int64_t step) {
-        if (waits) least = std::min(least.load(), step);
-      };
+      a->SeesFrom(waits, &least);
       a->ReceivesAt(298, &job, &waits);
+    } else if (a->number == 3) {
+      other(a);
     }
   });
-  ExpectEnd(runs, 3, Code::kOutOfSync);
+  ExpectEnd(runs, 3, ends);
   EXPECT_GE(least, 200);
   ExpectRight(runs, {0, 1, 2});
 }
 
-// One that stood still for long is back, and another one dies as they compare:
-// that it may be wrong itself is no reason to go back to what it had.
+// What one has found right long ago is as right as what the others have since
+// then, and so they go back no further than to that.
+TEST(VerdictTest, WhoWasAwayForLongCostsNoSteps) {
+  ExpectLittleIsLost(0, Code::kOutOfSync, [](Actor* a) { a->BreaksAt(295); });
+}
+
+// Another one dies as they compare: that it may have been wrong is no reason to
+// go back to what the one had that stood still.
 TEST(VerdictTest, WhoStoodStillDoesNotDecideInDoubt) {
-  ElasticJob job, other;
-  std::atomic<bool> waits{false};
-  std::atomic<int64_t> least{1 << 20};
-  const auto runs = Play(&job, 4, [&](Actor* a) {
-    if (a->number == 2) {
-      a->MovesAt(105, &other);
-      a->returned = [&, a](int times) {
-        if (times == 1) a->StandsStill(&job, waits);
-      };
-    } else if (a->number == 1) {
-      a->sees = [&](int64_t step) {
-        if (waits) least = std::min(least.load(), step);
-      };
-      a->ReceivesAt(298, &job, &waits);
-    } else if (a->number == 3) {
-      a->At(298, [a] { a->collective->DieInGather(kOfACheck); });
-    }
+  ExpectLittleIsLost(2, Code::kInternal, [](Actor* a) {  // dead
+    a->At(298, [a] { a->collective->DieInGather(kOfACheck); });
   });
-  ExpectEnd(runs, 3, Code::kInternal);  // dead
-  EXPECT_GE(least, 200);
-  ExpectRight(runs, {0, 1, 2});
 }
 
 // … nor is what the other one had that was alone since then: that one is there,
@@ -365,9 +347,7 @@ TEST(VerdictTest, WhoStoodStillDoesNotDoubtOneThatIsThere) {
   std::atomic<bool> waits{false};
   std::atomic<int64_t> least{1 << 20};
   const auto runs = Play(&job, 2, [&](Actor* a) {
-    a->sees = [&](int64_t step) {
-      if (waits) least = std::min(least.load(), step);
-    };
+    a->SeesFrom(waits, &least);
     if (a->number == 0) return a->ReceivesAt(298, &job, &waits);
     a->MovesAt(105, &other);
     a->returned = [&, a](int times) {
