@@ -97,6 +97,9 @@ ELASTIC = {
          ""),
     "a comparison that a loss cuts off proves nothing":
         ("core/model/replicas_check.cc", "  undecided_ = true;\n", ""),
+    "who was cut off learns of a verdict":
+        ("core/model/replicas.cc", "    disbelief_.Join(row.disbelief);\n",
+         ""),
 }
 RULES = {"results": RESULTS, "elastic": ELASTIC}
 
