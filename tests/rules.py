@@ -20,7 +20,7 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 TESTS = {"results": ("digests_test", "gemm_test"),
          "elastic": ("simulator_test", "training_simulator_test",
-                     "verdict_test")}
+                     "doubt_test", "verdict_test")}
 PROGRAMS = {"results": ("tools/ringlet/ringlet",), "elastic": ()}
 
 # A product of few columns as a library's kernels for small matrices compute
