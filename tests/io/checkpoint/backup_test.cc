@@ -1242,8 +1242,8 @@ TEST(BackupTest, WhatABackupPassesOverIsHistory) {
         if (step == 9) collective.DieInGather(kOfACheck);
       });
       EXPECT_TRUE(collective.dead());
+      dead = true;  // before the other one goes on
     }
-    dead = true;
     while (!begun) std::this_thread::yield();
     job.Arrive(0);
     ElasticCollective collective(&job, 0, 1 << 30);

@@ -277,8 +277,13 @@ void Job::Ends(int worker, int64_t step, uint64_t digest) {
   if (worker == wrong_.worker && wrong_.broken) NotNamed(step);
   const Digests& right = Undisturbed(training_);
   const auto at = right.find(step);
-  if (at != right.end() && at->second == digest) return;
   Host& host = *hosts_[worker];
+  if (at != right.end() && at->second == digest) {
+    // The slots may show it later.
+    host.spoiled |= !host.knows && wrong_.broken && wrong_.unproven &&
+                    host.Meets(wrong_.worker);
+    return;
+  }
   const bool alone = worker == wrong_.worker && host.view.size() == 1;
   const bool may_differ =
       !host.knows &&
