@@ -74,11 +74,12 @@ Status Fitter::CheckAtStep() {
 // What the fit goes on from: the last snapshot, or one from before a worker
 // that was in the run may have spoiled it, or has taken a part of it with it.
 void Fitter::KeepState() {
+  const Replicas& replicas = model_->impl_->replicas;
   if (fit_.replacing || fit_.replaced) {
     recovery_.Replaced();
-  } else if (model_->impl_->replicas.spoiled() || recovery_.scattered()) {
+  } else if (replicas.spoiled() || recovery_.scattered()) {
     recovery_.GoBack();
-  } else if (model_->impl_->replicas.undecided()) {
+  } else if (replicas.undecided() || replicas.MayDoubt(replicas.uncompared())) {
     recovery_.GoBackInDoubt();
   } else {
     recovery_.Preserve();

@@ -183,7 +183,10 @@ void Recovery::Proven() {
 }
 
 void Recovery::GoBackInDoubt() {
-  if (proven_ == nullptr) return Preserve();
+  const Replicas& replicas = model_.impl_->replicas;
+  const bool better =
+      replicas.undecided() || !replicas.MayDoubt(proven_uncompared_);
+  if (proven_ == nullptr || !better) return Preserve();
   GoBack();
 }
 

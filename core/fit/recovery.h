@@ -60,7 +60,8 @@ class Recovery {
   // had a part of the state alone. Where nothing is kept this worker's state is
   // no one's.
   void GoBack();
-  // … and a worker may have done so: that, where something is kept.
+  // … and a worker may have done so: that, where something is kept, which is
+  // not in doubt too where they were to compare and have not begun to.
   void GoBackInDoubt();
   // Rounds scatter it, and there were some since the last snapshot that all
   // have.

@@ -96,6 +96,8 @@ class Replicas {
   bool Doubts(const UncomparedSteps& of) const {
     return of.AreOf(absent_doubt_);
   }
+  // … until that comparison they may be lost all the same.
+  bool MayDoubt(const UncomparedSteps& of) const { return of.AreOf(doubt_); }
   const Disbelief& disbelief() const { return disbelief_; }
   // How often workers were named.
   int64_t verdicts() const {

@@ -163,6 +163,40 @@ TEST(DoubtTest, WhatOneFoundRightAloneIsKeptUntilTheOthersIsThere) {
   EXPECT_GT(lost, 3);
 }
 
+// The others lose a comparison, of which 3 would have been named, and wait for
+// 0, whose state all take then, since 3 is there.
+template <typename Then>
+std::vector<Trained> TakesWhatIsInDoubt(const Then& then) {
+  ElasticJob job, other;
+  std::atomic<bool> back{false};
+  return Play(&job, 4, [&](Actor* a) {
+    CutsOffWithWrongNumbers(a, &job, &other);
+    a->returned = [&, a](int times) {
+      if (a->number == 0 && times == 2) {
+        job.Arrive(0);
+        back = true;
+      }
+      if (a->number == 1 && times == 1) {
+        a->collective->MoveInGather(kOfACheck, &job);
+      }
+      if (a->number != 0 && times == 2) Await(back);
+      then(a, times);
+    };
+  });
+}
+
+// It dies before it has compared again.
+TEST(DoubtTest, WhoDiesBeforeItComparesIsInDoubtAgain) {
+  for (int calls = 1; calls <= 20; ++calls) {
+    SCOPED_TRACE(calls);
+    const auto runs = TakesWhatIsInDoubt([calls](Actor* a, int times) {
+      if (a->number != 3 || times != 2) return;
+      a->collective->DieAfterReform(calls);
+    });
+    ExpectRight(runs, {0, 1, 2});
+  }
+}
+
 // --- where nobody was named
 
 // One that did not hear a verdict, and went back in doubt, is where the others
