@@ -204,7 +204,8 @@ void Recovery::GoBack() {
   if (!unproven_ && !scattered()) return Preserve();
   // No better off: that has as many of the wrong one's steps.
   if (replicas.spoiled() && whole() && !scattered() &&
-      !replicas.FreesFrom(proven_uncompared_)) {
+      !replicas.FreesFrom(proven_uncompared_) &&
+      !replicas.Disbelieves(replicas.uncompared())) {
     return Preserve();
   }
   if (proven_ == nullptr || replicas.Disbelieves(proven_uncompared_)) {

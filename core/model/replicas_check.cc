@@ -89,7 +89,12 @@ Status Replicas::Judged(const std::vector<Findings>& all,
     const int64_t w = workers_[rank];
     named_.push_back(w);
     spoiled_ |= uncompared_.last(w) > 0;
-    disbelief_.Add(w, disbelief_.verdicts(w) + 1, uncompared_.Known(w));
+    const uint32_t verdicts = disbelief_.verdicts(w) + 1;
+    disbelief_.Add(w, verdicts, uncompared_.Known(w));
+    // Who was in doubt of it was so with reason.
+    if (doubt_.verdicts(w) == verdicts) {
+      disbelief_.Add(w, verdicts, doubt_.believed(w));
+    }
   }
   return status;
 }

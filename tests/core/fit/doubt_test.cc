@@ -197,6 +197,16 @@ TEST(DoubtTest, WhoDiesBeforeItComparesIsInDoubtAgain) {
   }
 }
 
+// It is named, and those who could have gone back die.
+TEST(DoubtTest, WhatWasInDoubtOfOneThatIsNamedIsNotGoneOnFrom) {
+  const auto runs = TakesWhatIsInDoubt([](Actor* a, int times) {
+    const bool dies = a->number == 1 || a->number == 2;
+    if (dies && times == 3) a->collective->DieInNextCall();
+  });
+  ExpectEnd(runs, 3, Code::kOutOfSync);
+  ExpectEnd(runs, 0, Code::kCancelled);
+}
+
 // --- where nobody was named
 
 // One that did not hear a verdict, and went back in doubt, is where the others
