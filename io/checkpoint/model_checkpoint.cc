@@ -130,11 +130,12 @@ class ModelCheckpointCallback final : public Callback {
     return Status();
   }
   // One that comes to the run may have a file of a run before, which was not
-  // counted when this began. By its mark alone it could be of a part of this
-  // job that is ahead; but then those who were here see it too, or one that is
-  // later still, unless it is on a disk of its own, and its part without it.
-  // Where a loss has cut that off, here or on those whose state it has then, it
-  // is done as they meet anew, though it comes no more.
+  // counted when this began, and of whatever step, for the run may go back. By
+  // its mark alone it could be of a part of this job; but then those who were
+  // here see it too, or one that is later still, unless it is on a disk of its
+  // own, and its part without it. Where a loss has cut that off, here or on
+  // those whose state it has then, it is done as they meet anew, though it
+  // comes no more.
   Status CountComers(const FitState& fit) {
     const bool counted = !fit.comes && counted_ == attempt_;
     if (!counted) counted_ = -1;
@@ -143,14 +144,12 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, counted ? RunMark() : Mark(), &all));
     const int64_t most = MostAttempts(all);
-    RunMark last = MarkOf(fit, attempt_, fit.step);
-    bool later = false;
+    RunMark last;
     for (const RunMark& mark : all) {
-      if (!mark.IsLaterThan(last)) continue;
-      last = mark;
-      later = true;
+      if (mark.attempt != attempt_) continue;
+      if (last.attempt == 0 || mark.IsLaterThan(last)) last = mark;
     }
-    if (!later) {
+    if (last.attempt == 0) {
       counted_ = attempt_;
       return Status();
     }

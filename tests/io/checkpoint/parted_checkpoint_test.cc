@@ -351,6 +351,52 @@ TEST(PartedCheckpointTest, AnOlderFileOfOneThatComesLateIsReplaced) {
   }
 }
 
+// … also where that is of no later step as it comes, but is once the others
+// have named one as they compared with it, and gone back. Each has its own
+// disk.
+TEST(PartedCheckpointTest, AnOlderFileIsReplacedByThoseWhoGoBack) {
+  TempFolder folders[4];
+  std::string paths[4];
+  const Case all = {false, /*weights_only=*/true}, best = {true, true};
+  for (int w = 0; w < 4; ++w) paths[w] = folders[w] / all.name();
+  ElasticJob before;
+  before.Arrive(0);
+  std::string third;
+  {
+    ElasticCollective collective(&before, 0, 1 << 30);
+    const auto reads = [&](int64_t step) {
+      if (step == 18) third = ReadWhole(paths[0]);
+    };
+    Train(&collective, paths[0], all, reads);
+  }
+  WriteWhole(paths[0], third);
+  ElasticJob job;
+  for (int w = 1; w < 4; ++w) job.Arrive(w);
+  std::shared_ptr<Watch> runs[4];
+  std::atomic<bool> called{false};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      while (w == 0 && !called) std::this_thread::yield();
+      if (w == 0) job.Arrive(0);
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto layer = std::make_shared<OneBitLayer>(24);
+      const auto at_step = [&](int64_t step) {
+        if (w == 3 && step == 13) layer->Break();
+        if (w != 1 || step != 19 || called) return;
+        called = true;
+        while (!job.visited()) std::this_thread::yield();
+      };
+      runs[w] = Train(&collective, paths[w], best, at_step, 203,
+                      /*dies=*/w == 3, layer);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(runs[0]->weights.size(), 4u);
+  EXPECT_TRUE(runs[0]->saved[3] == runs[0]->weights[1]);
+  EXPECT_EQ(runs[0]->metadata["epoch"], "1");
+}
+
 // Worker 2 of three is lost in its call number `dies` since worker 0 came,
 // which may cut off what that is given, or the count.
 void ExpectALossChangesNothing(int dies) {
