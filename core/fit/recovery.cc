@@ -57,6 +57,16 @@ int Recovery::Furthest(const std::vector<Offer>& offers) const {
   return best;
 }
 
+// What the giver of a state has kept, and what the others have of itself, who
+// go by that when they name it.
+UncomparedSteps Recovery::KeptWith(const std::vector<Offer>& offers,
+                                   int source) {
+  UncomparedSteps kept = offers[source].kept, least;
+  for (const Offer& offer : offers) least.TakeLess(offer.kept);
+  kept.FillFrom(least);
+  return kept;
+}
+
 Status Recovery::TakeUpState() {
   fit_.in_memory = fit_.lost = false;
   Collective* const collective = model_.collective();
@@ -108,7 +118,7 @@ Status Recovery::TakeUpState() {
   replicas.SetUncompared(offers[source].uncompared);
   // Of no use once that is here of those who doubt it.
   if (replicas.Doubts(proven_uncompared_)) proven_.reset();
-  if (proven_ == nullptr) proven_uncompared_ = offers[source].kept;
+  if (proven_ == nullptr) proven_uncompared_ = KeptWith(offers, source);
   Begin();
   snapshot_.Complete();  // callbacks may change their memory in OnTrainBegin
   return Status();

@@ -81,6 +81,7 @@ class Recovery {
   // What a rank has for the others to go on from.
   struct Offer;
   int Furthest(const std::vector<Offer>& offers) const;
+  static UncomparedSteps KeptWith(const std::vector<Offer>& offers, int source);
   bool enabled() const;
   // This worker's state is no one's whole state.
   void Forget();

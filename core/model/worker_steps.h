@@ -99,6 +99,19 @@ class UncomparedSteps {
   void DropUncompared(int64_t worker) {
     if (last(worker) > 0) at_[worker] = 0;
   }
+  // Of each worker the one that has less of it, of those that know of it …
+  void TakeLess(const UncomparedSteps& other) {
+    for (int64_t w = 0; w < kMostInTable; ++w) {
+      if (other.at_[w] == 0) continue;
+      if (at_[w] == 0 || other.Known(w) < Known(w)) at_[w] = other.at_[w];
+    }
+  }
+  // … and of those that this knows nothing of what the other has.
+  void FillFrom(const UncomparedSteps& other) {
+    for (int64_t w = 0; w < kMostInTable; ++w) {
+      if (at_[w] == 0) at_[w] = other.at_[w];
+    }
+  }
   // There are numbers that are not believed.
   bool AreOf(const Disbelief& disbelief) const {
     for (int64_t w = 0; w < kMostInTable; ++w) {

@@ -301,6 +301,37 @@ TEST(VerdictTest, AComerCostsTheOthersNothingByIt) {
   ExpectRight(runs, {0, 1, 2, 4});
 }
 
+// … nor does one that takes the state of one that is named then, and had gone
+// further alone: it cannot know up to where that one was right, but they do.
+TEST(VerdictTest, AComerBelievesWhatTheOthersKeep) {
+  ElasticJob job, other;
+  std::atomic<bool> calls{false};
+  std::vector<Trained> runs(4);
+  std::vector<std::thread> threads;
+  for (const int w : {0, 1, 3}) job.Arrive(w);
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      if (w == 2) Await(calls);
+      runs[static_cast<size_t>(w)] = Live(&job, w, [&](Actor* a) {
+        if (w == 3) {
+          a->BreaksAt(290);
+          a->MovesAt(90, &other);
+          a->MovesAt(295, &job, calls);
+        } else if (w == 1) {
+          a->At(220, [&] {
+            for (const int comes : {2, 3}) job.Arrive(comes);
+            calls = true;
+            AwaitVisitor(&job);
+          });
+        }
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ExpectEnd(runs, 3, Code::kOutOfSync);
+  ExpectRight(runs, {0, 1, 2});
+}
+
 // `still` stands still from step 105 until it is received at step 298. What
 // happens to `other` then costs less than the steps since.
 template <typename Direct>
