@@ -121,7 +121,10 @@ class ModelCheckpointCallback final : public Callback {
   // parts: who takes the state from others' memory is of their run.
   Status CountAttempt(const FitState& fit) {
     Collective* const collective = fit.model->collective();
-    if (!collective->elastic()) return Status();
+    if (!collective->elastic()) {
+      attempt_ = 0;  // of a fit before
+      return Status();
+    }
     if (fit.in_memory) return CountComers(fit);
     // On whatever disk: any of them may become the chief.
     std::vector<RunMark> all;

@@ -514,5 +514,29 @@ TEST(PartedCheckpointTest, OtherJobsReplaceEveryFile) {
   EXPECT_EQ(next->metadata["attempt"], "1");
 }
 
+// Nor where the callback has served an elastic job before.
+TEST(PartedCheckpointTest, ACallbackOfAnElasticJobReplacesEveryFileLater) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job;
+  job.Arrive(0);
+  ElasticCollective collective(&job, 0, 1 << 30);
+  const auto saves = ModelCheckpoint(path, {});
+  for (const int64_t epochs : {2, 1}) {
+    CompileOptions options;
+    if (epochs == 2) options = CompileOptions(&collective);
+    options.reduction = Reduction::kExact;
+    options.replicas = 4;
+    const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+    FitOptions fit = Quiet(epochs);
+    fit.callbacks = {saves};
+    const auto history = model->Fit(Points(101).Batch(40), fit);
+    EXPECT_TRUE(history.ok()) << history.status().message();
+    Metadata metadata;
+    EXPECT_TRUE(WeightsIn(path, &metadata) == WeightsNow(model.get()));
+    EXPECT_EQ(metadata.count("attempt"), epochs == 2 ? 1u : 0u);
+  }
+}
+
 }  // namespace
 }  // namespace ringlet
