@@ -52,7 +52,7 @@ struct FitOptions {
   FILE* out = stdout;
   bool prefetch = true;  // prepare the next batch while this one computes
   // Every so many steps all ranks compare their weights (Model::CheckReplicas);
-  // 0: never.
+  // 0: never, but for what an elastic job keeps where rounds scatter its state.
   int64_t check_replicas_every = 100;
   // In an elastic job they compare, whenever they do so, what each computes in
   // a pass over the same examples too: a worker whose machine computes other

@@ -97,6 +97,7 @@ class Fitter {
   void SetUpChecks();
   Status CheckAtBegin();
   Status CheckAtStep();
+  bool checks() const;  // they compare at all
   Status CheckReplicas();
   void Proven();
   // Where rounds scatter their state: what an elastic job goes back to.

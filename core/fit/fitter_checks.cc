@@ -14,8 +14,17 @@ void Fitter::SetUpChecks() {
   model_->impl_->check_examples = dataset_.LargestPart(model_->num_replicas());
 }
 
+// What rounds keep that scatter their state is gone back to after a verdict,
+// and so is compared, however seldom the ranks are to.
+bool Fitter::checks() const {
+  const Model::Impl& m = *model_->impl_;
+  return options_.check_replicas_every > 0 ||
+         (model_->collective()->elastic() && m.check_examples > 0 &&
+          m.config.options.local.scatters());
+}
+
 Status Fitter::CheckReplicas() {
-  if (options_.check_replicas_every <= 0) return Status();
+  if (!checks()) return Status();
   const Status status = model_->CheckReplicas();
   agreed_ = status.code() == Code::kOutOfSync;
   return status;

@@ -90,9 +90,10 @@ struct Way {
   bool cross_check = true;
   int64_t save_freq = 20;
   std::function<void()> returned;  // by a loss too
+  int64_t check_every = 100;
 };
 
-inline const Way kNoSaves = {0, true, 1 << 20, nullptr};
+inline const Way kNoSaves = {0, true, 1 << 20, nullptr, 100};
 
 inline Trained Train(Collective* collective, const Way& way,
                      std::shared_ptr<OneBitLayer> layer,
@@ -113,6 +114,7 @@ inline Trained Train(Collective* collective, const Way& way,
   FitOptions fit = Quiet(kEpochs);
   fit.steps_per_epoch = kSteps;
   fit.cross_check = way.cross_check;
+  fit.check_replicas_every = way.check_every;
   fit.callbacks = {saves};
   const auto history =
       model.Fit(Points(203).Shuffle(3).Repeat().Batch(40), fit);

@@ -321,5 +321,19 @@ TEST(CrossCheckTest, ACheckBeforeAStepChangesNothing) {
   ExpectRight(runs, {0, 1, 2});
 }
 
+// Rounds that scatter their state go back to where all had it, however seldom
+// the ranks are to compare: so they compare there.
+TEST(CrossCheckTest, WhatIsKeptOfScatteredRoundsWasCompared) {
+  const Rounds rounds(5, /*is_sparse=*/true);
+  ElasticJob job;
+  const auto runs = Play(&job, 4, [&](Actor* a) {
+    a->way.rounds = rounds;
+    a->way.check_every = 0;
+    if (a->number == 3) a->BreaksAt(60);
+  });
+  ExpectEnd(runs, 3, Code::kOutOfSync);
+  ExpectRight(runs, {0, 1, 2}, rounds);
+}
+
 }  // namespace
 }  // namespace ringlet
