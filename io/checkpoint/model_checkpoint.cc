@@ -146,7 +146,7 @@ class ModelCheckpointCallback final : public Callback {
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, counted ? RunMark() : Mark(), &all));
-    const int64_t most = MostAttempts(all);
+    int64_t most = MostAttempts(all);
     RunMark last;
     for (const RunMark& mark : all) {
       if (mark.attempt != attempt_) continue;
@@ -159,6 +159,8 @@ class ModelCheckpointCallback final : public Callback {
     // Read once theirs was.
     RINGLET_RETURN_IF_ERROR(
         GatherMarks(collective, counted ? Mark() : RunMark(), &all));
+    // One of these may have an older file of more, from when it came.
+    most = std::max(most, MostAttempts(all));
     const bool seen =
         std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
           return mark.attempt == last.attempt && !last.IsLaterThan(mark);

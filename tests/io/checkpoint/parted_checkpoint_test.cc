@@ -397,6 +397,39 @@ TEST(PartedCheckpointTest, AnOlderFileIsReplacedByThoseWhoGoBack) {
   EXPECT_EQ(runs[0]->metadata["epoch"], "1");
 }
 
+// Two come, each with an older file on its own disk: what the job counts for
+// one of them is more than the other's has, which becomes the chief later.
+TEST(PartedCheckpointTest, OlderFilesOfSeveralWhoComeAreReplaced) {
+  TempFolder folders[3];
+  std::string paths[3];
+  const Case all = {false, /*weights_only=*/true}, best = {true, true};
+  for (int w = 0; w < 3; ++w) paths[w] = folders[w] / all.name();
+  for (const int older : {1, 1, 2}) TrainAlone(paths[older], all, 101);
+  ElasticJob job;
+  job.Arrive(0);
+  std::shared_ptr<Watch> runs[3];
+  std::vector<std::thread> threads;
+  {
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto calls = [&](int64_t step) {
+      if (step == 8) return collective.DieInNextCall();
+      const int w = static_cast<int>(threads.size()) + 1;
+      if (w > 2 || step != 2 * w) return;
+      job.Arrive(w);
+      threads.emplace_back([&, w] {
+        ElasticCollective comes(&job, w, 1 << 30);
+        runs[w] = Train(&comes, paths[w], best, nullptr);
+      });
+      while (!job.visited()) std::this_thread::yield();
+    };
+    Train(&collective, paths[0], best, calls, 203, /*dies=*/true);
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(runs[1]->weights.size(), 4u);
+  EXPECT_TRUE(runs[1]->saved[3] == runs[1]->weights[1]);
+  EXPECT_EQ(runs[1]->metadata["epoch"], "1");
+}
+
 // Worker 2 of three is lost in its call number `dies` since worker 0 came,
 // which may cut off what that is given, or the count.
 void ExpectALossChangesNothing(int dies) {
