@@ -143,16 +143,23 @@ class ModelCheckpointCallback final : public Callback {
     const bool counted = !fit.comes && counted_ == attempt_;
     if (!counted) counted_ = -1;
     Collective* const collective = fit.model->collective();
+    constexpr int64_t kCounted = -1;  // of one that has no file to count
+    RunMark mine = counted ? RunMark() : Mark();
+    if (counted) mine.attempt = kCounted;
     std::vector<RunMark> all;
-    RINGLET_RETURN_IF_ERROR(
-        GatherMarks(collective, counted ? RunMark() : Mark(), &all));
+    RINGLET_RETURN_IF_ERROR(GatherMarks(collective, mine, &all));
     int64_t most = MostAttempts(all);
-    RunMark last;
+    // Where nobody is left who was here one that is no later is this job's.
+    bool asks = false, found = false;
+    for (const RunMark& mark : all) asks |= mark.attempt == kCounted;
+    RunMark last = asks ? RunMark() : MarkOf(fit, attempt_, fit.step);
     for (const RunMark& mark : all) {
       if (mark.attempt != attempt_) continue;
-      if (last.attempt == 0 || mark.IsLaterThan(last)) last = mark;
+      if (last.attempt != 0 && !mark.IsLaterThan(last)) continue;
+      last = mark;
+      found = true;
     }
-    if (last.attempt == 0) {
+    if (!found) {
       counted_ = attempt_;
       return Status();
     }

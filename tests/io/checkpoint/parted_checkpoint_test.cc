@@ -430,6 +430,43 @@ TEST(PartedCheckpointTest, OlderFilesOfSeveralWhoComeAreReplaced) {
   EXPECT_EQ(runs[1]->metadata["epoch"], "1");
 }
 
+// The one that comes is cut off from the only other as their files are counted,
+// and goes on alone: the one disk's file is of this job.
+TEST(PartedCheckpointTest, AFileOfThisJobStaysWhereNobodyIsThereToSaySo) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job, other;
+  job.Arrive(1);
+  std::shared_ptr<Watch> late, run;
+  std::atomic<bool> ended{false};
+  std::thread comes;
+  testing::internal::CaptureStderr();
+  {
+    ElasticCollective collective(&job, 1, 1 << 30);
+    run = Train(&collective, path, {}, [&](int64_t step) {
+      if (collective.reforms() > 2) {
+        while (!ended) std::this_thread::yield();
+      }
+      if (step != 8 || comes.joinable()) return;
+      collective.MoveInGather((3 + 2 * 64) * sizeof(int64_t), &other);
+      job.Arrive(0);
+      comes = std::thread([&] {
+        ElasticCollective first(&job, 0, 1 << 30);
+        late = Train(&first, path, {}, nullptr);
+        ended = true;
+      });
+      while (!job.visited()) std::this_thread::yield();
+    });
+  }
+  comes.join();
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(run->weights.size(), 4u);
+  for (size_t epoch = 1; epoch < 4; ++epoch) {
+    EXPECT_TRUE(run->saved[epoch] == run->weights[3]) << epoch;
+  }
+  EXPECT_EQ(run->metadata["attempt"], "1");
+}
+
 // Worker 2 of three is lost in its call number `dies` since worker 0 came,
 // which may cut off what that is given, or the count.
 void ExpectALossChangesNothing(int dies) {
