@@ -1,7 +1,7 @@
 // Whose numbers a state has, and which of them are not believed: what is kept
 // of each worker of an elastic job, by its place in the job's list.
 //
-// Internal to core/. UncomparedSteps go with a state, wherever it was made. Of
+// Internal. UncomparedSteps go with a state, wherever it was made. Of
 // a worker they have the last step that it took part in since it passed a
 // comparison, in the history of that state, or after which it passed one.
 // Disbelief is the ranks': of one that was named it has the step up to which
