@@ -121,13 +121,13 @@ struct FitState : public Saveable {
   // … or none outlived the loss: unless a callback restores one and clears
   // this, the fit ends with an error.
   bool lost = false;
-  // … and so often a worker that computes wrong was named in this run: what a
-  // part of the job has saved that was away then may be of its numbers.
-  int64_t verdicts = 0;
   // Whose numbers the state has, and which of them a state must not have
   // (model/worker_steps.h).
   const UncomparedSteps* uncompared = nullptr;
   const Disbelief* disbelief = nullptr;
+  // A worker that computes wrong was named in this run: what a part of the job
+  // has saved that was away then may be of its numbers.
+  bool HasNamed() const;
   // Set by a callback while it writes another state over that of the fit and
   // its model: where that is cut off the worker has neither.
   bool replacing = false;

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "../model/model.h"
+#include "../model/worker_steps.h"
 #include "callback.h"
 
 namespace ringlet {
@@ -49,6 +50,10 @@ std::string StepText(int64_t epoch, int64_t step, int64_t of) {
 }
 
 }  // namespace
+
+bool FitState::HasNamed() const {
+  return disbelief != nullptr && disbelief->HasNamed();
+}
 
 std::string FitState::LastStep() const {
   if (step > 0) return StepText(epoch + 1, step, steps_per_epoch);

@@ -97,7 +97,6 @@ Status Recovery::TakeUpState() {
                                         kNumbers, offers.data()));
   const int source = Furthest(offers);
   fit_.in_memory = source >= 0;
-  fit_.verdicts = replicas.verdicts();
   fit_.lost = source < 0 &&
               std::any_of(offers.begin(), offers.end(),
                           [](const Offer& offer) { return offer.lived != 0; });

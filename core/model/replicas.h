@@ -99,10 +99,6 @@ class Replicas {
   // … until that comparison they may be lost all the same.
   bool MayDoubt(const UncomparedSteps& of) const { return of.AreOf(doubt_); }
   const Disbelief& disbelief() const { return disbelief_; }
-  // How often workers were named.
-  int64_t verdicts() const {
-    return static_cast<int64_t>(disbelief_.verdicts());
-  }
   // Of the weights and the optimizer's slots. Of two kinds, so that other
   // weights go unnoticed once in 2^64, and slots alone once in 2^32.
   int64_t StateDigest() const;

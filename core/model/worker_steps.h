@@ -33,10 +33,9 @@ class Disbelief {
   int64_t believed(int64_t worker) const {
     return Has(worker) ? UINT32_MAX - (at_[worker] & UINT32_MAX) : 0;
   }
-  uint64_t verdicts() const {
-    uint64_t sum = 0;
-    for (const uint64_t entry : at_) sum += entry >> 32;
-    return sum;
+  bool HasNamed() const {
+    return std::any_of(at_.begin(), at_.end(),
+                       [](uint64_t entry) { return entry >> 32 > 0; });
   }
   // After so many verdicts on it its numbers up to `step` are believed: of two
   // that say so of as many verdicts the one that believes less is right.

@@ -216,7 +216,7 @@ class BackupAndRestoreCallback final : public Callback {
     if (checkpoints_ == nullptr || checkpoints_->latest().empty()) return false;
     if (!fit.in_memory) return true;
     // What it saved before is in the memory too.
-    if (!fit.comes || fit.verdicts > 0) return false;
+    if (!fit.comes || fit.HasNamed()) return false;
     SafetensorsReader file;
     if (!file.Open(options_.files, checkpoints_->latest()).ok()) return false;
     return IsFurther(file.metadata(), fit);

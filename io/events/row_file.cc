@@ -379,7 +379,7 @@ Status RowFile::StateLoaded() const {
 
 Status RowLogger::OpenFile(const FitState& fit, bool append) {
   return file_.Open(fit.model->collective(), append, fit.in_memory,
-                    fit.verdicts > 0);
+                    fit.HasNamed());
 }
 
 void AppendShortest(double value, std::string* row) {
