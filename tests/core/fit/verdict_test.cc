@@ -188,6 +188,39 @@ TEST(VerdictTest, WhoMissedItGivesNothing) {
   for (const int w : {0, 2}) ExpectEnd(runs, w, Code::kCancelled);
 }
 
+// A machine that was named, mended and let in again is wrong again.
+TEST(VerdictTest, WhoMissedTheSecondTimeTakesTheOthersState) {
+  ElasticJob job, other;
+  std::atomic<bool> called{false}, waits{false};
+  for (int w = 0; w < 4; ++w) job.Arrive(w);
+  Trained named[2];
+  std::thread wrong([&] {
+    const int64_t breaks[] = {110, 230};
+    for (const int time : {0, 1}) {
+      if (time > 0) {
+        Await(called);
+        job.Arrive(3);
+      }
+      named[time] = Live(&job, 3, [&](Actor* a) { a->BreaksAt(breaks[time]); });
+    }
+  });
+  const auto runs = Play(&job, 3, [&](Actor* a) {
+    if (a->number == 1) {
+      a->At(150, [] {});
+      a->ReceivesAt(150, &job, &called);  // once it has gone back
+      a->ReceivesAt(260, &job, &waits);
+    } else if (a->number == 0) {
+      a->MovesAt(250, &other);
+      a->MovesAt(320, &job, waits);
+    }
+  });
+  wrong.join();
+  for (const Trained& run : named) {
+    EXPECT_EQ(run.status.code(), Code::kOutOfSync) << run.status.message();
+  }
+  ExpectRight(runs, {0, 1, 2});
+}
+
 // Two were cut off right after a comparison. One of them, which is wrong, comes
 // back and is named; the other has its numbers of fewer steps than the others
 // have made, and then goes further than they.
