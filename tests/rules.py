@@ -100,6 +100,9 @@ ELASTIC = {
     "who was cut off learns of a verdict":
         ("core/model/replicas.cc", "    disbelief_.Join(row.disbelief);\n",
          ""),
+    "who is named again is not believed":
+        ("core/model/replicas_check.cc",
+         "verdicts = disbelief_.verdicts(w) + 1;", "verdicts = 1;"),
 }
 RULES = {"results": RESULTS, "elastic": ELASTIC}
 
