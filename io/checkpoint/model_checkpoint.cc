@@ -78,6 +78,10 @@ class ModelCheckpointCallback final : public Callback {
     return Save(fit, *logs, /*batch=*/0);
   }
 
+  void OnFitReturn(FitState&, const Status& status) override {
+    if (status.ok()) ++fits_;
+  }
+
   std::string SavesModelAs() const override {
     return options_.save_weights_only ? "" : filepath_;
   }
@@ -101,6 +105,8 @@ class ModelCheckpointCallback final : public Callback {
   void AppendLiveState(std::vector<StateSpan>* spans) override {
     spans->push_back(
         {"callback/model_checkpoint/attempt", DType::kInt64, {}, &attempt_});
+    spans->push_back(
+        {"callback/model_checkpoint/fits", DType::kInt64, {}, &fits_});
   }
   Status StateLoaded() override {
     if (batches_since_ >= 0) return Status();
@@ -125,61 +131,41 @@ class ModelCheckpointCallback final : public Callback {
       attempt_ = 0;  // of a fit before
       return Status();
     }
-    if (fit.in_memory) return CountComers(fit);
+    if (fit.in_memory) {
+      RINGLET_RETURN_IF_ERROR(CountComers(fit));
+    } else {
+      RINGLET_RETURN_IF_ERROR(CountRun(collective));
+    }
+    counted_ = attempt_;
+    counted_fits_ = fits_;
+    return Status();
+  }
+  // Another fit, after one that has ended well, is of the same run: parts of a
+  // job begin it each by itself.
+  Status CountRun(Collective* collective) {
+    const bool another = counted_ == attempt_ && counted_fits_ < fits_;
+    const int64_t mine[] = {another ? attempt_ : 0, fits_};
+    std::vector<int64_t> runs(2 * static_cast<size_t>(collective->size()));
+    RINGLET_RETURN_IF_ERROR(
+        GatherNumbers(collective, mine, sizeof(int64_t), 2, runs.data()));
+    bool same = runs[0] > 0;
+    for (size_t i = 2; i < runs.size(); ++i) same &= runs[i] == runs[i - 2];
+    if (same) return Status();
     // On whatever disk: any of them may become the chief.
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(GatherMarks(collective, Mark(), &all));
-    counted_ = attempt_ = MostAttempts(all) + 1;
+    attempt_ = MostAttempts(all) + 1;
     return Status();
   }
-  // One that comes to the run may have a file of a run before, which was not
-  // counted when this began, and of whatever step, for the run may go back. By
-  // its mark alone it could be of a part of this job; but then those who were
-  // here see it too, or one that is later still, unless it is on a disk of its
-  // own, and its part without it. Where a loss has cut that off, here or on
-  // those whose state it has then, it is done as they meet anew, though it
-  // comes no more.
+  // Where a loss has cut that off, here or on those whose state it has then, it
+  // is done as they meet anew, though it comes no more.
   Status CountComers(const FitState& fit) {
     const bool counted = !fit.comes && counted_ == attempt_;
     if (!counted) counted_ = -1;
-    Collective* const collective = fit.model->collective();
-    constexpr int64_t kCounted = -1;  // of one that has no file to count
-    RunMark mine = counted ? RunMark() : Mark();
-    if (counted) mine.attempt = kCounted;
-    std::vector<RunMark> all;
-    RINGLET_RETURN_IF_ERROR(GatherMarks(collective, mine, &all));
-    int64_t most = MostAttempts(all);
-    // Where nobody is left who was here one that is no later is this job's.
-    bool asks = false, found = false;
-    for (const RunMark& mark : all) asks |= mark.attempt == kCounted;
-    RunMark last = asks ? RunMark() : MarkOf(fit, attempt_, fit.step);
-    for (const RunMark& mark : all) {
-      if (mark.attempt != attempt_) continue;
-      if (last.attempt != 0 && !mark.IsLaterThan(last)) continue;
-      last = mark;
-      found = true;
-    }
-    if (!found) {
-      counted_ = attempt_;
-      return Status();
-    }
-    // Read once theirs was.
-    RINGLET_RETURN_IF_ERROR(
-        GatherMarks(collective, counted ? Mark() : RunMark(), &all));
-    // One of these may have an older file of more, from when it came.
-    most = std::max(most, MostAttempts(all));
-    const bool seen =
-        std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
-          return mark.attempt == last.attempt && !last.IsLaterThan(mark);
-        });
-    if (!seen) attempt_ = most + 1;
-    counted_ = attempt_;
-    return Status();
-  }
-  static int64_t MostAttempts(const std::vector<RunMark>& all) {
-    int64_t most = 0;
-    for (const RunMark& mark : all) most = std::max(most, mark.attempt);
-    return most;
+    return ringlet::CountComers(
+        fit.model->collective(), counted,
+        MarkOf(fit, attempt_, fits_, fit.step), [this] { return Mark(); },
+        &attempt_);
   }
   // Paths are a worker's own: what calls the collective does not ask for it.
   bool one_name() const { return filepath_.find('{') == std::string::npos; }
@@ -309,7 +295,8 @@ class ModelCheckpointCallback final : public Callback {
     RINGLET_RETURN_IF_ERROR(fit.model->CheckReplicas());
     unsigned char saved = 0;
     if (fit.chief) {
-      const RunMark mark = MarkOf(fit, attempt_, batch > 0 ? batch : fit.step);
+      const RunMark mark =
+          MarkOf(fit, attempt_, fits_, batch > 0 ? batch : fit.step);
       LaterStays guard(options_.files, path, mark);
       const Status written = Write(fit.model, path, mark, &guard);
       if (!written.ok()) {
@@ -384,8 +371,10 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
-  int64_t attempt_ = 0;   // RunMark's; 0: the job is not elastic
-  int64_t counted_ = -1;  // in which this worker's file was counted
+  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
+  int64_t fits_ = 0;     // that have ended well
+  // In which, and after which, this worker's file was counted.
+  int64_t counted_ = -1, counted_fits_ = 0;
 };
 
 }  // namespace

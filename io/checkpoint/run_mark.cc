@@ -12,9 +12,9 @@
 namespace ringlet {
 namespace {
 
-constexpr char kAttemptKey[] = "attempt", kEpochKey[] = "epoch",
-               kStepKey[] = "step", kUncomparedKey[] = "uncompared",
-               kNamedKey[] = "named";
+constexpr char kAttemptKey[] = "attempt", kFitKey[] = "fit",
+               kEpochKey[] = "epoch", kStepKey[] = "step",
+               kUncomparedKey[] = "uncompared", kNamedKey[] = "named";
 
 // Of up to 18 digits, and nothing else; -1: it is not.
 int64_t NumberIn(const Metadata& metadata, const char* key) {
@@ -84,12 +84,15 @@ std::vector<Triple> TriplesIn(const Metadata& metadata, const char* key) {
 bool RunMark::IsLaterThan(const RunMark& other) const {
   if (attempt != other.attempt) return false;
   if (IsOfBefore(other) != other.IsOfBefore(*this)) return !IsOfBefore(other);
-  return std::tie(epoch, step) > std::tie(other.epoch, other.step);
+  return std::tie(fit, epoch, step) >
+         std::tie(other.fit, other.epoch, other.step);
 }
 
-RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t step) {
+RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t fits,
+               int64_t step) {
   RunMark mark;
   mark.attempt = attempt;
+  mark.fit = fits;
   mark.epoch = fit.epoch;
   mark.step = step;
   if (fit.uncompared != nullptr) mark.uncompared = *fit.uncompared;
@@ -101,6 +104,7 @@ void AddMark(const RunMark& mark, Metadata* metadata) {
   (*metadata)[kAttemptKey] = std::to_string(mark.attempt);
   const std::string uncompared = TextOf(mark.uncompared),
                     named = TextOf(mark.disbelief);
+  if (mark.fit > 0) (*metadata)[kFitKey] = std::to_string(mark.fit);
   if (!uncompared.empty()) (*metadata)[kUncomparedKey] = uncompared;
   if (!named.empty()) (*metadata)[kNamedKey] = named;
   (*metadata)[kEpochKey] = std::to_string(mark.epoch);
@@ -113,6 +117,7 @@ RunMark MarkAt(FileSystem* files, const std::string& path) {
   const Metadata& metadata = file.metadata();
   RunMark mark;
   mark.attempt = NumberIn(metadata, kAttemptKey);
+  mark.fit = std::max<int64_t>(NumberIn(metadata, kFitKey), 0);
   mark.epoch = NumberIn(metadata, kEpochKey);
   mark.step = NumberIn(metadata, kStepKey);
   if (mark.attempt <= 0 || mark.epoch < 0 || mark.step < 0) return {};
@@ -129,10 +134,48 @@ RunMark MarkAt(FileSystem* files, const std::string& path) {
 Status GatherMarks(Collective* collective, const RunMark& mine,
                    std::vector<RunMark>* all) {
   constexpr size_t kNumbers = sizeof(RunMark) / sizeof(int64_t);
-  static_assert(kNumbers == 3 + 2 * kMostInTable);
+  static_assert(kNumbers == 4 + 2 * kMostInTable);
   all->resize(static_cast<size_t>(collective->size()));
   return GatherNumbers(collective, &mine, sizeof(int64_t), kNumbers,
                        all->data());
+}
+
+int64_t MostAttempts(const std::vector<RunMark>& all) {
+  int64_t most = 0;
+  for (const RunMark& mark : all) most = std::max(most, mark.attempt);
+  return most;
+}
+
+Status CountComers(Collective* collective, bool counted, const RunMark& now,
+                   const std::function<RunMark()>& file, int64_t* attempt) {
+  constexpr int64_t kCounted = -1;  // of one that has no file to count
+  RunMark mine = counted ? RunMark() : file();
+  if (counted) mine.attempt = kCounted;
+  std::vector<RunMark> all;
+  RINGLET_RETURN_IF_ERROR(GatherMarks(collective, mine, &all));
+  int64_t most = MostAttempts(all);
+  // Where nobody is left who was here one that is no later is this job's.
+  bool asks = false, found = false;
+  for (const RunMark& mark : all) asks |= mark.attempt == kCounted;
+  RunMark last = asks ? RunMark() : now;
+  for (const RunMark& mark : all) {
+    if (mark.attempt != *attempt) continue;
+    if (last.attempt != 0 && !mark.IsLaterThan(last)) continue;
+    last = mark;
+    found = true;
+  }
+  if (!found) return Status();
+  // Read once theirs was.
+  RINGLET_RETURN_IF_ERROR(
+      GatherMarks(collective, counted ? file() : RunMark(), &all));
+  // One of these may have an older file of more, from when it came.
+  most = std::max(most, MostAttempts(all));
+  const bool seen =
+      std::any_of(all.begin(), all.end(), [&](const RunMark& mark) {
+        return mark.attempt == last.attempt && !last.IsLaterThan(mark);
+      });
+  if (!seen) *attempt = most + 1;
+  return Status();
 }
 
 bool LaterStays::Keeps() {

@@ -13,6 +13,7 @@
 #define RINGLET_IO_CHECKPOINT_RUN_MARK_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ namespace ringlet {
 
 struct RunMark {
   int64_t attempt = 0;         // of the runs that saved there; 0: none is known
+  int64_t fit = 0;             // of the run, from 0
   int64_t epoch = 0;           // from 0
   int64_t step = 0;            // of it that were taken
   UncomparedSteps uncompared;  // in that state
@@ -34,12 +36,13 @@ struct RunMark {
   bool IsOfBefore(const RunMark& other) const {
     return uncompared.AreOf(other.disbelief);
   }
-  // Of the same run, and of a later step, where neither is of before.
+  // Of the same run, and of a later fit or step, where neither is of before.
   bool IsLaterThan(const RunMark& other) const;
 };
 
 // … and the state that `fit` has now, of the run with that number.
-RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t step);
+RunMark MarkOf(const FitState& fit, int64_t attempt, int64_t fits,
+               int64_t step);
 
 void AddMark(const RunMark& mark, Metadata* metadata);
 
@@ -49,6 +52,17 @@ RunMark MarkAt(FileSystem* files, const std::string& path);
 // Those of all ranks, which call it together.
 Status GatherMarks(Collective* collective, const RunMark& mine,
                    std::vector<RunMark>* all);
+int64_t MostAttempts(const std::vector<RunMark>& all);
+
+// One that comes to the run may have a file of a run before, which was not
+// counted when this began, and of whatever step, for the run may go back. By
+// its mark alone it could be of a part of this job; but then those who were
+// here see it too, or one that is later still, unless it is on a disk of its
+// own, and its part without it. `counted`: this rank was here, and so its file
+// is this job's. `now`: the state that all have. All ranks call it; *attempt is
+// the run's from here on.
+Status CountComers(Collective* collective, bool counted, const RunMark& now,
+                   const std::function<RunMark()>& file, int64_t* attempt);
 
 // Keeps what the same run has saved later, in that sense.
 class LaterStays final : public SaveGuard {

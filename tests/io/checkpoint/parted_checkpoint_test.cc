@@ -215,6 +215,59 @@ TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
 }
 
+// Worker 0 goes on alone, to the end of a second fit, and then worker 1 with
+// the first one.
+TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job, other;
+  std::shared_ptr<Watch> parts[2];
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  testing::internal::CaptureStderr();
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  for (int w = 0; w < 2; ++w) {
+    parts[w] = std::make_shared<Watch>(path);
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      CompileOptions options(&collective);
+      options.reduction = Reduction::kExact;
+      options.replicas = 4;
+      const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+      bool parted = false;
+      const auto at_step = [&](int64_t step) {
+        if (step != 2 || parted) return;
+        parted = true;
+        if (w == 0) collective.MoveTo(&other);
+        while (w == 1 && !ended) std::this_thread::yield();
+      };
+      FitOptions fit = Quiet(4);
+      fit.callbacks = {std::make_shared<Watch>(at_step),
+                       ModelCheckpoint(path, {}), parts[w]};
+      for (int fits = 0; fits < 2; ++fits) {
+        const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+        EXPECT_TRUE(history.ok()) << history.status().message();
+      }
+      if (w == 0) ended = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(parts[0]->weights.size(), 8u);
+  EXPECT_EQ(parts[0]->weights, parts[1]->weights);
+  for (size_t epoch = 0; epoch < 8; ++epoch) {
+    SCOPED_TRACE(epoch);
+    EXPECT_TRUE(parts[0]->saved[epoch] == parts[0]->weights[epoch]);
+    EXPECT_TRUE(parts[1]->saved[epoch] == parts[0]->weights[7]);
+  }
+  EXPECT_EQ(parts[1]->metadata["attempt"], "1");
+  EXPECT_EQ(parts[1]->metadata["fit"], "1");
+  // Another run replaces it at its first save.
+  const auto next = TrainAlone(path, {}, 61);
+  EXPECT_TRUE(next->saved[0] == next->weights[0]);
+  EXPECT_EQ(next->metadata["attempt"], "2");
+}
+
 // The last worker of four computes wrong from step `from` on, and is named by
 // those without the first one, which was cut off after three steps, and saves
 // alone what is the best by far.
@@ -448,7 +501,7 @@ TEST(PartedCheckpointTest, AFileOfThisJobStaysWhereNobodyIsThereToSaySo) {
         while (!ended) std::this_thread::yield();
       }
       if (step != 8 || comes.joinable()) return;
-      collective.MoveInGather((3 + 2 * 64) * sizeof(int64_t), &other);
+      collective.MoveInGather((4 + 2 * 64) * sizeof(int64_t), &other);
       job.Arrive(0);
       comes = std::thread([&] {
         ElasticCollective first(&job, 0, 1 << 30);
