@@ -41,13 +41,18 @@ RingOptions OptionsOf(const std::vector<std::string>& addresses, int worker) {
   return options;
 }
 
-// Who takes part in this step, as a bit each, and whether one of them knows of
-// a visitor. `floats`: how many more are summed, and looked at.
-Status Step(Collective* ring, size_t floats, int* workers, bool* visited) {
-  int32_t said[] = {1 << ring->worker(), ring->visited() ? 1 : 0};
+struct Seen {
+  int workers = 0;  // who takes part in this step, as a bit each
+  bool visited = false, all_end = false;  // … one of them says
+};
+
+// `floats`: how many more are summed, and looked at.
+Status Step(Collective* ring, size_t floats, bool all_end, Seen* seen) {
+  int32_t said[] = {1 << ring->worker(), ring->visited() ? 1 : 0,
+                    all_end ? 1 : 0};
   Collective::Ticket tickets[2];
   std::vector<float> v(floats, static_cast<float>(ring->rank() + 1));
-  RINGLET_RETURN_IF_ERROR(ring->StartAllReduceInts(said, 2, &tickets[0]));
+  RINGLET_RETURN_IF_ERROR(ring->StartAllReduceInts(said, 3, &tickets[0]));
   RINGLET_RETURN_IF_ERROR(
       ring->StartAllReduce(v.data(), v.size(), &tickets[1]));
   RINGLET_RETURN_IF_ERROR(ring->Wait(tickets[0]));
@@ -55,8 +60,7 @@ Status Step(Collective* ring, size_t floats, int* workers, bool* visited) {
   const int size = ring->size();
   EXPECT_EQ(v.back(), static_cast<float>(size * (size + 1) / 2));
   EXPECT_EQ(__builtin_popcount(static_cast<unsigned>(said[0])), size);
-  *workers = said[0];
-  *visited = said[1] != 0;
+  *seen = {said[0], said[1] != 0, said[2] != 0};
   return Status();
 }
 
@@ -84,7 +88,8 @@ struct Worker {
   std::atomic<int> sees{0};  // who took part in its last step
   std::atomic<int> size{0};
   std::atomic<bool> ends{false};
-  std::string lost;  // of its last loss; while no step follows
+  std::atomic<bool> all_end{false};  // after one and the same step
+  std::string lost;                  // of its last loss; while no step follows
   std::thread thread;
 
   ~Worker() {
@@ -95,21 +100,21 @@ struct Worker {
     std::unique_ptr<Collective> ring;
     Status status = RingCollective::Open(options, &ring);
     for (int n = 0; status.ok() && !ends;) {  // steps of this view
-      int workers = 0;
-      bool visited = false;
+      Seen seen;
       EXPECT_TRUE(ring->elastic());
       EXPECT_EQ(ring->worker(), options.rank);
       EXPECT_EQ(ring->address(ring->rank()),
                 options.addresses[static_cast<size_t>(options.rank)]);
-      status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, &workers, &visited);
+      status = Step(ring.get(), n % 2 == 0 ? 10 : 70000, all_end, &seen);
       if (status.ok()) {
         if (n++ == 0) ExpectAllCalls(ring.get());
         size = ring->size();
-        sees = workers;
+        sees = seen.workers;
+        if (seen.all_end) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
       if (status.code() == Code::kPeerLost) lost = status.message();
-      if (visited || status.code() == Code::kPeerLost) {
+      if (seen.visited || status.code() == Code::kPeerLost) {
         status = ring->Reform();
         n = 0;
       }
@@ -411,7 +416,9 @@ TEST(ElasticOptionsTest, OneThatCannotComeBackIsWaitedFor) {
   for (Worker& worker : workers) worker.sees = 0;
   workers[0].Start(of(0));
   for (int w = 0; w < 3; ++w) meet(w);
-  for (Worker& worker : workers) worker.ends = true;
+  // Of which none can go on without the others.
+  workers[0].all_end = true;
+  for (Worker& worker : workers) worker.thread.join();
 }
 
 TEST(ElasticOptionsTest, OneAloneMayAbort) {
