@@ -155,6 +155,7 @@ class ModelCheckpointCallback final : public Callback {
     std::vector<RunMark> all;
     RINGLET_RETURN_IF_ERROR(GatherMarks(collective, Mark(), &all));
     attempt_ = MostAttempts(all) + 1;
+    fits_ = 0;  // those before may be of some ranks alone
     return Status();
   }
   // Where a loss has cut that off, here or on those whose state it has then, it

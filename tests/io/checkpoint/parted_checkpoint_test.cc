@@ -215,6 +215,13 @@ TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
 }
 
+std::unique_ptr<Sequential> TinyOf(Collective* collective) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 4;
+  return TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+}
+
 // Worker 0 goes on alone, to the end of a second fit, and then worker 1 with
 // the first one.
 TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
@@ -230,10 +237,7 @@ TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
     parts[w] = std::make_shared<Watch>(path);
     threads.emplace_back([&, w] {
       ElasticCollective collective(&job, w, 1 << 30);
-      CompileOptions options(&collective);
-      options.reduction = Reduction::kExact;
-      options.replicas = 4;
-      const auto model = TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
+      const auto model = TinyOf(&collective);
       bool parted = false;
       const auto at_step = [&](int64_t step) {
         if (step != 2 || parted) return;
@@ -266,6 +270,38 @@ TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
   const auto next = TrainAlone(path, {}, 61);
   EXPECT_TRUE(next->saved[0] == next->weights[0]);
   EXPECT_EQ(next->metadata["attempt"], "2");
+}
+
+// Of two workers the first has used its callback for a fit of its own before
+// the job's: once it is lost the other saves all the same.
+TEST(PartedCheckpointTest, ACallbackThatHasServedOneWorkerMoreHoldsUpNoOther) {
+  TempFolder folder;
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job;
+  for (int w = 0; w < 2; ++w) job.Arrive(w);
+  testing::internal::CaptureStderr();
+  std::thread lost([&] {
+    FitOptions fit = Quiet(4);
+    const auto saves = ModelCheckpoint(path, {});
+    fit.callbacks = {saves};
+    const Dataset data = Points(203).Shuffle(3).Batch(40);
+    EXPECT_TRUE(TinyOf(nullptr)->Fit(data, fit).ok());
+    ElasticCollective collective(&job, 0, 1 << 30);
+    const auto dies = [&](int64_t step) {
+      if (step == 8) collective.DieInNextCall();
+    };
+    fit.callbacks = {std::make_shared<Watch>(dies), saves,
+                     std::make_shared<Watch>(path)};
+    EXPECT_FALSE(TinyOf(&collective)->Fit(data, fit).ok());
+  });
+  ElasticCollective collective(&job, 1, 1 << 30);
+  const auto run = Train(&collective, path, {}, nullptr);
+  lost.join();
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(run->weights.size(), 4u);
+  for (size_t epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_TRUE(run->saved[epoch] == run->weights[epoch]) << epoch;
+  }
 }
 
 // The last worker of four computes wrong from step `from` on, and is named by
