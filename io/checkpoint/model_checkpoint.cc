@@ -79,7 +79,9 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   void OnFitReturn(FitState&, const Status& status) override {
-    if (status.ok()) ++fits_;
+    if (!status.ok()) return;
+    ++fits_;
+    ended_ = true;
   }
 
   std::string SavesModelAs() const override {
@@ -137,13 +139,12 @@ class ModelCheckpointCallback final : public Callback {
       RINGLET_RETURN_IF_ERROR(CountRun(collective));
     }
     counted_ = attempt_;
-    counted_fits_ = fits_;
     return Status();
   }
   // Another fit, after one that has ended well, is of the same run: parts of a
-  // job begin it each by itself.
+  // job begin it each by itself, and where one is lost meanwhile once more.
   Status CountRun(Collective* collective) {
-    const bool another = counted_ == attempt_ && counted_fits_ < fits_;
+    const bool another = ended_ && counted_ == attempt_;
     const int64_t mine[] = {another ? attempt_ : 0, fits_};
     std::vector<int64_t> runs(2 * static_cast<size_t>(collective->size()));
     RINGLET_RETURN_IF_ERROR(
@@ -286,6 +287,7 @@ class ModelCheckpointCallback final : public Callback {
   // Every rank decides, so that another may become the chief; what the chief
   // has decided is done.
   Status Save(FitState& fit, const Logs& logs, int64_t batch) {
+    ended_ = false;
     std::string path;
     RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, batch, &path));
     double best = kNone;
@@ -372,10 +374,10 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
-  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
-  int64_t fits_ = 0;     // that have ended well
-  // In which, and after which, this worker's file was counted.
-  int64_t counted_ = -1, counted_fits_ = 0;
+  int64_t attempt_ = 0;   // RunMark's; 0: the job is not elastic
+  int64_t fits_ = 0;      // of it that have ended well
+  bool ended_ = false;    // the last one has, and the next has saved nothing
+  int64_t counted_ = -1;  // in which this worker's file was counted
 };
 
 }  // namespace

@@ -304,6 +304,55 @@ TEST(PartedCheckpointTest, ACallbackThatHasServedOneWorkerMoreHoldsUpNoOther) {
   }
 }
 
+// Worker 0 goes on alone, to the end of a second fit; of the two others one is
+// lost as they begin that.
+TEST(PartedCheckpointTest, ALossAsTheNextFitBeginsIsNoOtherAttempt) {
+  TempFolder folder, backups[3];
+  const std::string path = folder / "m.safetensors";
+  ElasticJob job, other;
+  std::shared_ptr<Watch> parts[3];
+  std::atomic<bool> ended{false};
+  std::vector<std::thread> threads;
+  testing::internal::CaptureStderr();
+  for (int w = 0; w < 3; ++w) job.Arrive(w);
+  for (int w = 0; w < 3; ++w) {
+    parts[w] = std::make_shared<Watch>(path);
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(&job, w, 1 << 30);
+      const auto model = TinyOf(&collective);
+      bool parted = false;
+      const auto at_step = [&](int64_t step) {
+        if (step != 2 || parted) return;
+        parted = true;
+        if (w == 0) collective.MoveTo(&other);
+        while (w != 0 && !ended) std::this_thread::yield();
+      };
+      LambdaCallbackOptions lambda;
+      int fits = 0;
+      lambda.on_train_begin = [&] {
+        if (w == 2 && fits == 1) collective.DieInNextCall();
+      };
+      FitOptions fit = Quiet(4);
+      fit.callbacks = {std::make_shared<Watch>(at_step),
+                       ModelCheckpoint(path, {}), LambdaCallback(lambda),
+                       BackupAndRestore(backups[w].path()), parts[w]};
+      for (; fits < 2; ++fits) {
+        const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+        EXPECT_EQ(history.ok(), w != 2 || fits == 0)
+            << history.status().message();
+      }
+      if (w == 0) ended = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  testing::internal::GetCapturedStderr();
+  ASSERT_EQ(parts[1]->weights.size(), 8u);
+  for (size_t epoch = 0; epoch < 8; ++epoch) {
+    SCOPED_TRACE(epoch);
+    EXPECT_TRUE(parts[1]->saved[epoch] == parts[0]->weights[7]);
+  }
+}
+
 // The last worker of four computes wrong from step `from` on, and is named by
 // those without the first one, which was cut off after three steps, and saves
 // alone what is the best by far.
