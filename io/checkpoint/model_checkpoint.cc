@@ -78,10 +78,11 @@ class ModelCheckpointCallback final : public Callback {
     return Save(fit, *logs, /*batch=*/0);
   }
 
-  void OnFitReturn(FitState&, const Status& status) override {
+  void OnFitReturn(FitState& fit, const Status& status) override {
     if (!status.ok()) return;
     ++fits_;
-    ended_ = true;
+    ended_at_ = fit.model->iterations();
+    named_ = fit.HasNamed();
   }
 
   std::string SavesModelAs() const override {
@@ -136,15 +137,20 @@ class ModelCheckpointCallback final : public Callback {
     if (fit.in_memory) {
       RINGLET_RETURN_IF_ERROR(CountComers(fit));
     } else {
-      RINGLET_RETURN_IF_ERROR(CountRun(collective));
+      RINGLET_RETURN_IF_ERROR(CountRun(fit));
     }
     counted_ = attempt_;
     return Status();
   }
   // Another fit, after one that has ended well, is of the same run: parts of a
-  // job begin it each by itself, and where one is lost meanwhile once more.
-  Status CountRun(Collective* collective) {
-    const bool another = ended_ && counted_ == attempt_;
+  // job begin it each by itself, and where one is lost meanwhile once more. Not
+  // of another model, or of one that was compiled anew: what a mark has of
+  // workers is of the steps, and the verdicts, of one.
+  Status CountRun(const FitState& fit) {
+    Collective* const collective = fit.model->collective();
+    const bool goes_on =
+        fit.model->iterations() == ended_at_ && (fit.HasNamed() || !named_);
+    const bool another = goes_on && counted_ == attempt_;
     const int64_t mine[] = {another ? attempt_ : 0, fits_};
     std::vector<int64_t> runs(2 * static_cast<size_t>(collective->size()));
     RINGLET_RETURN_IF_ERROR(
@@ -287,7 +293,7 @@ class ModelCheckpointCallback final : public Callback {
   // Every rank decides, so that another may become the chief; what the chief
   // has decided is done.
   Status Save(FitState& fit, const Logs& logs, int64_t batch) {
-    ended_ = false;
+    ended_at_ = -1;
     std::string path;
     RINGLET_RETURN_IF_ERROR(PathOf(fit, logs, batch, &path));
     double best = kNone;
@@ -374,9 +380,12 @@ class ModelCheckpointCallback final : public Callback {
   Monitor monitor_;
   double best_;
   int64_t batches_since_ = 0;
-  int64_t attempt_ = 0;   // RunMark's; 0: the job is not elastic
-  int64_t fits_ = 0;      // of it that have ended well
-  bool ended_ = false;    // the last one has, and the next has saved nothing
+  int64_t attempt_ = 0;  // RunMark's; 0: the job is not elastic
+  int64_t fits_ = 0;     // of it that have ended well
+  // After which steps the last one has, if the next has saved nothing, and
+  // whether a worker was named by then.
+  int64_t ended_at_ = -1;
+  bool named_ = false;
   int64_t counted_ = -1;  // in which this worker's file was counted
 };
 
