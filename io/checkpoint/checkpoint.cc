@@ -96,6 +96,8 @@ Status SaveCheckpoint(const std::string& path, const Saveables& state,
   RINGLET_RETURN_IF_ERROR(file.Open(options.files, path, writer.file_bytes(),
                                     /*is_private=*/true));
   RINGLET_RETURN_IF_ERROR(writer.Write(file.file()));
+  // The disk takes its time, in which another may save.
+  if (guard != nullptr) RINGLET_RETURN_IF_ERROR(file.Finish());
   if (guard != nullptr && guard->Keeps()) return Status();
   return file.Commit(replaced, options.replace);
 }

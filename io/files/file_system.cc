@@ -190,16 +190,17 @@ Status AtomicFile::CreateTemporary(bool is_private) {
   return locked;
 }
 
-Status AtomicFile::SyncAndClose() {
-  RINGLET_RETURN_IF_ERROR(file_->Sync());
-  return file_->Close();
+Status AtomicFile::Finish() {
+  if (file_ == nullptr) return Status();
+  Status written = file_->Sync();
+  if (written.ok()) written = file_->Close();
+  file_.reset();
+  return written;
 }
 
 Status AtomicFile::Commit(bool* renamed, bool replace) {
   if (renamed != nullptr) *renamed = false;
-  const Status written = SyncAndClose();
-  file_.reset();
-  RINGLET_RETURN_IF_ERROR(written);
+  RINGLET_RETURN_IF_ERROR(Finish());
   RINGLET_RETURN_IF_ERROR(replace ? files_->Rename(temporary_, path_)
                                   : files_->RenameNew(temporary_, path_));
   temporary_.clear();

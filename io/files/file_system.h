@@ -143,6 +143,8 @@ class AtomicFile {
   Status Open(FileSystem* files, const std::string& path, int64_t bytes,
               bool is_private = false);
   File* file() { return file_.get(); }
+  // Before Commit, which takes no time then: what was written is on the disk.
+  Status Finish();
   // OK: the file is durable. *renamed tells (where not null) whether `path` is
   // the new file, which an error of the last step leaves so. Not `replace`:
   // kAlreadyExists where a file is at `path` by now.
@@ -154,7 +156,6 @@ class AtomicFile {
  private:
   Status RemoveLeft();
   Status CreateTemporary(bool is_private);
-  Status SyncAndClose();
 
   FileSystem* files_ = nullptr;
   std::string path_, temporary_;    // temporary_ is "" where there is none

@@ -136,6 +136,31 @@ struct OneSpan final : Saveable {
   StateSpan span;
 };
 
+// Another may save while the disk is waited for.
+TEST(CheckpointTest, NothingIsDoneBetweenTheLastLookAndTheRename) {
+  class Looks final : public SaveGuard {
+   public:
+    explicit Looks(SimulatedFileSystem* files) : files_(*files) {}
+    bool Keeps() override {
+      if (++calls_ == 2) files_.FailAfter(1, EIO);
+      return false;
+    }
+
+   private:
+    SimulatedFileSystem& files_;
+    int calls_ = 0;
+  };
+  SimulatedFileSystem files;
+  Looks guard(&files);
+  SaveOptions options;
+  options.files = &files;
+  options.guard = &guard;
+  SomeState state(7);
+  ASSERT_TRUE(files.MakeDirectory("d").ok());
+  EXPECT_FALSE(SaveCheckpoint("d/a.safetensors", {&state}, {}, options).ok());
+  EXPECT_EQ(files.last_failed().rfind("rename ", 0), 0u) << files.last_failed();
+}
+
 TEST(CheckpointTest, TheFirstDifferenceIsNamedAndNothingOverwritten) {
   TempFolder folder;
   const std::string path = folder / "a";
