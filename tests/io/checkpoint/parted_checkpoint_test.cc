@@ -115,18 +115,25 @@ std::unique_ptr<Sequential> WithLayer(std::shared_ptr<OneBitLayer> layer,
   return model;
 }
 
+CompileOptions ExactOn(Collective* collective) {
+  CompileOptions options(collective);
+  options.reduction = Reduction::kExact;
+  options.replicas = 4;
+  return options;
+}
+
+std::unique_ptr<Sequential> TinyOf(Collective* collective) {
+  return TinyModel(Adam(0.01f), /*dropout=*/0.2f, ExactOn(collective));
+}
+
 // Trains with a ModelCheckpoint to `path`. `dies`: this worker does. With a
 // layer it scores alone.
 std::shared_ptr<Watch> Train(Collective* collective, const std::string& path,
                              const Case& c, Watch::AtStep at_step,
                              int64_t examples = 203, bool dies = false,
                              std::shared_ptr<OneBitLayer> layer = nullptr) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 4;
-  const auto model = layer == nullptr
-                         ? TinyModel(Adam(0.01f), /*dropout=*/0.2f, options)
-                         : WithLayer(layer, options);
+  const auto model = layer == nullptr ? TinyOf(collective)
+                                      : WithLayer(layer, ExactOn(collective));
   ModelCheckpointOptions saving;
   saving.monitor = "score";
   saving.mode = MonitorMode::kMax;
@@ -154,6 +161,35 @@ std::shared_ptr<Watch> TrainAlone(const std::string& path, const Case& c,
   return Train(&collective, path, c, nullptr, examples);
 }
 
+// At step 2, once: worker 0 goes on alone, and the others when it has ended.
+Watch::AtStep Parts(ElasticCollective* collective, ElasticJob* other,
+                    const std::atomic<bool>& ended) {
+  return [=, &ended, parted = false](int64_t step) mutable {
+    if (step != 2 || parted) return;
+    parted = true;
+    const bool ahead = collective->worker() == 0;
+    if (ahead) collective->MoveTo(other);
+    while (!ahead && !ended) std::this_thread::yield();
+  };
+}
+
+// Each of the job's workers on a thread of its own, which begin together; what
+// they wrote to stderr.
+std::string OnAll(ElasticJob* job, int workers,
+                  const std::function<void(int, ElasticCollective*)>& live) {
+  testing::internal::CaptureStderr();
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers; ++w) job->Arrive(w);
+  for (int w = 0; w < workers; ++w) {
+    threads.emplace_back([&, w] {
+      ElasticCollective collective(job, w, 1 << 30);
+      live(w, &collective);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return testing::internal::GetCapturedStderr();
+}
+
 // Worker 0 goes on alone, to the end, and then worker 1.
 void ExpectTheLaterStays(const Case& c, size_t expected) {
   TempFolder folder;
@@ -162,24 +198,11 @@ void ExpectTheLaterStays(const Case& c, size_t expected) {
   ElasticJob job, other;
   std::shared_ptr<Watch> parts[2];
   std::atomic<bool> ended{false};
-  std::vector<std::thread> threads;
-  testing::internal::CaptureStderr();
-  for (int w = 0; w < 2; ++w) job.Arrive(w);
-  for (int w = 0; w < 2; ++w) {
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      bool parted = false;
-      parts[w] = Train(&collective, path, c, [&](int64_t step) {
-        if (step != 2 || parted) return;
-        parted = true;
-        if (w == 0) collective.MoveTo(&other);
-        while (w == 1 && !ended) std::this_thread::yield();
-      });
-      if (w == 0) ended = true;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const std::string said = testing::internal::GetCapturedStderr();
+  const auto live = [&](int w, ElasticCollective* collective) {
+    parts[w] = Train(collective, path, c, Parts(collective, &other, ended));
+    if (w == 0) ended = true;
+  };
+  const std::string said = OnAll(&job, 2, live);
   EXPECT_NE(said.find("this job, or another part of it"), std::string::npos)
       << said;
   ASSERT_EQ(parts[0]->weights.size(), 4u);
@@ -216,13 +239,6 @@ TEST(PartedCheckpointTest, WithinAnEpochToo) {
   ExpectTheLaterStays({false, false, 1}, 3);
 }
 
-std::unique_ptr<Sequential> TinyOf(Collective* collective) {
-  CompileOptions options(collective);
-  options.reduction = Reduction::kExact;
-  options.replicas = 4;
-  return TinyModel(Adam(0.01f), /*dropout=*/0.2f, options);
-}
-
 // Worker 0 goes on alone, to the end of a second fit, and then worker 1 with
 // the first one.
 TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
@@ -231,33 +247,18 @@ TEST(PartedCheckpointTest, ThePartThatIsAFitBehindWritesOverNothing) {
   ElasticJob job, other;
   std::shared_ptr<Watch> parts[2];
   std::atomic<bool> ended{false};
-  std::vector<std::thread> threads;
-  testing::internal::CaptureStderr();
-  for (int w = 0; w < 2; ++w) job.Arrive(w);
-  for (int w = 0; w < 2; ++w) {
+  OnAll(&job, 2, [&](int w, ElasticCollective* collective) {
     parts[w] = std::make_shared<Watch>(path);
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto model = TinyOf(&collective);
-      bool parted = false;
-      const auto at_step = [&](int64_t step) {
-        if (step != 2 || parted) return;
-        parted = true;
-        if (w == 0) collective.MoveTo(&other);
-        while (w == 1 && !ended) std::this_thread::yield();
-      };
-      FitOptions fit = Quiet(4);
-      fit.callbacks = {std::make_shared<Watch>(at_step),
-                       ModelCheckpoint(path, {}), parts[w]};
-      for (int fits = 0; fits < 2; ++fits) {
-        const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
-        EXPECT_TRUE(history.ok()) << history.status().message();
-      }
-      if (w == 0) ended = true;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  testing::internal::GetCapturedStderr();
+    const auto model = TinyOf(collective);
+    FitOptions fit = Quiet(4);
+    fit.callbacks = {std::make_shared<Watch>(Parts(collective, &other, ended)),
+                     ModelCheckpoint(path, {}), parts[w]};
+    for (int fits = 0; fits < 2; ++fits) {
+      const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+      EXPECT_TRUE(history.ok()) << history.status().message();
+    }
+    if (w == 0) ended = true;
+  });
   ASSERT_EQ(parts[0]->weights.size(), 8u);
   EXPECT_EQ(parts[0]->weights, parts[1]->weights);
   for (size_t epoch = 0; epoch < 8; ++epoch) {
@@ -313,40 +314,25 @@ TEST(PartedCheckpointTest, ALossAsTheNextFitBeginsIsNoOtherAttempt) {
   ElasticJob job, other;
   std::shared_ptr<Watch> parts[3];
   std::atomic<bool> ended{false};
-  std::vector<std::thread> threads;
-  testing::internal::CaptureStderr();
-  for (int w = 0; w < 3; ++w) job.Arrive(w);
-  for (int w = 0; w < 3; ++w) {
+  OnAll(&job, 3, [&](int w, ElasticCollective* collective) {
     parts[w] = std::make_shared<Watch>(path);
-    threads.emplace_back([&, w] {
-      ElasticCollective collective(&job, w, 1 << 30);
-      const auto model = TinyOf(&collective);
-      bool parted = false;
-      const auto at_step = [&](int64_t step) {
-        if (step != 2 || parted) return;
-        parted = true;
-        if (w == 0) collective.MoveTo(&other);
-        while (w != 0 && !ended) std::this_thread::yield();
-      };
-      LambdaCallbackOptions lambda;
-      int fits = 0;
-      lambda.on_train_begin = [&] {
-        if (w == 2 && fits == 1) collective.DieInNextCall();
-      };
-      FitOptions fit = Quiet(4);
-      fit.callbacks = {std::make_shared<Watch>(at_step),
-                       ModelCheckpoint(path, {}), LambdaCallback(lambda),
-                       BackupAndRestore(backups[w].path()), parts[w]};
-      for (; fits < 2; ++fits) {
-        const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
-        EXPECT_EQ(history.ok(), w != 2 || fits == 0)
-            << history.status().message();
-      }
-      if (w == 0) ended = true;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  testing::internal::GetCapturedStderr();
+    const auto model = TinyOf(collective);
+    LambdaCallbackOptions lambda;
+    int fits = 0;
+    lambda.on_train_begin = [&] {
+      if (w == 2 && fits == 1) collective->DieInNextCall();
+    };
+    FitOptions fit = Quiet(4);
+    fit.callbacks = {std::make_shared<Watch>(Parts(collective, &other, ended)),
+                     ModelCheckpoint(path, {}), LambdaCallback(lambda),
+                     BackupAndRestore(backups[w].path()), parts[w]};
+    for (; fits < 2; ++fits) {
+      const auto history = model->Fit(Points(203).Shuffle(3).Batch(40), fit);
+      EXPECT_EQ(history.ok(), w != 2 || fits == 0)
+          << history.status().message();
+    }
+    if (w == 0) ended = true;
+  });
   ASSERT_EQ(parts[1]->weights.size(), 8u);
   for (size_t epoch = 0; epoch < 8; ++epoch) {
     SCOPED_TRACE(epoch);
@@ -386,9 +372,6 @@ void ExpectAVerdictIsOnOneModel(bool loads) {
         if (life == 1) job.Arrive(w);
         ElasticCollective collective(&job, w, 1 << 30);
         const auto layer = std::make_shared<OneBitLayer>(24);
-        CompileOptions options(&collective);
-        options.reduction = Reduction::kExact;
-        options.replicas = 4;
         int fits = 0;
         const int64_t last = loads ? 27 : 3;
         const auto at_step = [&](int64_t step) {
@@ -404,7 +387,7 @@ void ExpectAVerdictIsOnOneModel(bool loads) {
                          ModelCheckpoint(path, saving), parts[w]};
         std::unique_ptr<Sequential> before;
         for (; fits < 2; ++fits) {
-          auto model = WithLayer(layer, options);
+          auto model = WithLayer(layer, ExactOn(&collective));
           if (fits == 1 && loads) {
             CopyState(before->weights_state(), model->weights_state());
             CopyState(before->optimizer_state(), model->optimizer_state());
