@@ -135,7 +135,7 @@ class ModelCheckpointCallback final : public Callback {
       return Status();
     }
     if (fit.in_memory) {
-      RINGLET_RETURN_IF_ERROR(CountComers(fit));
+      RINGLET_RETURN_IF_ERROR(JoinRun(fit));
     } else {
       RINGLET_RETURN_IF_ERROR(CountRun(fit));
     }
@@ -165,12 +165,12 @@ class ModelCheckpointCallback final : public Callback {
     fits_ = 0;  // those before may be of some ranks alone
     return Status();
   }
-  // Where a loss has cut that off, here or on those whose state it has then, it
-  // is done as they meet anew, though it comes no more.
-  Status CountComers(const FitState& fit) {
+  // Where a loss has cut off the count of those who came, here or on those
+  // whose state it has then, it is done as they meet anew, though nobody comes.
+  Status JoinRun(const FitState& fit) {
     const bool counted = !fit.comes && counted_ == attempt_;
     if (!counted) counted_ = -1;
-    return ringlet::CountComers(
+    return CountComers(
         fit.model->collective(), counted,
         MarkOf(fit, attempt_, fits_, fit.step), [this] { return Mark(); },
         &attempt_);
